@@ -1,0 +1,36 @@
+# Every target works on a fresh machine with Python >= 3.11, make and git: .venv is made on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: install demo test lint types verify bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"tightrope needs Python >= 3.11 and {sys.executable} is {v.major}.{v.minor}; choose another with: make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: install
+	$(BIN)/python -m tightrope.demo
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/basedpyright
+
+test: lint types
+	$(BIN)/pytest -n 2 --dist worksteal
+
+verify: install
+	$(BIN)/python -m tightrope.studies.rates
+
+bench: install
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf .venv out dist build .pytest_cache .ruff_cache .hypothesis

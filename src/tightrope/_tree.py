@@ -1,0 +1,136 @@
+"""Pytree arithmetic, the `pytree` class decorator and compensated running means."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+T = TypeVar("T")
+Tree = Any  # a pytree of arrays; JAX gives it no better type
+Array = jax.Array
+
+
+def static(default: Any = dataclasses.MISSING) -> Any:
+    """A field that changes the shape of the program: hashed and compiled in, not traced."""
+    return dataclasses.field(default=default, metadata={"static": True})
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(dataclasses.field, static))
+def pytree(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass and a pytree: its fields are leaves, `static()` ones are not.
+
+    Rebuilding from leaves skips `__post_init__`, so validation there sees only what a user passed and never
+    a tracer.
+    """
+    cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+    leaf_names = tuple(f.name for f in fields if not f.metadata.get("static"))
+    static_names = tuple(f.name for f in fields if f.metadata.get("static"))
+
+    def flatten_with_keys(obj):
+        children = tuple((jax.tree_util.GetAttrKey(n), getattr(obj, n)) for n in leaf_names)
+        return children, tuple(getattr(obj, n) for n in static_names)
+
+    def flatten(obj):
+        return tuple(getattr(obj, n) for n in leaf_names), tuple(getattr(obj, n) for n in static_names)
+
+    def unflatten(aux, children):
+        obj = object.__new__(cls)
+        for name, value in (*zip(leaf_names, children, strict=True), *zip(static_names, aux, strict=True)):
+            object.__setattr__(obj, name, value)
+        return obj
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    return cls
+
+
+def set_field(obj: Any, name: str, value: Any) -> None:
+    """Normalise a field of a frozen dataclass; for `__post_init__` only."""
+    object.__setattr__(obj, name, value)
+
+
+def add_scaled(x: Tree, a: Any, y: Tree) -> Tree:
+    """x + a y."""
+    return jax.tree.map(lambda p, q: p + a * q, x, y)
+
+
+def subtract(x: Tree, y: Tree) -> Tree:
+    """x - y."""
+    return jax.tree.map(jnp.subtract, x, y)
+
+
+def dot(x: Tree, y: Tree) -> Array:
+    """<x, y> over the whole tree."""
+    return sum(jax.tree.leaves(jax.tree.map(lambda p, q: jnp.vdot(p, q), x, y)), start=jnp.zeros(()))
+
+
+def norm(x: Tree) -> Array:
+    """Euclidean norm of the whole tree as one vector."""
+    return jnp.sqrt(dot(x, x))
+
+
+def ravel(x: Tree) -> tuple[Array, Callable[[Array], Tree]]:
+    """The tree as one vector, and the way back."""
+    if isinstance(x, jax.Array | np.ndarray):  # the usual case needs no concatenation
+        shape = jnp.shape(x)
+        return jnp.reshape(x, (-1,)), lambda v: jnp.reshape(v, shape)
+    return ravel_pytree(x)
+
+
+def astype(x: Tree, dtype: Any) -> Tree:
+    """Every floating leaf as an array of one dtype; integer leaves (labels, indices) stay as they are."""
+
+    def cast(leaf):
+        return (
+            jnp.asarray(leaf, dtype)
+            if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+            else jnp.asarray(leaf)
+        )
+
+    return jax.tree.map(cast, x)
+
+
+def float_dtype(x: Tree) -> Any:
+    """The floating dtype of a tree; JAX's default where it has none."""
+    floats = [
+        jnp.result_type(v) for v in jax.tree.leaves(x) if jnp.issubdtype(jnp.result_type(v), jnp.floating)
+    ]
+    return jnp.result_type(*floats) if floats else jnp.result_type(float)
+
+
+def all_finite(x: Tree) -> Array:
+    """True when no leaf holds a NaN or an infinity."""
+    checks = [
+        jnp.all(jnp.isfinite(v))
+        for v in jax.tree.leaves(x)
+        if jnp.issubdtype(jnp.result_type(v), jnp.inexact)
+    ]
+    return jnp.all(jnp.stack(checks)) if checks else jnp.asarray(True)
+
+
+class Mean(NamedTuple):
+    """A weighted running mean by Kahan's summation: a plain float32 sum drifts by percents after 1e7 terms."""
+
+    total: Tree  # sum of w_t v_t, rounded
+    lost: Tree  # what rounding took from `total`
+
+    @classmethod
+    def zeros_like(cls, v: Tree) -> "Mean":
+        """An empty mean of values shaped like `v`."""
+        zeros = jax.tree.map(jnp.zeros_like, v)
+        return cls(zeros, zeros)
+
+    def add(self, v: Tree) -> "Mean":
+        """With `v` (already times its weight) added."""
+        term = jax.tree.map(jnp.subtract, v, self.lost)
+        total = jax.tree.map(jnp.add, self.total, term)
+        lost = jax.tree.map(lambda new, old, y: (new - old) - y, total, self.total, term)
+        return Mean(total, lost)
+
+    def over(self, weight: Any) -> Tree:
+        """The mean: the sum divided by the total weight."""
+        return jax.tree.map(lambda s: s / weight, self.total)
