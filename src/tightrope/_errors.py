@@ -27,6 +27,13 @@ def nonnegative(owner: str, name: str, value: Any) -> None:
         raise ValueError(f"{owner}: {name} is {value!r}; expected finite and not negative.")
 
 
+def coefficient(owner: str, name: str, value: Any) -> Any:
+    """A hyperparameter: a number, or an array of them for a sweep; finite and not negative."""
+    nonnegative(owner, name, value)
+    # an integer would be another dtype, hence another compiled program
+    return float(value) if np.ndim(value) == 0 else np.asarray(value, float)
+
+
 def positive_int(owner: str, name: str, value: Any) -> int:
     """Refuse anything that is not a whole number of at least one."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:

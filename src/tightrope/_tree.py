@@ -85,30 +85,20 @@ def astype(x: Tree, dtype: Any) -> Tree:
     """Every floating leaf as an array of one dtype; integer leaves (labels, indices) stay as they are."""
 
     def cast(leaf):
-        return (
-            jnp.asarray(leaf, dtype)
-            if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
-            else jnp.asarray(leaf)
-        )
+        return jnp.asarray(leaf, dtype) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else jnp.asarray(leaf)
 
     return jax.tree.map(cast, x)
 
 
 def float_dtype(x: Tree) -> Any:
     """The floating dtype of a tree; JAX's default where it has none."""
-    floats = [
-        jnp.result_type(v) for v in jax.tree.leaves(x) if jnp.issubdtype(jnp.result_type(v), jnp.floating)
-    ]
+    floats = [jnp.result_type(v) for v in jax.tree.leaves(x) if jnp.issubdtype(jnp.result_type(v), jnp.floating)]
     return jnp.result_type(*floats) if floats else jnp.result_type(float)
 
 
 def all_finite(x: Tree) -> Array:
     """True when no leaf holds a NaN or an infinity."""
-    checks = [
-        jnp.all(jnp.isfinite(v))
-        for v in jax.tree.leaves(x)
-        if jnp.issubdtype(jnp.result_type(v), jnp.inexact)
-    ]
+    checks = [jnp.all(jnp.isfinite(v)) for v in jax.tree.leaves(x) if jnp.issubdtype(jnp.result_type(v), jnp.inexact)]
     return jnp.all(jnp.stack(checks)) if checks else jnp.asarray(True)
 
 

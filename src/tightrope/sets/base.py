@@ -6,33 +6,58 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tightrope._errors import MissingOracleError
 from tightrope._tree import Array, Tree, dot, float_dtype
 
 
+def _is_whole(n: Any) -> bool:
+    return isinstance(n, int | np.integer) and not isinstance(n, bool)
+
+
 def _is_array_shape(s: Any) -> bool:
-    return isinstance(s, int) or (isinstance(s, tuple) and all(isinstance(n, int) for n in s))
+    return _is_whole(s) or (isinstance(s, tuple) and all(_is_whole(n) for n in s))
+
+
+def _array_shape(s: Any, spec: Any) -> tuple[int, ...]:
+    if not _is_array_shape(s) or any(n < 0 for n in np.atleast_1d(s)):
+        raise ValueError(
+            f"Shape: {spec!r} was given; expected a whole number (14), a tuple of them ((200, 300)) or a "
+            'pytree of such ({"w": 14, "b": ()}).'
+        )
+    return (int(s),) if _is_whole(s) else tuple(int(n) for n in s)
 
 
 class Shape:
-    """The shape of a point: of one array (`14`, `(200, 300)`) or of a pytree (`{"w": 14, "b": ()}`). Hashable."""
+    """The shape of a point: an array's (`14`, `(200, 300)`) or a pytree's (`{"w": 14, "b": ()}`); hashable."""
 
     def __init__(self, spec: Any):
-        self.spec = spec
         leaves, self.treedef = jax.tree.flatten(spec, is_leaf=_is_array_shape)
-        self.leaves: tuple[tuple[int, ...], ...] = tuple(
-            (s,) if isinstance(s, int) else tuple(s) for s in leaves
-        )
+        self.leaves: tuple[tuple[int, ...], ...] = tuple(_array_shape(s, spec) for s in leaves)
+        if self.size == 0:
+            raise ValueError(f"Shape: {spec!r} was given, which has no coordinates; expected at least one.")
 
     @classmethod
     def of(cls, x: Tree) -> "Shape":
         """The shape of an existing point."""
         return cls(jax.tree.map(jnp.shape, x))
 
+    @property
+    def spec(self) -> Any:
+        """The tree of array shapes. Each is a tuple, so that two vectors do not read as one matrix."""
+        return jax.tree.unflatten(self.treedef, self.leaves)
+
     def full(self, value: Any, dtype: Any = None) -> Tree:
         """A point with one value everywhere."""
         arrays = [jnp.full(s, value, dtype or jnp.result_type(float)) for s in self.leaves]
+        return jax.tree.unflatten(self.treedef, arrays)
+
+    def unravel(self, vector: Array) -> Tree:
+        """The point whose coordinates, leaf after leaf, are those of a vector."""
+        cuts = np.cumsum([math.prod(s) for s in self.leaves])[:-1]
+        pieces = jnp.split(vector, [int(c) for c in cuts])
+        arrays = [jnp.reshape(v, s) for v, s in zip(pieces, self.leaves, strict=True)]
         return jax.tree.unflatten(self.treedef, arrays)
 
     @property
@@ -47,7 +72,28 @@ class Shape:
         return hash((self.treedef, self.leaves))
 
     def __repr__(self) -> str:
-        return repr(self.leaves[0]) if self.treedef == jax.tree.structure(0) else repr(self.spec)
+        return repr(self.spec)
+
+
+def as_shape(spec: Any) -> Shape | None:
+    """What a set keeps of its argument `shape`: nothing when nothing was given."""
+    return spec if spec is None or isinstance(spec, Shape) else Shape(spec)
+
+
+def no_projection(name: str) -> str:
+    """The sentence for a projection that is not there."""
+    return (
+        f"{name} has no cheap projection, and one was asked for. Use a projection-free method such as FWCSOA "
+        '(method="fw-csoa"), which needs only the set\'s linear minimisation.'
+    )
+
+
+def no_lmo(name: str) -> str:
+    """The sentence for a linear minimisation that is not there."""
+    return (
+        f"{name} has no linear minimisation oracle, and one was asked for. Use a projection method such as "
+        'CSOA (method="csoa").'
+    )
 
 
 class ConvexSet(ABC):
@@ -61,17 +107,11 @@ class ConvexSet(ABC):
 
     def project(self, x: Tree) -> Tree:
         """The nearest point of the set in the Euclidean norm."""
-        raise MissingOracleError(
-            f"{self.name} has no cheap projection, and one was asked for. Use a projection-free method such as "
-            'FWCSOA (method="fw-csoa"), which needs only the set\'s linear minimisation.'
-        )
+        raise MissingOracleError(no_projection(self.name))
 
     def lmo(self, g: Tree) -> Tree:
         """A minimiser of <g, v> over v in the set."""
-        raise MissingOracleError(
-            f"{self.name} has no linear minimisation oracle, and one was asked for. Use a projection method such "
-            'as CSOA (method="csoa").'
-        )
+        raise MissingOracleError(no_lmo(self.name))
 
     @property
     @abstractmethod
@@ -105,6 +145,11 @@ class ConvexSet(ABC):
         """An upper bound on max <g, v> over the set; exact wherever the LMO is."""
         return dot(g, self.lmo(jax.tree.map(jnp.negative, g)))
 
+    @property
+    def lmo_accuracy(self) -> float:
+        """What an LMO may miss of the support value, as a fraction of it in [0, 1]; 0 when it is exact."""
+        return 0.0
+
     def lmo_memory(self, dtype: Any = None) -> Tree:
         """What `warm_lmo` remembers between calls; nothing for a closed form."""
         return ()
@@ -126,4 +171,5 @@ def rounding(x: Tree, tol: float | None) -> Any:
     """The tolerance of `contains`: the given one, or a generous bound on the rounding of one projection."""
     if tol is not None:
         return tol
-    return 64 * float(jnp.finfo(float_dtype(x)).eps)
+    size = sum(math.prod(jnp.shape(v)) for v in jax.tree.leaves(x))  # sums round like a random walk
+    return 8 * (8 + math.sqrt(size)) * float(jnp.finfo(float_dtype(x)).eps)

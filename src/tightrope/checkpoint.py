@@ -1,0 +1,131 @@
+"""A run on disk: arrays in safetensors, the rest as JSON in its header, one file, replaced atomically; no pickle."""
+
+import hashlib
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from tightrope._tree import Tree
+
+_FORMAT = "tightrope checkpoint 1"
+
+
+class CheckpointError(ValueError):
+    """A file that is not this run's checkpoint."""
+
+
+class Saved(NamedTuple):
+    """What a checkpoint holds."""
+
+    carry: Any
+    step: int
+    seconds: float
+    rows: list[dict[str, float]]
+
+
+class Checkpoint:
+    """One run's checkpoint file.
+
+    Args:
+        path: the file.
+        fingerprint: what the run is, part by part (problem, data, method, ...); a file with another one is refused.
+        every_steps: write after every so many steps.
+        every_seconds: write when so many seconds have passed since the last time.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        fingerprint: dict[str, str],
+        every_steps: int | None = None,
+        every_seconds: float = 30.0,
+    ):
+        self.path, self.fingerprint = Path(path), fingerprint
+        self.every_steps, self.every_seconds = every_steps, every_seconds
+        self.written = time.monotonic()
+
+    def exists(self) -> bool:
+        """Whether there is something to resume."""
+        return self.path.exists()
+
+    def due(self, step: int) -> bool:
+        """Whether it is time to write."""
+        by_steps = self.every_steps is not None and step % self.every_steps == 0
+        return by_steps or time.monotonic() - self.written >= self.every_seconds
+
+    def save(self, carry: Tree, *, step: int, seconds: float, rows: list[dict[str, float]]) -> None:
+        """Write to a neighbour, then replace: a crash leaves the old file or the new one, never half of either."""
+        leaves = jax.tree_util.tree_flatten_with_path(carry)[0]
+        arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+        about = {
+            "format": _FORMAT,
+            "fingerprint": self.fingerprint,
+            "step": step,
+            "seconds": seconds,
+            "rows": rows,
+        }
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        try:
+            with open(beside, "wb") as file:
+                file.write(save(arrays, metadata={"tightrope": json.dumps(about)}))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self.path)
+        finally:
+            beside.unlink(missing_ok=True)
+        self.written = time.monotonic()
+
+    def load(self, like: Tree) -> Saved:
+        """Read the file into the structure of `like`; refuse what is not this run's."""
+        try:
+            with safe_open(self.path, framework="numpy") as file:
+                about = json.loads((file.metadata() or {}).get("tightrope", "null"))
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        except (SafetensorError, json.JSONDecodeError, OSError) as error:
+            raise CheckpointError(f"{self.path} cannot be read as a checkpoint ({error}). {_REMEDY}") from error
+        if not isinstance(about, dict) or about.get("format") != _FORMAT:
+            raise CheckpointError(f"{self.path} is not a tightrope checkpoint. {_REMEDY}")
+        other = [part for part, mark in self.fingerprint.items() if about["fingerprint"].get(part) != mark]
+        if other:
+            raise CheckpointError(
+                f"{self.path} belongs to another run: its {', '.join(other)} differ{'s' * (len(other) == 1)} from this "
+                f"one's. {_REMEDY}"
+            )
+        paths, treedef = jax.tree_util.tree_flatten_with_path(like)
+        keys = [jax.tree_util.keystr(path) for path, _ in paths]
+        if set(keys) != set(arrays):
+            raise CheckpointError(f"{self.path} holds other arrays than this run's state. {_REMEDY}")
+        carry = jax.tree.unflatten(treedef, [jnp.asarray(arrays[key]) for key in keys])
+        return Saved(carry, about["step"], about["seconds"], about["rows"])
+
+
+_REMEDY = "Give another path, or delete the file to start afresh."
+
+
+def digest(*parts: Any) -> str:
+    """A hash of strings and arrays."""
+    sha = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            sha.update(part.encode())
+        else:
+            for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]:
+                array = np.ascontiguousarray(leaf)
+                sha.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}".encode())
+                sha.update(array.data if array.size else b"")
+    return sha.hexdigest()
+
+
+def digest_function(fn: Any, *example: Any) -> str:
+    """A hash of what a function computes: its jaxpr and the constants it closes over, not its name or address."""
+    closed = jax.make_jaxpr(fn)(*example)
+    return digest(re.sub(r" at 0x[0-9a-f]+", "", str(closed.jaxpr)), list(closed.consts))

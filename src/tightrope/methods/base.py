@@ -1,0 +1,68 @@
+"""What a method is: an initial state and a step that sees a sample. Averaging, batches and the loop live elsewhere."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax.numpy as jnp
+
+from tightrope._tree import Array, Tree
+from tightrope.problem import Problem
+
+Need = Literal["project", "lmo", "exact_constraints", "rows"]
+Output = Literal["average", "last"]
+
+
+class Info(NamedTuple):
+    """What a reader wants of a step: the point that counts in the average, and what was seen there."""
+
+    x: Tree  # the iterate that enters the average
+    lam: Array  # its multipliers
+    f: Array  # sampled objective
+    h: Array  # sampled constraints, minus levels
+    weight: Any = 1.0  # in the average
+
+
+class Cost(NamedTuple):
+    """What a step of a batch of one costs; samples and gradients grow with the batch."""
+
+    samples: int = 1
+    gradients: int = 1
+    projections: int = 0
+    lmos: int = 0
+
+
+class Method(ABC):
+    """A stochastic method: `init` and `step`, both pure. Hyperparameters are leaves, so new values never recompile.
+
+    A state is a NamedTuple with at least the fields x (the current point) and lam (its multipliers).
+    """
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    cost: ClassVar[Cost] = Cost()
+    output: ClassVar[Output] = "average"
+    draws: ClassVar[int] = 1  # independent samples a step; with 2, theta is a pair
+    refresh_every: int | None = None  # steps between looks at all the data
+
+    @abstractmethod
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
+        """The state before the first of `horizon` steps, at x with multipliers lam."""
+
+    @abstractmethod
+    def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:
+        """One step on one sample (or batch) theta."""
+
+    def refresh(self, problem: Problem, state: Any, data: Tree) -> Any:
+        """A look at all the data, before steps 1, 1 + refresh_every, 1 + 2 refresh_every, ..."""
+        raise TypeError(f"{type(self).__name__} declares refresh_every but has no refresh.")
+
+    def tightening(self, horizon: int) -> float:
+        """The largest upsilon a run of `horizon` steps uses; 0 for methods that do not tighten."""
+        return 0.0
+
+    def check(self, horizon: int) -> None:
+        """Refuse coefficients that cannot work at this horizon."""
+
+
+def dual_step(lam: Array, h: Array, *, gamma: Any, shrink: Any, upsilon: Any) -> Array:
+    """The regularised, tightened ascent shared by the family: [ (1 - shrink) lam + gamma (h + upsilon) ]_+."""
+    return jnp.maximum((1 - shrink) * lam + gamma * (h + upsilon), 0)

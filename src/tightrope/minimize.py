@@ -1,0 +1,184 @@
+"""The facade: prepare, run, choose the output, measure it on the full data."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from tightrope._errors import positive_int
+from tightrope._tree import Array, Tree
+from tightrope.checkpoint import Checkpoint, digest, digest_function
+from tightrope.methods import Method
+from tightrope.prepare import Prepared, prepare
+from tightrope.problem import Problem
+from tightrope.result import Result, TotalCost
+from tightrope.run import Layout, Options, Outcome, Snapshot, average, full_values, run, start, summarise
+from tightrope.sampling import Generator, Rows
+
+
+def minimize(
+    problem: Problem,
+    data: Any,
+    *,
+    method: str | Method = "auto",
+    steps: int | None = None,
+    passes: float | None = None,
+    batch_size: int | tuple[int, int] = 1,
+    seed: int = 0,
+    x0: Tree = None,
+    warm_start: Result | None = None,
+    output: str | None = None,
+    record: int = 100,
+    trace_full: bool = False,
+    track: Callable[[Tree], dict[str, Array]] | None = None,
+    callback: Callable[[Snapshot], Any] | None = None,
+    progress: bool | None = None,
+    time_limit: float | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int | None = None,
+    chunk: int | None = None,
+) -> Result:
+    """Minimise E f(x, theta) over x in the domain subject to E h(x, theta) <= levels.
+
+    Args:
+        problem: the problem.
+        data: a pytree of arrays with a row per sample, or a `Rows`, `Generator` or `Stream`.
+        method: "auto", a name (see `tightrope.METHODS`) or a method with coefficients. "auto" is CSOA where the domain
+            has a projection and FW-CSOA where it has not.
+        steps: how many steps to take, T.
+        passes: for rows, instead of `steps`: a pass is as many per-row gradients as there are rows.
+        batch_size: samples a step; a pair gives separate sizes for objective and constraints.
+        seed: of the samples; the same seed gives the same result.
+        x0: where to start; the domain's own starting point by default.
+        warm_start: an earlier result whose last point and multipliers to start from. Steps and averages count anew.
+        output: which point is `result.x`: "average" or "last"; the method's own choice by default.
+        record: about how many rows the trace has.
+        trace_full: also evaluate the running average on all rows at each of them.
+        track: a function of the iterate whose values (a dict of scalars) are averaged along the run into the trace.
+        callback: called with a `Snapshot` at every row of the trace; return True to stop.
+        progress: a progress bar; by default only on a terminal.
+        time_limit: seconds.
+        checkpoint: a file to write the run to and, if it is there, to resume from, bit for bit.
+        checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
+        chunk: at most so many steps between two looks of Python at the run; the result does not depend on it.
+
+    Returns:
+        A `Result`; `print(result)` is a report.
+
+    Example:
+        >>> import numpy as np, tightrope as tr
+        >>> theta = np.random.default_rng(0).normal([1.0, 1.0], 1.0, size=(1000, 2))
+        >>> problem = tr.Problem(
+        ...     objective=lambda x, theta: ((x - theta) ** 2).sum() / 2,
+        ...     constraints=lambda x, theta: (theta * x).sum()[None],
+        ...     domain=tr.L2Ball(2.0, shape=2),
+        ...     levels=1.0,
+        ... )
+        >>> result = tr.minimize(problem, theta, passes=20)
+        >>> result.status.name, bool(result.violation < 0.01)
+        ('FINISHED', True)
+    """
+    _check_options(output, record, time_limit, checkpoint_every, chunk)
+    ready = prepare(
+        problem, data, method, steps=steps, passes=passes, batch_size=batch_size, seeds=(seed,), x0=x0,
+        warm_start=warm_start,
+    )  # fmt: skip
+    _refuse_grids(ready.method)
+    layout = Layout(ready.sizes, track)
+    carry = start(ready.method, ready.problem, ready.x, ready.lam, jnp.asarray(ready.steps, jnp.int32), layout)
+    options = Options(record, trace_full, callback, progress, time_limit, chunk)
+    file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
+    return _result(ready, run(ready, carry, options, layout, file), output)
+
+
+def _check_options(output: Any, record: Any, time_limit: Any, checkpoint_every: Any, chunk: Any) -> None:
+    if output not in (None, "average", "last"):
+        raise ValueError(f'output is {output!r}; expected "average" or "last".')
+    if not isinstance(record, int) or record < 0:
+        raise ValueError(f"record is {record!r}; expected how many rows the trace should have.")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit is {time_limit!r}; expected a positive number of seconds.")
+    for name, value in (("checkpoint_every", checkpoint_every), ("chunk", chunk)):
+        if value is not None:
+            positive_int("minimize", name, value)
+
+
+def _refuse_grids(method: Method) -> None:
+    grids = [jax.tree_util.keystr(path)[1:] for path, v in jax.tree_util.tree_leaves_with_path(method) if np.ndim(v)]
+    if grids:
+        name = type(method).__name__
+        raise ValueError(f"{name}: {', '.join(grids)} has several values; expected one. tr.sweep tries many.")
+
+
+def fingerprint(ready: Prepared, track: Callable | None) -> dict[str, str]:
+    """What a run is, part by part, so that a refusal can say which part differs."""
+    problem, method, sampler, x = ready.problem, ready.method, ready.sampler, ready.x
+    theta = sampler.example()
+    functions = digest_function(problem.sample_values, x, theta)
+    tracked = "" if track is None else digest_function(track, x)
+    statics = str([getattr(method, f.name) for f in dataclasses.fields(method) if f.metadata.get("static")])
+    rows = (sampler.data, str(sampler.replace)) if isinstance(sampler, Rows) else ()
+    made = digest_function(sampler.fn, jax.random.key(0)) if isinstance(sampler, Generator) else ""
+    return {
+        "problem": digest(
+            functions,
+            tracked,
+            type(problem.domain).__name__,
+            [problem.levels, problem.params, problem.domain],
+        ),
+        "data": digest(type(sampler).__name__, str(theta), made, *rows),
+        "method": digest(type(method).__name__, statics, jax.tree.map(np.asarray, method)),
+        "starting point": digest([x, ready.lam]),
+        "number of steps": str(ready.steps),
+        "seed": str(ready.plan.seeds),
+        "batch size": str((ready.plan.batch_size, ready.sizes)),
+        "version of JAX": jax.__version__,
+    }
+
+
+def _result(ready: Prepared, outcome: Outcome, output: str | None) -> Result:
+    problem, sampler, method, names = ready.problem, ready.sampler, ready.method, ready.names
+    carry, step = outcome.position
+    sums = summarise(carry, len(names), ())
+    mean, last = average(carry) if step else ready.x, carry.state.x
+    output = output or method.output
+    x = mean if output == "average" else last
+    if isinstance(sampler, Rows):
+        f, h = jax.tree.map(np.asarray, full_values(problem, x, sampler.data))
+        point = "average of the iterates" if output == "average" else "last iterate"
+        where = f"all {sampler.n:,} rows, at the {point}"
+    else:
+        f, h = sums.objective, sums.h
+        where = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
+    b, cost = ready.plan.batch_size, method.cost
+    return Result(
+        x=x,
+        output=output,
+        average=mean,
+        last=last,
+        dual=sums.lam,
+        dual_last=np.asarray(carry.state.lam),
+        objective=float(f) if problem.knows_objective else None,
+        constraints=pd.Series(np.asarray(h, float), index=pd.Index(names, dtype=object)),
+        measured_on=where,
+        status=outcome.status,
+        message=outcome.message,
+        trace=pd.DataFrame(outcome.rows),
+        cost=TotalCost(
+            steps=step,
+            samples=step * cost.samples * b,
+            gradients=step * cost.gradients * b,
+            projections=step * cost.projections,
+            lmos=step * cost.lmos,
+            seconds=outcome.seconds,
+        ),
+        state=carry.state,
+        method=method,
+        notes=ready.notes,
+        error=outcome.error,
+    )

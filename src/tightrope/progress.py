@@ -1,0 +1,43 @@
+"""The progress bar: on a terminal only, unless asked for."""
+
+from typing import Self
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+
+class Progress:
+    """Steps taken, objective and worst constraint so far; nothing at all where nobody watches."""
+
+    def __init__(self, total: int, wanted: bool | None, label: str = "steps"):
+        console = Console(stderr=True)
+        self.bar: RichProgress | None = None
+        if wanted or (wanted is None and console.is_terminal):
+            columns = (
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.description}"),
+                TimeRemainingColumn(),
+            )
+            self.bar = RichProgress(*columns, console=console, transient=True)
+            self.task = self.bar.add_task(label, total=total)
+
+    def __enter__(self) -> Self:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def show(self, done: int, objective: float | None = None, h: np.ndarray | None = None) -> None:
+        """Move the bar."""
+        if self.bar is None:
+            return
+        words = ["steps"] if h is not None else [str(self.bar.tasks[self.task].description)]
+        words += [f"objective {objective:.5g}"] if objective is not None else []
+        words += [f"worst constraint {np.max(h):+.3g}"] if h is not None and len(h) else []
+        self.bar.update(self.task, completed=done, description="  ".join(words))

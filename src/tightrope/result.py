@@ -1,0 +1,117 @@
+"""What a run gives back: its status as a sentence, its trace, the points and multipliers, a report for people."""
+
+import dataclasses
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from tightrope._tree import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Status(Enum):
+    """How a run ended, in the words a user reads."""
+
+    FINISHED = "finished: all steps were taken"
+    TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken"
+    INTERRUPTED = "interrupted; the result is that of the steps taken"
+    CALLBACK_STOPPED = "stopped by the callback; the result is that of the steps taken"
+    CALLBACK_RAISED = "stopped because the callback raised an error; the result is that of the steps taken"
+    NOT_FINITE = "stopped at a value that is not finite; the result is that of the last good step"
+    STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken"
+
+
+@dataclasses.dataclass(frozen=True)
+class TotalCost:
+    """What a whole run has used."""
+
+    steps: int
+    samples: int
+    gradients: int
+    projections: int
+    lmos: int
+    seconds: float
+
+    def __str__(self) -> str:
+        parts = [f"{self.steps:,} steps", f"{self.samples:,} samples", f"{self.gradients:,} gradients"]
+        parts += [f"{self.projections:,} projections"] if self.projections else []
+        parts += [f"{self.lmos:,} linear minimisations"] if self.lmos else []
+        return ", ".join(parts) + f", {self.seconds:.2f} s"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Result:
+    """The outcome of `minimize`.
+
+    Attributes:
+        x: the method's output (see `output`).
+        output: which point x is, "average" or "last".
+        average: mean of the iterates, as the theorems define it.
+        last: the last iterate.
+        dual: mean of the multipliers.
+        dual_last: the last multipliers.
+        objective: the objective at x on all rows; without rows, its mean over the samples of the run.
+            None where an oracle gives gradients only.
+        constraints: the same for the constraints (minus levels), by name; <= 0 is satisfied.
+        measured_on: what `objective` and `constraints` were measured on, in words.
+        status: how the run ended; `status.value` is a sentence.
+        message: more on that, e.g. the step at which a value stopped being finite; may be empty.
+        trace: a DataFrame of bounded length: step, samples, passes, seconds, the running means of objective and
+            constraints over the samples of the run, multipliers; full-data values where asked for.
+        cost: steps, samples, gradients, projections, linear minimisations, seconds.
+        state: the method's state, for experts; to go on from here pass the result as `warm_start`.
+        method: the method, with its coefficients.
+        notes: anything a careful reader should know.
+        error: the exception a callback raised, if any.
+    """
+
+    x: Tree
+    output: str
+    average: Tree
+    last: Tree
+    dual: np.ndarray
+    dual_last: np.ndarray
+    objective: float | None
+    constraints: "pd.Series[float]"
+    measured_on: str
+    status: Status
+    message: str
+    trace: pd.DataFrame
+    cost: TotalCost
+    state: Any
+    method: Any
+    notes: tuple[str, ...] = ()
+    error: BaseException | None = None
+
+    @property
+    def violation(self) -> float:
+        """The largest constraint value above zero; 0 when all are satisfied."""
+        return max(0.0, float(self.constraints.max())) if len(self.constraints) else 0.0
+
+    def plot(self, path: str | None = None) -> "Figure":
+        """Draw objective and constraints against samples; saved to `path` where one is given."""
+        from tightrope.plotting import plot_trace
+
+        return plot_trace(self, path)
+
+    def __str__(self) -> str:
+        name = type(self.method).__name__
+        lines = [f"{name}: {self.status.value}."]
+        lines += [f"  {self.message}"] if self.message else []
+        value = "not given by the oracle" if self.objective is None else f"{self.objective:.6g}"
+        lines += [f"  objective    {value}"]
+        if len(self.constraints):
+            width = max(len("constraint"), *(len(n) for n in self.constraints.index))
+            lines += [f"  {'constraint':<{width}}  {'value':>12}  {'multiplier':>12}"]
+            for constraint, value, lam in zip(self.constraints.index, self.constraints, self.dual, strict=True):
+                verdict = "satisfied" if value <= 0 else "VIOLATED"
+                lines += [f"  {constraint:<{width}}  {value:>12.6g}  {lam:>12.6g}  {verdict}"]
+        lines += [f"  measured on  {self.measured_on}", f"  cost         {self.cost}"]
+        lines += [f"  note         {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    __repr__ = __str__

@@ -1,0 +1,352 @@
+"""THE loop. It knows no algorithm, no set, no estimator.
+
+Compiled inside, Python outside: `advance` takes a chunk of steps in one compiled call; between chunks plain Python
+records, checks that everything is finite, draws the progress bar, calls back, reads the clock, writes the checkpoint.
+A chunk has a buffer of fixed length and a dynamic number of steps, so nothing but a new shape compiles again.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._tree import Array, Mean, Tree, all_finite
+from tightrope.checkpoint import Checkpoint
+from tightrope.methods import Info, Method
+from tightrope.prepare import Prepared
+from tightrope.problem import Problem, Split
+from tightrope.progress import Progress
+from tightrope.result import Status
+from tightrope.sampling import Buffer, Rows, Sampler, full_mean
+
+# ---- inside: compiled -----------------------------------------------------------------------------------------------
+
+
+class Totals(NamedTuple):
+    """Weighted sums over the steps taken, compensated for rounding."""
+
+    x: Mean  # of the iterates
+    scalars: Mean  # of (1, f, h, lam, tracked) as one vector: one small operation a step instead of five
+
+
+class Carry(NamedTuple):
+    """Everything a run is: the method's state and the sums."""
+
+    state: Any
+    totals: Totals
+
+
+class Layout(NamedTuple):
+    """What changes the compiled program."""
+
+    sizes: tuple[int, int] | None = None  # separate batch sizes for objective and constraints
+    track: Callable[[Tree], dict[str, Array]] | None = None  # functions of the iterate to average along the run
+
+
+def start(method: Method, problem: Problem, x: Tree, lam: Array, horizon: Array, layout: Layout) -> Carry:
+    """The carry before the first step."""
+    info = Info(x, lam, jnp.zeros((), lam.dtype), jnp.zeros_like(lam))
+    sums = Totals(Mean.zeros_like(x), Mean.zeros_like(_scalars(info, layout)))
+    return Carry(method.init(problem, x, lam, horizon), sums)
+
+
+def take_steps(
+    method: Method,
+    problem: Problem,
+    sampler: Sampler,
+    carry: Carry,
+    items: Tree,
+    offset: Array,
+    count: Array,
+    layout: Layout,
+) -> Carry:
+    """`count` steps on the samples that lie at `offset` in the buffer."""
+
+    def one(i, carry: Carry) -> Carry:
+        theta = _samples(sampler, method, items, offset + i, layout)
+        state, info = method.step(problem, carry.state, theta)
+        weighted = jax.tree.map(lambda v: info.weight * v, info.x)
+        sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, layout)))
+        return Carry(state, sums)
+
+    return jax.lax.fori_loop(0, count, one, carry)
+
+
+@partial(jax.jit, static_argnames="layout")
+def advance(method, problem, sampler, carry, items, offset, count, layout: Layout) -> tuple[Carry, Array]:
+    """`take_steps` for one run, and whether everything is still finite."""
+    items = jax.tree.map(lambda a: a[0], items)  # the axis of seeds
+    carry = take_steps(method, problem, sampler, carry, items, offset, count, layout)
+    return carry, all_finite(carry)
+
+
+@jax.jit
+def _refresh(method: Method, problem: Problem, state: Any, data: Tree) -> Any:
+    return method.refresh(problem, state, data)
+
+
+@jax.jit
+def full_values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
+    """Objective and constraints (minus levels) at x over all rows."""
+    return full_mean(lambda theta: problem.sample_values(x, theta), data)
+
+
+def _samples(sampler: Sampler, method: Method, items: Tree, t: Array, layout: Layout) -> Tree:
+    """Step t's batch, or one batch for each of the independent draws the method asks for."""
+
+    def batch(draw: int) -> Tree:
+        theta = sampler.pick(jax.tree.map(lambda a: a[t, draw], items))
+        if layout.sizes is None:
+            return theta
+        return Split(*(jax.tree.map(lambda a, b=b: a[:b], theta) for b in layout.sizes))
+
+    return batch(0) if method.draws == 1 else tuple(batch(draw) for draw in range(method.draws))
+
+
+def _scalars(info: Info, layout: Layout) -> Array:
+    tracked = () if layout.track is None else jax.tree.leaves(layout.track(info.x))
+    dtype = info.lam.dtype
+    heads = jnp.stack([jnp.ones((), dtype), info.f.astype(dtype), *(jnp.asarray(v, dtype) for v in tracked)])
+    return info.weight * jnp.concatenate([heads, info.h.astype(dtype), info.lam])
+
+
+class Summary(NamedTuple):
+    """The running means, on the host."""
+
+    objective: float
+    h: np.ndarray
+    lam: np.ndarray
+    tracked: dict[str, float]
+
+
+def summarise(carry: Carry, n: int, track_names: Sequence[str]) -> Summary:
+    """Unpack the sums of a run with `n` constraints; NaN where nothing was summed yet."""
+    sums = np.asarray(carry.totals.scalars.total, float)
+    means = sums / sums[0] if sums[0] > 0 else np.full_like(sums, np.nan)
+    k = len(sums) - 2 * n
+    tracked = dict(zip(track_names, means[2:k].tolist(), strict=False))
+    return Summary(float(means[1]), means[k : k + n], means[k + n :], tracked)
+
+
+def track_names(layout: Layout, x: Tree) -> list[str]:
+    """The names of what is tracked, in the order in which it is packed."""
+    return [] if layout.track is None else sorted(jax.eval_shape(layout.track, x))
+
+
+def average(carry: Carry) -> Tree:
+    """The weighted mean of the iterates so far."""
+    weight = carry.totals.scalars.total[0]
+    return carry.totals.x.over(jnp.where(weight > 0, weight, 1))
+
+
+# ---- outside: Python ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Run-wide options; every one of them is an argument of `minimize`."""
+
+    record: int = 100
+    trace_full: bool = False
+    callback: Callable[["Snapshot"], Any] | None = None
+    progress: bool | None = None
+    time_limit: float | None = None
+    chunk: int | None = None
+
+
+class Snapshot(NamedTuple):
+    """What a callback sees."""
+
+    step: int
+    average: Tree
+    last: Tree
+    dual: np.ndarray
+    row: dict[str, float]
+
+
+class Position(NamedTuple):
+    """Where a run stands; replaced whole, so that an interrupt never sees half of it."""
+
+    carry: Carry
+    step: int
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Where a run ended and how."""
+
+    position: Position
+    rows: list[dict[str, float]]
+    seconds: float
+    status: Status = Status.FINISHED
+    message: str = ""
+    error: BaseException | None = None
+
+
+def record_steps(steps: int, points: int) -> list[int]:
+    """Steps worth a row of the trace: half spread evenly, half in ratio, and the last one."""
+    half = max(1, points // 2)
+    even = np.linspace(steps / half, steps, half)
+    ratio = np.geomspace(1, steps, half)
+    return sorted({steps, *np.round(np.concatenate([even, ratio])).astype(int).tolist()} if points else {steps})
+
+
+def run(
+    ready: Prepared, carry: Carry, options: Options, layout: Layout, checkpoint: Checkpoint | None = None
+) -> Outcome:
+    """Take steps until they are all taken or something ends the run; what there is then is always returned."""
+    loop = _Loop(ready, options, layout, Outcome(Position(carry, 0), [], 0.0), checkpoint)
+    if checkpoint is not None and checkpoint.exists():
+        loop.resume()
+    with Progress(ready.steps, options.progress) as bar:
+        try:
+            loop.go(bar)
+        except KeyboardInterrupt:
+            loop.stop(Status.INTERRUPTED)
+    loop.save()
+    return loop.out
+
+
+class _Loop:
+    """The loop's moving parts."""
+
+    def __init__(self, ready: Prepared, options: Options, layout: Layout, out: Outcome, checkpoint: Checkpoint | None):
+        self.problem, self.sampler, self.method = ready.problem, ready.sampler, ready.method
+        self.steps, self.plan, self.names = ready.steps, ready.plan, ready.names
+        self.options, self.layout, self.out, self.checkpoint = options, layout, out, checkpoint
+        self.track_names = track_names(layout, ready.x)
+        self.records = record_steps(self.steps, options.record)
+
+    def go(self, bar: Progress) -> None:
+        """Chunk after chunk."""
+        draws = self.sampler.open(self.plan)
+        began = time.perf_counter() - self.out.seconds
+        while self.out.position.step < self.steps:
+            position = self.out.position
+            ready = self._refreshed(position)
+            buffer = draws.take(position.step, self._until_boundary(position.step))
+            if buffer.count == 0:
+                self.stop(Status.STREAM_ENDED, f"The stream gave samples for {position.step:,} steps.")
+                return
+            carry, finite = self._advance(ready, buffer, buffer.count)
+            if not finite:
+                self._back_to_last_good(ready, buffer)
+                return
+            self.out.position = Position(carry, position.step + buffer.count)
+            self.out.seconds = time.perf_counter() - began
+            if self.out.position.step in self.records and self._record(bar):
+                return
+            if self.options.time_limit is not None and self.out.seconds >= self.options.time_limit:
+                finished = self.out.position.step >= self.steps
+                self.stop(Status.FINISHED if finished else Status.TIME_LIMIT)
+                return
+            if self.checkpoint is not None and self.checkpoint.due(self.out.position.step):
+                self.save()
+
+    def _until_boundary(self, step: int) -> int:
+        """How many steps may be taken before Python has something to do."""
+        ends = [next(r for r in self.records if r > step)]
+        every = [self.method.refresh_every, self.checkpoint and self.checkpoint.every_steps]
+        ends += [(step // k + 1) * k for k in every if k]
+        ends += [step + self.options.chunk] if self.options.chunk else []
+        return min(ends) - step
+
+    def _refreshed(self, position: Position) -> Carry:
+        """After a look at all the data where one is due; kept only with the chunk that follows, so an interrupted
+        refresh is simply redone."""
+        every = self.method.refresh_every
+        if not every or position.step % every:
+            return position.carry
+        assert isinstance(self.sampler, Rows)
+        state = _refresh(self.method, self.problem, position.carry.state, self.sampler.data)
+        return position.carry._replace(state=state)
+
+    def _advance(self, carry: Carry, buffer: Buffer, count: int) -> tuple[Carry, bool]:
+        offset, count = np.int32(buffer.offset), np.int32(count)
+        carry, finite = advance(
+            self.method, self.problem, self.sampler, carry, buffer.items, offset, count, layout=self.layout
+        )
+        return carry, bool(finite)
+
+    def _back_to_last_good(self, carry: Carry, buffer: Buffer) -> None:
+        """Bisect for the first bad step: NaNs never leave the sums, and the same steps give the same values."""
+        good, bad = 0, buffer.count
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (middle, bad) if self._advance(carry, buffer, middle)[1] else (good, middle)
+        first = self.out.position.step
+        broken, _ = self._advance(carry, buffer, bad)
+        self.out.position = Position(
+            self._advance(carry, buffer, good)[0] if good else self.out.position.carry, first + good
+        )
+        self.stop(Status.NOT_FINITE, f"{self._culprit(broken)} is not finite in step {first + bad:,}.")
+
+    def _culprit(self, carry: Carry) -> str:
+        sums = summarise(carry, len(self.names), self.track_names)
+        if not np.isfinite(sums.objective):
+            return "The objective"
+        for name, value in zip(self.names, sums.h, strict=True):
+            if not np.isfinite(value):
+                return f"The constraint {name}"
+        return "The gradient, the point or a multiplier"
+
+    def _record(self, bar: Progress) -> bool:
+        """Add a row to the trace, show it, call back; True when the callback ends the run."""
+        carry, step = self.out.position
+        sums = summarise(carry, len(self.names), self.track_names)
+        row: dict[str, float] = {"step": step, "samples": step * self.plan.draws * self.plan.batch_size}
+        if isinstance(self.sampler, Rows):
+            row["passes"] = row["samples"] * self.method.cost.gradients / self.method.cost.samples / self.sampler.n
+        row["seconds"] = self.out.seconds
+        if self.problem.knows_objective:
+            row["objective"] = sums.objective
+        row |= dict(zip(self.names, sums.h.tolist(), strict=True))
+        row |= {f"dual {name}": v for name, v in zip(self.names, sums.lam.tolist(), strict=True)} | sums.tracked
+        if self.options.trace_full and isinstance(self.sampler, Rows):
+            f, h = full_values(self.problem, average(carry), self.sampler.data)
+            row |= {"full objective": float(f)} if self.problem.knows_objective else {}
+            row |= {f"full {name}": float(v) for name, v in zip(self.names, h, strict=True)}
+        self.out.rows.append(row)
+        bar.show(step, sums.objective if self.problem.knows_objective else None, sums.h)
+        return self._call_back(row)
+
+    def _call_back(self, row: dict[str, float]) -> bool:
+        if self.options.callback is None:
+            return False
+        carry, step = self.out.position
+        try:
+            stop = self.options.callback(
+                Snapshot(step, average(carry), carry.state.x, np.asarray(carry.state.lam), row)
+            )
+        except Exception as error:  # a user's mistake must not cost them the run
+            self.out.error = error
+            self.stop(Status.CALLBACK_RAISED, f"{type(error).__name__}: {error}")
+            return True
+        if stop is True:
+            self.stop(Status.CALLBACK_STOPPED)
+        return stop is True
+
+    def stop(self, status: Status, message: str = "") -> None:
+        """Say how the run ended."""
+        self.out.status, self.out.message = status, message
+
+    def save(self) -> None:
+        """Write the checkpoint, where one is kept."""
+        if self.checkpoint is not None:
+            carry, step = self.out.position
+            self.checkpoint.save(carry, step=step, seconds=self.out.seconds, rows=self.out.rows)
+
+    def resume(self) -> None:
+        """Go on where the checkpoint stands."""
+        assert self.checkpoint is not None
+        saved = self.checkpoint.load(self.out.position.carry)
+        self.out.position, self.out.rows, self.out.seconds = (
+            Position(saved.carry, saved.step),
+            saved.rows,
+            saved.seconds,
+        )

@@ -1,0 +1,29 @@
+"""Convex sets: what a method may ask of the domain X."""
+
+from tightrope.sets.base import ConvexSet, Shape
+from tightrope.sets.box import Box
+from tightrope.sets.matrix import NuclearBall, Spectraplex
+from tightrope.sets.polytope import Polytope
+from tightrope.sets.product import Product
+from tightrope.sets.vector import GroupBall, L1Ball, L2Ball, LinfBall, Simplex
+
+SETS: dict[str, type[ConvexSet]] = {
+    s.__name__: s
+    for s in (Box, GroupBall, L1Ball, L2Ball, LinfBall, NuclearBall, Polytope, Product, Simplex, Spectraplex)
+}
+
+__all__ = [
+    "SETS",
+    "Box",
+    "ConvexSet",
+    "GroupBall",
+    "L1Ball",
+    "L2Ball",
+    "LinfBall",
+    "NuclearBall",
+    "Polytope",
+    "Product",
+    "Shape",
+    "Simplex",
+    "Spectraplex",
+]

@@ -1,0 +1,72 @@
+"""What balls around zero share, and the projections that vector and matrix sets both build on."""
+
+from abc import abstractmethod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from optax import projections
+
+from tightrope._errors import nonnegative
+from tightrope._tree import Array, Tree, float_dtype, set_field
+from tightrope.sets.base import ConvexSet, as_shape, rounding
+
+
+def project_simplex(v: Array, radius: Any) -> Array:
+    """Nearest point to the vector v with nonnegative entries that sum to radius.
+
+    Entries further than the radius below the largest one end at zero wherever they are, so all are moved to
+    [-1, 0] first: the sums inside then lose nothing to a large common offset, and radius 0 divides by one.
+    """
+    radius = jnp.asarray(radius, v.dtype)
+    depth = (v - jnp.max(v)) / jnp.where(radius > 0, radius, 1)
+    unit = projections.projection_simplex(jnp.maximum(depth, -1))
+    return (radius * unit).astype(v.dtype)  # optax counts in float64 when x64 is on
+
+
+def project_l1(v: Array, radius: Any) -> Array:
+    """Nearest point to the vector v whose absolute values sum to at most radius."""
+    size = jnp.abs(v)
+    on_sphere = jnp.sign(v) * project_simplex(size, radius)
+    return jnp.where(jnp.sum(size) <= jnp.asarray(radius, v.dtype), v, on_sphere)
+
+
+def one_hot(index: Array, value: Any, like: Array) -> Array:
+    """The vector that is `value` at one index and zero elsewhere."""
+    return jnp.where(jnp.arange(like.size) == index, jnp.asarray(value, like.dtype), 0)
+
+
+def scale(factor: Any, x: Tree) -> Tree:
+    """Times x, leaf by leaf in the leaf's own dtype."""
+    return jax.tree.map(lambda leaf: jnp.asarray(factor, float_dtype(leaf)) * leaf, x)
+
+
+class Radial(ConvexSet):
+    """A set whose size is one number, `radius`."""
+
+    radius: Any
+
+    def __post_init__(self) -> None:
+        nonnegative(self.name, "radius", self.radius)
+        set_field(self, "shape", as_shape(self.shape))
+
+
+class Ball(Radial):
+    """All x with gauge(x) <= radius, for a norm `gauge`."""
+
+    @abstractmethod
+    def gauge(self, x: Tree) -> Array:
+        """The norm whose ball this is."""
+
+    @property
+    def diameter(self) -> Any:
+        """Twice the radius."""
+        return 2 * self.radius
+
+    def contains(self, x: Tree, tol: float | None = None) -> Array:
+        """Whether gauge(x) <= radius (1 + tol)."""
+        return self.gauge(x) <= self.radius * (1 + rounding(x, tol))
+
+    def start(self, dtype: Any = None) -> Tree:
+        """Zero, the centre."""
+        return self._shape().full(0.0, dtype)

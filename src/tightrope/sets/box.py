@@ -1,0 +1,121 @@
+"""Boxes: one interval per coordinate."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from optax import projections
+
+from tightrope._tree import Array, Tree, float_dtype, norm, pytree, set_field, static, subtract
+from tightrope.sets.base import ConvexSet, Shape, as_shape, rounding
+
+
+def _is_number(bound: Any) -> bool:
+    """Whether one bound serves every coordinate."""
+    return jax.tree.structure(bound) == jax.tree.structure(0) and jnp.ndim(bound) == 0
+
+
+def _spread(bound: Any, x: Tree) -> Tree:
+    """A bound as a point like x: one number or one number per leaf goes to every coordinate there."""
+    bound = jax.tree.map(lambda _: bound, x) if _is_number(bound) else bound
+    return jax.tree.map(lambda leaf, b: jnp.broadcast_to(jnp.asarray(b, float_dtype(leaf)), jnp.shape(leaf)), x, bound)
+
+
+def _refuse_unless_finite(name: str, bound: Any) -> None:
+    arrays = [np.asarray(v) for v in jax.tree.leaves(bound)]
+    if not arrays or not all(np.issubdtype(a.dtype, np.number) and np.all(np.isfinite(a)) for a in arrays):
+        raise ValueError(
+            f"Box: {name} is {bound!r}; expected finite numbers, because the methods need a bounded set. "
+            "Where there is no natural bound, choose one that no sensible point reaches."
+        )
+
+
+def _common_shape(lower: Any, upper: Any) -> Shape | None:
+    """The shape both bounds speak of; None when both are single numbers."""
+    if _is_number(lower):
+        return None if _is_number(upper) else Shape.of(upper)
+    if _is_number(upper):
+        return Shape.of(lower)
+    shapes = jax.tree.map(lambda l, u: np.broadcast_shapes(jnp.shape(l), jnp.shape(u)), lower, upper)
+    return Shape(shapes)
+
+
+@pytree
+class Box(ConvexSet):
+    """Box: all x with lower_i <= x_i <= upper_i.
+
+    Args:
+        lower: one number, or an array or pytree like the point. Finite, because X is bounded.
+        upper: likewise, and nowhere below `lower`.
+        shape: the shape of a point; deduced where a bound is not a single number.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from tightrope.sets import Box
+        >>> Box(0.0, jnp.array([1.0, 2.0])).project(jnp.array([-1.0, 3.0])).tolist()
+        [0.0, 2.0]
+    """
+
+    lower: Any
+    upper: Any
+    shape: Any = static(default=None)
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            bound = getattr(self, name)
+            set_field(self, name, np.asarray(bound) if isinstance(bound, list) else bound)
+            _refuse_unless_finite(name, getattr(self, name))
+        set_field(self, "shape", as_shape(self.shape))
+        try:
+            shape = self.shape or _common_shape(self.lower, self.upper)
+            like = np.zeros(()) if shape is None else shape.full(0.0)
+            gaps = subtract(_spread(self.upper, like), _spread(self.lower, like))
+        except (ValueError, TypeError) as error:
+            shapes = [jax.tree.map(jnp.shape, b) for b in (self.lower, self.upper)]
+            raise ValueError(
+                f"Box: lower has the shape {shapes[0]} and upper {shapes[1]}, with shape={self.shape}; "
+                "expected each to be one number or to match the point."
+            ) from error
+        if any(bool(jnp.any(gap < 0)) for gap in jax.tree.leaves(gaps)):
+            raise ValueError(
+                f"Box: lower is above upper somewhere (lower {self.lower!r}, upper {self.upper!r}), which "
+                "leaves no point; expected lower <= upper everywhere. Perhaps they are swapped?"
+            )
+        set_field(self, "shape", shape)
+
+    def _bounds(self, x: Tree) -> tuple[Tree, Tree]:
+        return _spread(self.lower, x), _spread(self.upper, x)
+
+    @property
+    def diameter(self) -> Array:
+        """From corner to corner."""
+        lower, upper = self._bounds(self._shape().full(0.0))
+        return norm(subtract(upper, lower))
+
+    def contains(self, x: Tree, tol: float | None = None) -> Array:
+        """Whether every coordinate is in its interval, up to tol times the larger of its bounds."""
+        slack = rounding(x, tol)
+
+        def inside(v, l, u):
+            room = slack * jnp.maximum(jnp.abs(l), jnp.abs(u))
+            return jnp.all((v >= l - room) & (v <= u + room))
+
+        return jnp.all(jnp.stack(jax.tree.leaves(jax.tree.map(inside, x, *self._bounds(x)))))
+
+    def start(self, dtype: Any = None) -> Tree:
+        """The centre."""
+        lower, upper = self._bounds(self._shape().full(0.0, dtype))
+        return jax.tree.map(lambda l, u: l / 2 + u / 2, lower, upper)
+
+    def project(self, x: Tree) -> Tree:
+        """Clip every coordinate."""
+        return projections.projection_box(x, *self._bounds(x))
+
+    def lmo(self, g: Tree) -> Tree:
+        """The corner against g."""
+
+        def corner(d, l, u):
+            return jnp.where(d > 0, l, jnp.where(d <= 0, u, d))  # NaN in, NaN out
+
+        return jax.tree.map(corner, g, *self._bounds(g))

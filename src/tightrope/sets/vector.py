@@ -1,0 +1,239 @@
+"""Sets of vectors with closed forms: balls of the l1, l2, l-infinity and group norms, and the simplex.
+
+A point may be an array of any shape or a pytree of arrays; either is one vector here.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from optax import projections
+
+from tightrope._tree import Array, Tree, float_dtype, norm, pytree, ravel, set_field, static
+from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, scale
+from tightrope.sets.base import Shape, rounding
+
+
+def _divide(a: Any, b: Array) -> Array:
+    """a / b, and 0 where both are 0."""
+    return a / jnp.maximum(b, jnp.finfo(b.dtype).tiny)
+
+
+def _scaled(v: Array) -> Array:
+    """v over its largest absolute value: squares of the result neither overflow nor vanish."""
+    return _divide(v, jnp.max(jnp.abs(v)))
+
+
+@pytree
+class L2Ball(Ball):
+    """Euclidean ball: all x with |x|_2 <= radius.
+
+    Args:
+        radius: how far a point may be from zero; 0 leaves zero alone.
+        shape: the shape of a point, of one array or of a pytree; not needed where x0 is given.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from tightrope.sets import L2Ball
+        >>> L2Ball(5.0, shape=2).project(jnp.array([6.0, 8.0])).tolist()
+        [3.0, 4.0]
+    """
+
+    radius: Any
+    shape: Any = static(default=None)
+
+    def gauge(self, x: Tree) -> Array:
+        """The Euclidean norm."""
+        return norm(x)
+
+    def project(self, x: Tree) -> Tree:
+        """Scale x back to the radius; inside the ball the factor is exactly one."""
+        radius = jnp.asarray(self.radius, float_dtype(x))
+        return scale(_divide(radius, jnp.maximum(norm(x), radius)), x)
+
+    def lmo(self, g: Tree) -> Tree:
+        """Against g, as far as the radius goes; zero for g = 0."""
+        v, back = ravel(g)
+        unit = _scaled(v)
+        return back(-jnp.asarray(self.radius, v.dtype) * _divide(unit, jnp.linalg.norm(unit)))
+
+
+@pytree
+class L1Ball(Ball):
+    """Cross-polytope: all x with the sum of |x_i| <= radius. Its LMO gives points with one nonzero entry.
+
+    Args:
+        radius: the largest sum of absolute values.
+        shape: the shape of a point, of one array or of a pytree; not needed where x0 is given.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from tightrope.sets import L1Ball
+        >>> L1Ball(2.0, shape=3).lmo(jnp.array([1.0, -3.0, 2.0])).tolist()
+        [0.0, 2.0, 0.0]
+    """
+
+    radius: Any
+    shape: Any = static(default=None)
+
+    def gauge(self, x: Tree) -> Array:
+        """The sum of absolute values."""
+        return jnp.sum(jnp.abs(ravel(x)[0]))
+
+    def project(self, x: Tree) -> Tree:
+        """Shrink all absolute values by one threshold."""
+        v, back = ravel(x)
+        return back(project_l1(v, self.radius))
+
+    def lmo(self, g: Tree) -> Tree:
+        """The radius, against the sign of the largest |g_i|, there and nowhere else; zero for g = 0."""
+        v, back = ravel(g)
+        i = jnp.argmax(jnp.abs(v))
+        return back(one_hot(i, -self.radius * jnp.sign(v[i]), v))
+
+
+@pytree
+class LinfBall(Ball):
+    """Cube around zero: all x with every |x_i| <= radius.
+
+    Args:
+        radius: half the side.
+        shape: the shape of a point, of one array or of a pytree. The diameter needs it.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from tightrope.sets import LinfBall
+        >>> LinfBall(2.0, shape=3).project(jnp.array([1.0, -3.0, 2.5])).tolist()
+        [1.0, -2.0, 2.0]
+    """
+
+    radius: Any
+    shape: Any = static(default=None)
+
+    @property
+    def diameter(self) -> Any:
+        """The space diagonal of the cube."""
+        return 2 * self.radius * math.sqrt(self._shape().size)
+
+    def gauge(self, x: Tree) -> Array:
+        """The largest absolute value."""
+        return jnp.max(jnp.abs(ravel(x)[0]))
+
+    def project(self, x: Tree) -> Tree:
+        """Clip every coordinate."""
+        return projections.projection_linf_ball(x, self.radius)
+
+    def lmo(self, g: Tree) -> Tree:
+        """The corner against the signs of g; zero where g is."""
+        return scale(-self.radius, jax.tree.map(jnp.sign, g))
+
+
+@pytree
+class Simplex(Radial):
+    """Simplex: all x with every x_i >= 0 and the sum of x_i = radius.
+
+    Args:
+        radius: the sum; 1 for probabilities.
+        shape: the shape of a point, of one array or of a pytree; not needed where x0 is given.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from tightrope.sets import Simplex
+        >>> Simplex(shape=3).lmo(jnp.array([1.0, -3.0, 2.0])).tolist()
+        [0.0, 1.0, 0.0]
+    """
+
+    radius: Any = 1.0
+    shape: Any = static(default=None)
+
+    @property
+    def diameter(self) -> Any:
+        """From corner to corner; a simplex with one coordinate is a point."""
+        one_point = self.shape is not None and self.shape.size == 1
+        return 0.0 * self.radius if one_point else math.sqrt(2) * self.radius
+
+    def contains(self, x: Tree, tol: float | None = None) -> Array:
+        """Whether no entry is negative and the sum is right, both up to tol times the radius."""
+        v, slack = ravel(x)[0], rounding(x, tol) * self.radius
+        return (jnp.min(v) >= -slack) & (jnp.abs(jnp.sum(v) - self.radius) <= slack)
+
+    def start(self, dtype: Any = None) -> Tree:
+        """The centre."""
+        return self._shape().full(self.radius / self._shape().size, dtype)
+
+    def project(self, x: Tree) -> Tree:
+        """Subtract one threshold and cut at zero."""
+        v, back = ravel(x)
+        return back(project_simplex(v, self.radius))
+
+    def lmo(self, g: Tree) -> Tree:
+        """The corner of the smallest g_i."""
+        v, back = ravel(g)
+        i = jnp.argmin(v)
+        corner = jnp.where(jnp.isnan(v[i]), v[i], jnp.asarray(self.radius, v.dtype))  # NaN in, NaN out
+        return back(one_hot(i, corner, v))
+
+
+@pytree
+class GroupBall(Ball):
+    """Group-norm ball: all x with the sum over groups G of |x_G|_2 <= radius. Its LMO moves one group alone.
+
+    Args:
+        radius: the largest sum of group norms.
+        groups: one whole number per coordinate, equal within a group; an array, or a pytree like the point.
+        shape: the shape of a point; that of `groups` unless given.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from tightrope.sets import GroupBall
+        >>> GroupBall(5.0, groups=jnp.array([0, 0, 7])).lmo(jnp.array([-3.0, -4.0, 2.0])).tolist()
+        [3.0, 4.0, 0.0]
+    """
+
+    radius: Any
+    groups: Any  # kept as one label in 0..count-1 per coordinate
+    shape: Any = static(default=None)
+    count: int = dataclasses.field(init=False, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        tree = np.asarray(self.groups) if isinstance(self.groups, list) else self.groups
+        labels = np.concatenate([np.ravel(v) for v in jax.tree.leaves(tree)] or [np.zeros(0)])
+        if not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(f"GroupBall: groups has the dtype {labels.dtype}; expected a whole number per coordinate.")
+        if self.shape is None:
+            set_field(self, "shape", Shape.of(tree))
+        super().__post_init__()
+        if self._shape().size != labels.size:
+            raise ValueError(
+                f"GroupBall: groups has {labels.size} labels for points with {self._shape().size} "
+                "coordinates; expected one label per coordinate."
+            )
+        names, index = np.unique(labels, return_inverse=True)
+        set_field(self, "groups", index.astype(np.int32))
+        set_field(self, "count", len(names))
+
+    def _norms(self, v: Array) -> Array:
+        return jnp.sqrt(jax.ops.segment_sum(v * v, jnp.asarray(self.groups), self.count))
+
+    def gauge(self, x: Tree) -> Array:
+        """The sum of the groups' Euclidean norms."""
+        return jnp.sum(self._norms(ravel(x)[0]))
+
+    def project(self, x: Tree) -> Tree:
+        """Project the vector of group norms onto the l1 ball and rescale each group to its new norm."""
+        v, back = ravel(x)
+        norms = self._norms(v)
+        factors = jnp.where(norms > 0, _divide(project_l1(norms, self.radius), norms), norms)
+        return back(factors[jnp.asarray(self.groups)] * v)
+
+    def lmo(self, g: Tree) -> Tree:
+        """The radius against g in the group where g is largest, zero elsewhere and for g = 0."""
+        v, back = ravel(g)
+        unit = _scaled(v)
+        norms = self._norms(unit)
+        i = jnp.argmax(norms)
+        factors = one_hot(i, -_divide(self.radius, norms[i]), norms)
+        return back(factors[jnp.asarray(self.groups)] * unit)
