@@ -2,12 +2,64 @@
 
 from tightrope._tree import pytree, static
 from tightrope.check import check_problem
+from tightrope.checkpoint import CheckpointError
 from tightrope.constraints import equality, stack, two_sided
 from tightrope.methods import CSOA, FWCSOA, METHODS, Cost, Info, Method, dual_step
 from tightrope.minimize import minimize
 from tightrope.problem import Problem
 from tightrope.result import Result, Status
 from tightrope.sampling import Generator, Rows, Stream
-from tightrope.sets import *  # noqa: F403
+from tightrope.sets import (
+    SETS,
+    Box,
+    ConvexSet,
+    GroupBall,
+    L1Ball,
+    L2Ball,
+    LinfBall,
+    NuclearBall,
+    Polytope,
+    Product,
+    Simplex,
+    Spectraplex,
+)
+from tightrope.sweep import sweep
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CSOA",
+    "FWCSOA",
+    "METHODS",
+    "SETS",
+    "Box",
+    "CheckpointError",
+    "ConvexSet",
+    "Cost",
+    "Generator",
+    "GroupBall",
+    "Info",
+    "L1Ball",
+    "L2Ball",
+    "LinfBall",
+    "Method",
+    "NuclearBall",
+    "Polytope",
+    "Problem",
+    "Product",
+    "Result",
+    "Rows",
+    "Simplex",
+    "Spectraplex",
+    "Status",
+    "Stream",
+    "check_problem",
+    "dual_step",
+    "equality",
+    "minimize",
+    "pytree",
+    "stack",
+    "static",
+    "sweep",
+    "two_sided",
+]

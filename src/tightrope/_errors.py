@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import jax
 import numpy as np
+from jax.core import Tracer
 
 
 class MissingOracleError(TypeError):
@@ -11,11 +13,7 @@ class MissingOracleError(TypeError):
 
 def is_concrete(value: Any) -> bool:
     """True for numbers and arrays with values; False for tracers and placeholders."""
-    import jax
-
-    return not isinstance(value, jax.core.Tracer) and isinstance(
-        value, int | float | np.generic | np.ndarray | jax.Array
-    )
+    return not isinstance(value, Tracer) and isinstance(value, int | float | np.generic | np.ndarray | jax.Array)
 
 
 def nonnegative(owner: str, name: str, value: Any) -> None:

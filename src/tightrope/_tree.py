@@ -48,6 +48,14 @@ def pytree(cls: type[T]) -> type[T]:
     return cls
 
 
+def replace(obj: T, **changes: Any) -> T:
+    """A copy with other leaves; like rebuilding from leaves, it skips validation, so tracers may go in."""
+    copy = object.__new__(type(obj))
+    for name, value in (vars(obj) | changes).items():
+        object.__setattr__(copy, name, value)
+    return copy
+
+
 def set_field(obj: Any, name: str, value: Any) -> None:
     """Normalise a field of a frozen dataclass; for `__post_init__` only."""
     object.__setattr__(obj, name, value)

@@ -1,6 +1,7 @@
 """Is this the problem you meant? Shapes before every run; gradients, convexity and bias on request, in sentences."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._tree import Tree, add_scaled, astype, dot, float_dtype, norm, subtract
+from tightrope._tree import Tree, add_scaled, astype, dot, float_dtype, norm, replace, subtract
 from tightrope.problem import Problem
 from tightrope.sampling import Plan, Rows, Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
@@ -132,7 +133,7 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
 def astype_problem(problem: Problem, dtype: Any) -> Problem:
     """The problem with its own numbers (levels, domain) in one dtype; the user's params stay as they are."""
     levels, domain = jnp.asarray(problem.levels, dtype), astype(problem.domain, dtype)
-    return dataclasses.replace(problem, levels=levels, domain=domain)
+    return replace(problem, levels=levels, domain=domain)
 
 
 def _some_samples(sampler: Sampler, count: int, seed: int) -> Tree:
@@ -140,7 +141,7 @@ def _some_samples(sampler: Sampler, count: int, seed: int) -> Tree:
         rows = np.random.default_rng(seed).permutation(sampler.n)[:count]
         return sampler.pick(jnp.asarray(rows))
     buffer = sampler.open(Plan((seed,))).take(0, count)
-    return jax.tree.map(lambda a: a[0, : buffer.count, 0, 0], buffer.items)
+    return jax.tree.map(lambda a: a[0, : buffer.steps, 0, 0], buffer.items)
 
 
 def _some_points(problem: Problem, x: Tree, seed: int, count: int = 6) -> list[Tree]:
@@ -170,7 +171,7 @@ def _gradients(means: Callable, points: list[Tree], names: list[str], problem: P
     eps = float(jnp.finfo(float_dtype(points[0])).eps)
     step = eps ** (1 / 3)
     worst, culprit = 0.0, ""
-    for here, there in zip(points, points[1:], strict=False):
+    for here, there in itertools.pairwise(points):
         direction = subtract(there, here)
         middle = add_scaled(here, 0.5, direction)
         up, down = means(add_scaled(middle, step, direction)), means(add_scaled(middle, -step, direction))
@@ -231,7 +232,8 @@ def _drift(problem: Problem, x: Tree, theta: Tree, sampler: Sampler) -> Finding:
 def _bias(problem: Problem, points: list[Tree], theta: Tree) -> Finding:
     """Sampled constraints must average to the exact ones."""
     extra = () if problem.params is None else (problem.params,)
-    assert problem.constraints is not None and problem.exact_constraints is not None
+    assert problem.constraints is not None
+    assert problem.exact_constraints is not None
     for x in points:
         h = np.asarray(jax.vmap(lambda one, x=x: problem.constraints(x, one, *extra))(theta), float)  # pyright: ignore
         exact = np.asarray(problem.exact_constraints(x, *extra), float)

@@ -66,7 +66,7 @@ class _TwoSided:
 
 @dataclasses.dataclass(frozen=True)
 class _Stacked:
-    parts: tuple[Callable[..., Any], ...]
+    parts: tuple[Any, ...]
 
     def __call__(self, x, theta, *params) -> Array:
         return jnp.concatenate([jnp.atleast_1d(part(x, theta, *params)) for part in self.parts])

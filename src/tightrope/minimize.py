@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -121,7 +121,7 @@ def fingerprint(ready: Prepared, track: Callable | None) -> dict[str, str]:
     theta = sampler.example()
     functions = digest_function(problem.sample_values, x, theta)
     tracked = "" if track is None else digest_function(track, x)
-    statics = str([getattr(method, f.name) for f in dataclasses.fields(method) if f.metadata.get("static")])
+    statics = str([getattr(method, f.name) for f in dataclasses.fields(cast(Any, method)) if f.metadata.get("static")])
     rows = (sampler.data, str(sampler.replace)) if isinstance(sampler, Rows) else ()
     made = digest_function(sampler.fn, jax.random.key(0)) if isinstance(sampler, Generator) else ""
     return {
@@ -144,7 +144,7 @@ def fingerprint(ready: Prepared, track: Callable | None) -> dict[str, str]:
 def _result(ready: Prepared, outcome: Outcome, output: str | None) -> Result:
     problem, sampler, method, names = ready.problem, ready.sampler, ready.method, ready.names
     carry, step = outcome.position
-    sums = summarise(carry, len(names), ())
+    sums = summarise(carry.totals.scalars.total, len(names), ())
     mean, last = average(carry) if step else ready.x, carry.state.x
     output = output or method.output
     x = mean if output == "average" else last

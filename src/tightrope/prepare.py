@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import positive_int
-from tightrope._tree import Array, Tree, all_finite, astype, float_dtype
+from tightrope._tree import Array, Tree, all_finite, astype, float_dtype, replace
 from tightrope.check import astype_problem, check_shapes
 from tightrope.methods import METHODS, Method
 from tightrope.problem import Problem
@@ -35,6 +35,10 @@ class Prepared:
     sizes: tuple[int, int] | None  # separate batch sizes for objective and constraints
     names: list[str]  # of the constraints
     notes: tuple[str, ...]
+
+    def method_at(self, k: int) -> Method:
+        """The method with the k-th value of every coefficient that is a grid."""
+        return jax.tree.map(lambda v: v if np.ndim(v) == 0 else v[k], self.method)
 
 
 def prepare(
@@ -65,7 +69,10 @@ def prepare(
     lam = jnp.zeros((n,), dtype) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
     chosen.check(total)
-    _check_tightening(chosen, problem, x, theta, total)
+    ceiling = problem.tightening_ceiling(x, theta)
+    if not isinstance(method, Method):
+        chosen, notes = _default_tightening(chosen, ceiling, total, notes)
+    _check_tightening(chosen, ceiling, total)
     if problem.oracle is not None and problem.oracle.numpy:  # shows its shapes only when called
         problem.oracle.try_once(x, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), theta), problem.params)
     return Prepared(
@@ -173,9 +180,7 @@ def _check_needs(method: Method, problem: Problem, sampler: Sampler) -> None:
             'method="csoa", or give the set an lmo.'
         )
     if "exact_constraints" in method.needs and problem.exact_constraints is None:
-        raise TypeError(
-            f"{name} needs exact constraints; give Problem(..., exact_constraints=...) or use another method."
-        )
+        raise TypeError(f"{name} needs exact constraints; give Problem(..., exact_constraints=...).")
     if ("rows" in method.needs or method.refresh_every) and not isinstance(sampler, Rows):
         raise TypeError(
             f"{name} looks at all the data and a {type(sampler).__name__} was given; expected arrays. For a stream use a "
@@ -183,16 +188,28 @@ def _check_needs(method: Method, problem: Problem, sampler: Sampler) -> None:
         )
 
 
-def _check_tightening(method: Method, problem: Problem, x: Tree, theta: Tree, steps: int) -> None:
+def _default_tightening(method: Method, ceiling: float, steps: int, notes: tuple[str, ...]) -> tuple[Method, tuple]:
+    """Default coefficients give way to the constraints: at most half of the room there is, as the theory asks for.
+
+    This is the place where coefficients that nobody gave are chosen.
+    """
+    if method.tightening(steps) <= ceiling / 2:
+        return method, notes
+    upsilon0 = getattr(method, "upsilon0", 0.0) * ceiling / 2 / method.tightening(steps)
+    note = f"upsilon0 was set to {upsilon0:.3g}, half of the room that the two-sided constraint leaves."
+    return replace(method, upsilon0=upsilon0), (*notes, note)
+
+
+def _check_tightening(method: Method, ceiling: float, steps: int) -> None:
     """Refuse a tightening that leaves no feasible point; warn where it leaves less than the theory asks for."""
-    upsilon, ceiling = method.tightening(steps), problem.tightening_ceiling(x, theta)
+    upsilon = method.tightening(steps)
     said = f"upsilon is {upsilon:.4g} at {steps:,} steps and the two-sided constraint has room for {ceiling:.4g}"
     if upsilon >= ceiling:
         raise ValueError(
             f"{type(method).__name__}: {said}, so the tightened problem has no feasible point and the method would drive "
             "the constrained quantity to zero instead. Use a smaller upsilon0, or more steps."
         )
-    if upsilon > ceiling / 2:
+    if upsilon > ceiling / 2 * (1 + 1e-9):
         warnings.warn(f"{said}; the theory covers at most half of that. Use a smaller upsilon0.", stacklevel=4)
 
 

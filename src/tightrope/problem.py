@@ -48,13 +48,13 @@ class Problem:
     """
 
     objective: Callable[..., Any] | None = static()
-    constraints: Callable[..., Any] | None = static(None)
+    constraints: Callable[..., Any] | None = static(default=None)
     domain: ConvexSet = None  # pyright: ignore[reportAssignmentType]
     levels: Any = 0.0
     params: Any = None
-    names: tuple[str, ...] | None = static(None)
-    exact_constraints: Callable[..., Any] | None = static(None)
-    oracle: Oracle | None = static(None)
+    names: tuple[str, ...] | None = static(default=None)
+    exact_constraints: Callable[..., Any] | None = static(default=None)
+    oracle: Oracle | None = static(default=None)
 
     def __post_init__(self):
         if not isinstance(self.domain, ConvexSet):

@@ -124,9 +124,9 @@ class Summary(NamedTuple):
     tracked: dict[str, float]
 
 
-def summarise(carry: Carry, n: int, track_names: Sequence[str]) -> Summary:
+def summarise(scalars: Any, n: int, track_names: Sequence[str]) -> Summary:
     """Unpack the sums of a run with `n` constraints; NaN where nothing was summed yet."""
-    sums = np.asarray(carry.totals.scalars.total, float)
+    sums = np.asarray(scalars, float)
     means = sums / sums[0] if sums[0] > 0 else np.full_like(sums, np.nan)
     k = len(sums) - 2 * n
     tracked = dict(zip(track_names, means[2:k].tolist(), strict=False))
@@ -230,14 +230,14 @@ class _Loop:
             position = self.out.position
             ready = self._refreshed(position)
             buffer = draws.take(position.step, self._until_boundary(position.step))
-            if buffer.count == 0:
+            if buffer.steps == 0:
                 self.stop(Status.STREAM_ENDED, f"The stream gave samples for {position.step:,} steps.")
                 return
-            carry, finite = self._advance(ready, buffer, buffer.count)
+            carry, finite = self._advance(ready, buffer, buffer.steps)
             if not finite:
                 self._back_to_last_good(ready, buffer)
                 return
-            self.out.position = Position(carry, position.step + buffer.count)
+            self.out.position = Position(carry, position.step + buffer.steps)
             self.out.seconds = time.perf_counter() - began
             if self.out.position.step in self.records and self._record(bar):
                 return
@@ -267,15 +267,21 @@ class _Loop:
         return position.carry._replace(state=state)
 
     def _advance(self, carry: Carry, buffer: Buffer, count: int) -> tuple[Carry, bool]:
-        offset, count = np.int32(buffer.offset), np.int32(count)
         carry, finite = advance(
-            self.method, self.problem, self.sampler, carry, buffer.items, offset, count, layout=self.layout
+            self.method,
+            self.problem,
+            self.sampler,
+            carry,
+            buffer.items,
+            np.int32(buffer.offset),
+            np.int32(count),
+            layout=self.layout,
         )
         return carry, bool(finite)
 
     def _back_to_last_good(self, carry: Carry, buffer: Buffer) -> None:
         """Bisect for the first bad step: NaNs never leave the sums, and the same steps give the same values."""
-        good, bad = 0, buffer.count
+        good, bad = 0, buffer.steps
         while bad - good > 1:
             middle = (good + bad) // 2
             good, bad = (middle, bad) if self._advance(carry, buffer, middle)[1] else (good, middle)
@@ -287,7 +293,7 @@ class _Loop:
         self.stop(Status.NOT_FINITE, f"{self._culprit(broken)} is not finite in step {first + bad:,}.")
 
     def _culprit(self, carry: Carry) -> str:
-        sums = summarise(carry, len(self.names), self.track_names)
+        sums = summarise(carry.totals.scalars.total, len(self.names), self.track_names)
         if not np.isfinite(sums.objective):
             return "The objective"
         for name, value in zip(self.names, sums.h, strict=True):
@@ -298,7 +304,7 @@ class _Loop:
     def _record(self, bar: Progress) -> bool:
         """Add a row to the trace, show it, call back; True when the callback ends the run."""
         carry, step = self.out.position
-        sums = summarise(carry, len(self.names), self.track_names)
+        sums = summarise(carry.totals.scalars.total, len(self.names), self.track_names)
         row: dict[str, float] = {"step": step, "samples": step * self.plan.draws * self.plan.batch_size}
         if isinstance(self.sampler, Rows):
             row["passes"] = row["samples"] * self.method.cost.gradients / self.method.cost.samples / self.sampler.n

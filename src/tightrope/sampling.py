@@ -34,11 +34,11 @@ class Plan(NamedTuple):
 
 
 class Buffer(NamedTuple):
-    """Samples (or their indices) of `count` steps, lying at `offset` in arrays of a fixed length."""
+    """Samples (or their indices) of some steps, lying at `offset` in arrays of a fixed length."""
 
     items: Tree  # leaves (seeds, steps, draws, batch, ...)
     offset: int
-    count: int
+    steps: int
 
 
 class Draws(ABC):
@@ -66,7 +66,7 @@ class Sampler(ABC):
         """The samples that an item of a buffer stands for; runs inside the compiled loop."""
         return item
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: Plan) -> None:  # noqa: B027 (nothing to refuse is a good answer)
         """Refuse a plan that cannot be met."""
 
 
@@ -87,7 +87,7 @@ class Rows(Sampler):
     """
 
     data: Tree
-    replace: bool = static(False)
+    replace: bool = static(default=False)
     narrowed: bool = dataclasses.field(init=False, default=False, metadata={"static": True})
 
     def __post_init__(self):

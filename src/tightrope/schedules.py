@@ -21,7 +21,7 @@ class Power:
 
     c: Any
     p: Any
-    anytime: bool = static(False)
+    anytime: bool = static(default=False)
 
     def __call__(self, t: Any, horizon: Any) -> Array:
         """The value at step t = 1, 2, ... of a run of `horizon` steps."""

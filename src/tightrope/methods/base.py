@@ -59,7 +59,7 @@ class Method(ABC):
         """The largest upsilon a run of `horizon` steps uses; 0 for methods that do not tighten."""
         return 0.0
 
-    def check(self, horizon: int) -> None:
+    def check(self, horizon: int) -> None:  # noqa: B027 (nothing to refuse is a good answer)
         """Refuse coefficients that cannot work at this horizon."""
 
 

@@ -58,7 +58,7 @@ class CSOA(Method):
     delta: Any = 0.01
     upsilon0: Any = 1.0
     dual_scale: Any = 1.0
-    anytime: bool = static(False)
+    anytime: bool = static(default=False)
 
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)

@@ -92,7 +92,7 @@ class FWCSOA(Method):
         Non-Convex SGD, NeurIPS 2019.
     """
 
-    schedule: str = static("sqrt")
+    schedule: str = static(default="sqrt")
     eta0: Any = None
     rho0: Any = None
     delta: Any = None

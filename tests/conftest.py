@@ -1,0 +1,15 @@
+"""Strictness for every test: rank promotion is an error, and dtype-sensitive tests run in both precisions."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request):
+    """Both precisions; float32 as users have it, with x64 off altogether."""
+    with jax.enable_x64(request.param == "float64"):
+        yield jnp.dtype(request.param)
