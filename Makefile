@@ -27,7 +27,7 @@ test: lint types
 	$(BIN)/pytest -n 2 --dist worksteal
 
 verify: install
-	$(BIN)/python -m tightrope.studies.rates
+	$(BIN)/python -m studies.rates
 
 bench: install
 	$(BIN)/python benchmarks/speed.py

@@ -190,9 +190,7 @@ CASES = [
     Case("spectraplex-point", Spectraplex(0.0, shape=(2, 2))),
     Case(
         "product",
-        Product(
-            {"w": (Simplex(1.5, shape=3), NuclearBall(2.0, shape=(2, 3))), "b": Box(-1.0, 1.0, shape=())}
-        ),
+        Product({"w": (Simplex(1.5, shape=3), NuclearBall(2.0, shape=(2, 3))), "b": Box(-1.0, 1.0, shape=())}),
         product_model,
     ),
     Case(

@@ -1,6 +1,6 @@
 """Every set in the registry keeps the contract, in both precisions."""
 
-import warnings
+import contextlib
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,11 @@ DTYPES = ["float32", "float64"]
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 
 
+@contextlib.contextmanager
 def strict(dtype: str):
     """The precision of a test, with implicit rank promotion refused."""
-    stack = __import__("contextlib").ExitStack()
-    stack.enter_context(jax.enable_x64(dtype == "float64"))
-    stack.enter_context(jax.numpy_rank_promotion("raise"))
-    return stack
+    with jax.enable_x64(dtype == "float64"), jax.numpy_rank_promotion("raise"):
+        yield
 
 
 @every_case
@@ -42,3 +41,63 @@ def test_on_random_points(case: Case, dtype: str, check, seed: int, exponent: in
 def test_once(case: Case, dtype: str, check):
     with strict(dtype):
         check(oracles(case, dtype))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.model is not None], ids=lambda c: c.name)
+def test_agrees_with_cvxpy(case: Case):
+    with strict("float64"):
+        check_against_cvxpy(oracles(case, "float64"))
+
+
+@every_case
+def test_float32_stays_float32_when_x64_is_on(case: Case):
+    with strict("float64"):
+        check_dtype(oracles(case, "float32"))
+
+
+def test_every_exported_set_is_registered():
+    exported = {
+        name: s
+        for name, s in vars(tightrope.sets).items()
+        if isinstance(s, type) and issubclass(s, ConvexSet) and s is not ConvexSet
+    }
+    assert exported == SETS
+    assert set(SETS) <= set(tightrope.sets.__all__)
+
+
+def test_every_registered_set_has_a_case_and_a_model():
+    modelled = {type(c.set) for c in CASES if c.model is not None}
+    assert modelled == set(SETS.values())
+
+
+@pytest.mark.parametrize("kind", [L1Ball, L2Ball, LinfBall, Simplex])
+def test_radius_is_a_leaf(kind):
+    """A new radius compiles nothing, and a vector of radii can be mapped over."""
+    traces = []
+
+    @jax.jit
+    def project(s, x):
+        traces.append(s)
+        return s.project(x)
+
+    with strict("float64"):
+        x, radii = jnp.array([3.0, -1.0, 2.0]), np.array([0.0, 1.0, 100.0])
+        alone = [project(kind(float(r), shape=3), x) for r in radii]
+        assert len(traces) == 1
+        mapped = jax.vmap(lambda s: s.project(x))(kind(radii, shape=3))
+        np.testing.assert_allclose(mapped, np.stack(alone), atol=1e-12)
+
+
+def test_large_offset_does_not_cost_feasibility():
+    """Simplex in float32: a common offset of 1e6 must not reach the sum."""
+    with strict("float32"):
+        x = jnp.asarray(1e6 + np.random.default_rng(0).normal(size=1000), jnp.float32)
+        assert Simplex(shape=1000).contains(Simplex(shape=1000).project(x))
+
+
+def test_many_coordinates_are_contained():
+    with strict("float32"):
+        for s in (Simplex(shape=200_000), L1Ball(1.0, shape=200_000), L2Ball(1.0, shape=200_000)):
+            x = jnp.asarray(np.random.default_rng(0).normal(size=200_000), jnp.float32)
+            assert s.contains(s.project(x)), s
+            assert s.contains(s.start()), s

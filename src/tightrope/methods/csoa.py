@@ -35,7 +35,9 @@ class CSOA(Method):
     enough and upsilon at most half the Slater margin. With `anytime`, eta_t = eta0/sqrt(t) and
     upsilon_t = upsilon0/sqrt(t), and the mean is weighted by eta_t (no proof in the paper; costs a logarithm).
 
-    The defaults suit f, h and x of order one.
+    The defaults suit f, h and x of order one. Summing the dual step shows what upsilon0 must cover: the mean of
+    h(x_t, theta_t) is at most lambda_{T+1}/(s^2 eta T) + eta delta/s^2 mean(lambda_t) - upsilon, so upsilon0 has to
+    exceed about lambda*/(s^2 eta0).
 
     Args:
         eta0: coefficient of the step size.
@@ -46,8 +48,8 @@ class CSOA(Method):
 
     Example:
         >>> import tightrope as tr
-        >>> tr.CSOA(eta0=0.5, upsilon0=2.0).upsilon0
-        2.0
+        >>> tr.CSOA(eta0=0.5, upsilon0=4.0).upsilon0
+        4.0
 
     References:
         Z. Akhtar, A. S. Bedi, K. Rajawat: Conservative Stochastic Optimization with Expectation Constraints,
@@ -56,7 +58,7 @@ class CSOA(Method):
 
     eta0: Any = 1.0
     delta: Any = 0.01
-    upsilon0: Any = 1.0
+    upsilon0: Any = 2.0
     dual_scale: Any = 1.0
     anytime: bool = static(default=False)
 

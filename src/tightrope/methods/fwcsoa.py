@@ -41,9 +41,9 @@ class _Schedule(NamedTuple):
 
 
 SCHEDULES = {
-    "paper": _Schedule(3 / 4, 3 / 4, 1 / 2, 1 / 4, eta0=0.68, rho0=1.25, delta=0.25, upsilon0=1.0),
-    "two_scale": _Schedule(1 / 2, 3 / 4, 1 / 2, 1 / 4, eta0=2.0, rho0=1.25, delta=0.05, upsilon0=1.0, gamma0=4.0),
-    "sqrt": _Schedule(1 / 2, 1 / 2, 1 / 2, 1 / 2, eta0=1.0, rho0=1.25, delta=0.25, upsilon0=1.0),
+    "paper": _Schedule(3 / 4, 3 / 4, 1 / 2, 1 / 4, eta0=0.68, rho0=1.25, delta=0.25, upsilon0=0.77),
+    "two_scale": _Schedule(1 / 2, 3 / 4, 1 / 2, 1 / 4, eta0=2.0, rho0=1.25, delta=0.05, upsilon0=0.5, gamma0=4.0),
+    "sqrt": _Schedule(1 / 2, 1 / 2, 1 / 2, 1 / 2, eta0=1.0, rho0=1.25, delta=0.25, upsilon0=2.0),
 }
 
 

@@ -1,0 +1,5 @@
+"""Ready-made problems."""
+
+from tightrope.problems.exact import EXACT, Solved
+
+__all__ = ["EXACT", "Solved"]

@@ -1,0 +1,1 @@
+"""Studies over many seeds; `make verify` runs them and writes what they measured into docs/."""
