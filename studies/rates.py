@@ -88,7 +88,7 @@ def violations(part: pd.DataFrame, solved: Solved) -> pd.DataFrame:
     for step, runs in part.groupby("step"):
         values = runs[[f"H{i}" for i in range(len(solved.dual))]]
         half = 1.96 * values.std() / np.sqrt(len(values))
-        worst = values.mean().idxmax()
+        worst = str(values.mean().idxmax())
         rows.append({"step": step, "mean": values.mean()[worst], "half width": half[worst]})
     return pd.DataFrame(rows)
 
@@ -103,7 +103,8 @@ def slope_with_interval(gaps: pd.DataFrame, draws: int = 500) -> tuple[float, fl
         slopes = np.where((means > 0).all(axis=1), np.polyfit(logs, np.log(np.maximum(means, 1e-300)).T, 1)[0], np.nan)
     if np.isnan(slopes).any():
         return float("nan"), float("nan"), float("nan")
-    return float(slopes[0]), *map(float, np.quantile(slopes[1:], [0.025, 0.975]))
+    low, high = np.quantile(slopes[1:], [0.025, 0.975])
+    return float(slopes[0]), float(low), float(high)
 
 
 def claims(table: pd.DataFrame) -> pd.DataFrame:
@@ -175,15 +176,14 @@ def report(table: pd.DataFrame) -> str:
     ]
     for row in summarise(table).to_dict("records"):
         fitted = f"{row['slope']:.2f} [{row['slope low']:.2f}, {row['slope high']:.2f}]"
+        violation = f"{row['violation at largest T']:+.5f} ± {row['half width']:.5f}"
         lines.append(
             f"| {row['problem']} | {row['case']} | {row['gap at smallest T']:.4f} | {row['gap at largest T']:.4f} | "
-            f"{'-' if np.isnan(row['slope']) else fitted} | {row['violation at largest T']:+.5f} ± {row['half width']:.5f} | "
-            f"{row['dual error']:.3f} |"
+            f"{'-' if np.isnan(row['slope']) else fitted} | {violation} | {row['dual error']:.3f} |"
         )
     lines += ["", "## Claims", ""]
-    lines += [
-        f"- {'holds' if row['holds'] else '**does not hold**'}: {row['claim']}" for row in verdicts.to_dict("records")
-    ]
+    for row in verdicts.to_dict("records"):
+        lines.append(f"- {'holds' if row['holds'] else '**does not hold**'}: {row['claim']}")
     return "\n".join(lines) + "\n"
 
 

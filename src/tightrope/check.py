@@ -22,6 +22,8 @@ def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
     extra = () if problem.params is None else (problem.params,)
     if problem.oracle is not None:
         n = problem.oracle.n_constraints
+        if problem.oracle.numpy:  # shows its shapes only when called
+            problem.oracle.try_once(x, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), theta), problem.params)
         jax.eval_shape(problem.sample_values, x, theta)
     else:
         f = _shape_of("objective", problem.objective, x, theta, *extra)
@@ -31,10 +33,16 @@ def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
                 f"Problem: objective(x, theta) returns {given} for one sample; expected a scalar. It sees ONE sample; "
                 "the library averages over batches."
             )
-        n = 0
-        for name, args in (("constraints", (x, theta, *extra)), ("exact_constraints", (x, *extra))):
-            if (fn := getattr(problem, name)) is not None:
-                n = _check_vector(name, _shape_of(name, fn, *args))
+        counts = [
+            _check_vector(name, _shape_of(name, fn, *args))
+            for name, args in (("constraints", (x, theta, *extra)), ("exact_constraints", (x, *extra)))
+            if (fn := getattr(problem, name)) is not None
+        ]
+        if len(set(counts)) > 1:
+            raise ValueError(
+                f"Problem: constraints returns {counts[0]} values and exact_constraints {counts[1]}; expected as many."
+            )
+        n = counts[0] if counts else 0
     if np.shape(problem.levels) not in ((), (n,)):
         raise ValueError(
             f"Problem: levels has {np.size(problem.levels)} values for {n} constraints; expected one or {n}."
@@ -115,9 +123,13 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
     points = _some_points(problem, x, seed)
     names = [*(["the objective"] if problem.knows_objective else []), *problem.constraint_names(n)]
 
-    def means(point):
+    @jax.jit
+    def at(point, theta):
         f, h = problem.values(point, theta)
         return jnp.concatenate([f[None], h]) if problem.knows_objective else h
+
+    def means(point):
+        return at(point, theta)
 
     findings = [Finding("shapes", True, f"x has {Shape.of(x).size} coordinates; {n} constraints.")]
     findings += [_finite(means, points)]
@@ -219,8 +231,8 @@ def _drift(problem: Problem, x: Tree, theta: Tree, sampler: Sampler) -> Finding:
     if not isinstance(sampler, Stream) or len(second) < 10:
         return Finding("sampling", True, "samples are drawn by the library from one distribution.")
     error = np.sqrt(first.var(axis=0) / len(first) + second.var(axis=0) / len(second))
-    apart = np.abs(first.mean(axis=0) - second.mean(axis=0)) / np.maximum(error, 1e-30)
-    if np.max(np.where(error > 0, apart, 0)) > 5:
+    apart = np.abs(first.mean(axis=0) - second.mean(axis=0))
+    if np.any(apart > 5 * error + 1e-6 * np.abs(values).max(axis=0)):  # the last term is for rounding
         return Finding(
             "sampling",
             False,

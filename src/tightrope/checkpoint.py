@@ -5,12 +5,14 @@ import json
 import os
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -50,6 +52,10 @@ class Checkpoint:
         every_seconds: float = 30.0,
     ):
         self.path, self.fingerprint = Path(path), fingerprint
+        if not self.path.parent.is_dir():  # found out at the end, it would cost the run
+            raise CheckpointError(
+                f"{self.path} cannot be written: there is no folder {self.path.parent}. Make it first."
+            )
         self.every_steps, self.every_seconds = every_steps, every_seconds
         self.written = time.monotonic()
 
@@ -128,4 +134,30 @@ def digest(*parts: Any) -> str:
 def digest_function(fn: Any, *example: Any) -> str:
     """A hash of what a function computes: its jaxpr and the constants it closes over, not its name or address."""
     closed = jax.make_jaxpr(fn)(*example)
-    return digest(re.sub(r" at 0x[0-9a-f]+", "", str(closed.jaxpr)), list(closed.consts))
+    return digest(_without_address(str(closed.jaxpr)), list(_constants(closed)))
+
+
+def _constants(closed: ClosedJaxpr) -> Iterator[Any]:
+    """The arrays a function closes over; those of functions that it calls compiled are not printed in its jaxpr."""
+    yield from closed.consts
+    for equation in closed.jaxpr.eqns:
+        for inner in jax.tree.leaves(equation.params, is_leaf=lambda p: isinstance(p, ClosedJaxpr)):
+            if isinstance(inner, ClosedJaxpr):
+                yield from _constants(inner)
+
+
+def digest_object(value: Any) -> str:
+    """A hash of a method or a set: its type and all its fields, the static ones too, whatever they are made of."""
+    if isinstance(value, dict):
+        return digest(*(digest_object(item) for pair in value.items() for item in pair))
+    if isinstance(value, list | tuple):
+        return digest(*map(digest_object, value))
+    if isinstance(value, jax.Array | np.ndarray):
+        return digest([value])
+    if hasattr(value, "__dict__") and not callable(value):
+        return digest(type(value).__name__, digest_object(vars(value)))
+    return digest(_without_address(repr(value)))
+
+
+def _without_address(text: str) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", text)

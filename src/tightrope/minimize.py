@@ -1,9 +1,8 @@
 """The facade: prepare, run, choose the output, measure it on the full data."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ import pandas as pd
 
 from tightrope._errors import positive_int
 from tightrope._tree import Array, Tree
-from tightrope.checkpoint import Checkpoint, digest, digest_function
+from tightrope.checkpoint import Checkpoint, digest, digest_function, digest_object
 from tightrope.methods import Method
 from tightrope.prepare import Prepared, prepare
 from tightrope.problem import Problem
@@ -119,20 +118,15 @@ def fingerprint(ready: Prepared, track: Callable | None) -> dict[str, str]:
     """What a run is, part by part, so that a refusal can say which part differs."""
     problem, method, sampler, x = ready.problem, ready.method, ready.sampler, ready.x
     theta = sampler.example()
-    functions = digest_function(problem.sample_values, x, theta)
+    batch = jax.tree.map(lambda s: jax.ShapeDtypeStruct((1, *s.shape), s.dtype), theta)
+    functions = digest_function(problem.value_and_gradient, x, ready.lam, batch)  # derivatives may be the user's own
     tracked = "" if track is None else digest_function(track, x)
-    statics = str([getattr(method, f.name) for f in dataclasses.fields(cast(Any, method)) if f.metadata.get("static")])
     rows = (sampler.data, str(sampler.replace)) if isinstance(sampler, Rows) else ()
     made = digest_function(sampler.fn, jax.random.key(0)) if isinstance(sampler, Generator) else ""
     return {
-        "problem": digest(
-            functions,
-            tracked,
-            type(problem.domain).__name__,
-            [problem.levels, problem.params, problem.domain],
-        ),
+        "problem": digest(functions, tracked, digest_object(problem.domain), [problem.levels, problem.params]),
         "data": digest(type(sampler).__name__, str(theta), made, *rows),
-        "method": digest(type(method).__name__, statics, jax.tree.map(np.asarray, method)),
+        "method": digest_object(method),
         "starting point": digest([x, ready.lam]),
         "number of steps": str(ready.steps),
         "seed": str(ready.plan.seeds),
@@ -144,7 +138,7 @@ def fingerprint(ready: Prepared, track: Callable | None) -> dict[str, str]:
 def _result(ready: Prepared, outcome: Outcome, output: str | None) -> Result:
     problem, sampler, method, names = ready.problem, ready.sampler, ready.method, ready.names
     carry, step = outcome.position
-    sums = summarise(carry.totals.scalars.total, len(names), ())
+    sums = summarise(carry.totals.scalars, len(names), ())
     mean, last = average(carry) if step else ready.x, carry.state.x
     output = output or method.output
     x = mean if output == "average" else last

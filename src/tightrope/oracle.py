@@ -69,7 +69,7 @@ def _call(oracle: Oracle, x: Tree, theta: Tree, params: Tree) -> tuple[Array, Tr
         return jax.pure_callback(host, expected, x, theta, extra, vmap_method="sequential")
     try:
         returned = oracle.parts(oracle.fn(x, theta, *extra))
-    except jax.errors.TracerArrayConversionError as error:
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
         raise TypeError(
             "from_oracle: the oracle turned its arguments into NumPy arrays, which compiled code cannot do. "
             "Write it with jax.numpy, or pass numpy=True to have it called back (slower)."

@@ -68,13 +68,11 @@ def prepare(
     dtype = float_dtype(x)
     lam = jnp.zeros((n,), dtype) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
-    chosen.check(total)
+    jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
     ceiling = problem.tightening_ceiling(x, theta)
     if not isinstance(method, Method):
         chosen, notes = _default_tightening(chosen, ceiling, total, notes)
     _check_tightening(chosen, ceiling, total)
-    if problem.oracle is not None and problem.oracle.numpy:  # shows its shapes only when called
-        problem.oracle.try_once(x, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), theta), problem.params)
     return Prepared(
         problem=astype_problem(problem, dtype),
         sampler=sampler,
@@ -141,10 +139,10 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
     if warm_start is not None:
         if x0 is not None:
             raise ValueError("x0 and warm_start were both given; expected one of them: they say where to start.")
-        return warm_start.last
+        x0 = warm_start.last
     if x0 is None:
         return domain.start()
-    x = jax.tree.map(lambda v: jnp.asarray(v, jnp.result_type(v, jnp.float32)), x0)
+    x = jax.tree.map(lambda v: jnp.asarray(v, float_dtype(x0)), x0)
     if domain.shape is not None and Shape.of(x) != domain.shape:
         raise ValueError(f"x0 has shape {Shape.of(x)}; expected {domain.shape}, the shape of the domain's points.")
     if not bool(all_finite(x)):

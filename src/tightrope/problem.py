@@ -15,6 +15,8 @@ from tightrope._tree import Array, Tree, float_dtype, pytree, set_field, static
 from tightrope.oracle import Oracle, oracle_values
 from tightrope.sets import ConvexSet
 
+_COLUMNS = {"step", "samples", "passes", "seconds", "objective"}
+
 
 class Split(NamedTuple):
     """A batch whose objective and constraints are averaged over different numbers of samples."""
@@ -72,8 +74,15 @@ class Problem:
             raise ValueError(f"Problem: levels is {self.levels!r}; expected finite numbers.")
         if np.ndim(self.levels) > 1:
             raise ValueError(f"Problem: levels has shape {np.shape(self.levels)}; expected a number or N numbers.")
+        if isinstance(self.levels, list | tuple):  # a container would be N leaves
+            set_field(self, "levels", np.asarray(self.levels, float))
         if isinstance(self.names, str) or (self.names is not None and not all(isinstance(n, str) for n in self.names)):
             raise TypeError(f"Problem: names is {self.names!r}; expected a list of strings, one per constraint.")
+        if self.names is not None and (len(set(self.names)) < len(self.names) or _COLUMNS & set(self.names)):
+            raise ValueError(
+                f"Problem: names is {list(self.names)}; expected different names, and none of "
+                f"{', '.join(sorted(_COLUMNS))}, which are columns of the trace."
+            )
         set_field(self, "names", None if self.names is None else tuple(self.names))
 
     @classmethod

@@ -21,7 +21,8 @@ class Progress:
                 TextColumn("{task.description}"),
                 TimeRemainingColumn(),
             )
-            self.bar = RichProgress(*columns, console=console, transient=True)
+            # a file shows no moving bar, only what stands there at the end
+            self.bar = RichProgress(*columns, console=console, transient=console.is_terminal)
             self.task = self.bar.add_task(label, total=total)
 
     def __enter__(self) -> Self:

@@ -89,8 +89,8 @@ class Result:
 
     @property
     def violation(self) -> float:
-        """The largest constraint value above zero; 0 when all are satisfied."""
-        return max(0.0, float(self.constraints.max())) if len(self.constraints) else 0.0
+        """The largest constraint value above zero; 0 when all are satisfied, NaN when one is not known."""
+        return max(float(np.max(self.constraints.to_numpy())), 0.0) if len(self.constraints) else 0.0
 
     def plot(self, path: str | None = None) -> "Figure":
         """Draw objective and constraints against samples; saved to `path` where one is given."""
@@ -108,7 +108,7 @@ class Result:
             width = max(len("constraint"), *(len(n) for n in self.constraints.index))
             lines += [f"  {'constraint':<{width}}  {'value':>12}  {'multiplier':>12}"]
             for constraint, value, lam in zip(self.constraints.index, self.constraints, self.dual, strict=True):
-                verdict = "satisfied" if value <= 0 else "VIOLATED"
+                verdict = "satisfied" if value <= 0 else "VIOLATED" if value > 0 else "not known"
                 lines += [f"  {constraint:<{width}}  {value:>12.6g}  {lam:>12.6g}  {verdict}"]
         lines += [f"  measured on  {self.measured_on}", f"  cost         {self.cost}"]
         lines += [f"  note         {note}" for note in self.notes]

@@ -27,6 +27,9 @@ from tightrope.sampling import Buffer, Rows, Sampler, full_mean
 # ---- inside: compiled -----------------------------------------------------------------------------------------------
 
 
+_GROUP = 64  # steps summed before rounding is made up for
+
+
 class Totals(NamedTuple):
     """Weighted sums over the steps taken, compensated for rounding."""
 
@@ -62,26 +65,51 @@ def take_steps(
     carry: Carry,
     items: Tree,
     offset: Array,
+    first: Array,
     count: Array,
     layout: Layout,
 ) -> Carry:
-    """`count` steps on the samples that lie at `offset` in the buffer."""
+    """Steps first .. first+count-1 (counted from 0), on the samples from `offset` on in the buffer.
+
+    Sums are closed every `_GROUP` steps of the run, wherever chunks begin and end, so that their rounding does not depend
+    on it. Whole groups are loops of known length: for a loop of unknown length an accelerator asks the host before every
+    round, and waits. What a chunk has before its first whole group and after its last one takes the slower loop.
+    """
 
     def one(i, carry: Carry) -> Carry:
-        theta = _samples(sampler, method, items, offset + i, layout)
+        theta = _samples(sampler, method, items, offset - first + i, layout)
         state, info = method.step(problem, carry.state, theta)
         weighted = jax.tree.map(lambda v: info.weight * v, info.x)
         sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, layout)))
         return Carry(state, sums)
 
-    return jax.lax.fori_loop(0, count, one, carry)
+    def close(carry: Carry) -> Carry:
+        return carry._replace(totals=Totals(*(mean.close_group() for mean in carry.totals)))
+
+    def part_of_group(low, high, carry: Carry) -> Carry:
+        carry = jax.lax.fori_loop(low, high, one, carry)
+        closed = (high > low) & (high % _GROUP == 0)
+        return jax.tree.map(lambda a, b: jnp.where(closed, a, b), close(carry), carry)
+
+    def whole_group(k, carry: Carry) -> Carry:
+        return close(jax.lax.fori_loop(0, _GROUP, lambda i, carry: one(k * _GROUP + i, carry), carry))
+
+    last = first + count
+    begin = jnp.minimum(-(-first // _GROUP) * _GROUP, last)  # of the first whole group
+    end = jnp.maximum(last // _GROUP * _GROUP, begin)  # of the last one
+
+    def head_then_tail(i, carry: Carry) -> Carry:  # one loop body instead of two: half the time to compile
+        carry = part_of_group(jnp.where(i == 0, first, end), jnp.where(i == 0, begin, last), carry)
+        return jax.lax.fori_loop(begin // _GROUP, jnp.where(i == 0, end // _GROUP, 0), whole_group, carry)
+
+    return jax.lax.fori_loop(0, 2, head_then_tail, carry)
 
 
 @partial(jax.jit, static_argnames="layout")
-def advance(method, problem, sampler, carry, items, offset, count, layout: Layout) -> tuple[Carry, Array]:
+def advance(method, problem, sampler, carry, items, offset, first, count, layout: Layout) -> tuple[Carry, Array]:
     """`take_steps` for one run, and whether everything is still finite."""
     items = jax.tree.map(lambda a: a[0], items)  # the axis of seeds
-    carry = take_steps(method, problem, sampler, carry, items, offset, count, layout)
+    carry = take_steps(method, problem, sampler, carry, items, offset, first, count, layout)
     return carry, all_finite(carry)
 
 
@@ -116,21 +144,22 @@ def _scalars(info: Info, layout: Layout) -> Array:
 
 
 class Summary(NamedTuple):
-    """The running means, on the host."""
+    """The running means, on the host; of one run or, with leading axes, of many."""
 
-    objective: float
+    objective: Any
     h: np.ndarray
     lam: np.ndarray
-    tracked: dict[str, float]
+    tracked: dict[str, Any]
 
 
-def summarise(scalars: Any, n: int, track_names: Sequence[str]) -> Summary:
-    """Unpack the sums of a run with `n` constraints; NaN where nothing was summed yet."""
-    sums = np.asarray(scalars, float)
-    means = sums / sums[0] if sums[0] > 0 else np.full_like(sums, np.nan)
-    k = len(sums) - 2 * n
-    tracked = dict(zip(track_names, means[2:k].tolist(), strict=False))
-    return Summary(float(means[1]), means[k : k + n], means[k + n :], tracked)
+def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
+    """Unpack the sums of runs with `n` constraints; NaN where nothing was summed yet."""
+    sums = np.asarray(scalars.total, float) + np.asarray(scalars.recent, float)
+    weight = sums[..., :1]
+    means = sums / np.where(weight > 0, weight, np.nan)
+    k = sums.shape[-1] - 2 * n
+    tracked = {name: means[..., 2 + i] for i, name in enumerate(track_names)}
+    return Summary(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked)
 
 
 def track_names(layout: Layout, x: Tree) -> list[str]:
@@ -140,8 +169,8 @@ def track_names(layout: Layout, x: Tree) -> list[str]:
 
 def average(carry: Carry) -> Tree:
     """The weighted mean of the iterates so far."""
-    weight = carry.totals.scalars.total[0]
-    return carry.totals.x.over(jnp.where(weight > 0, weight, 1))
+    weight = carry.totals.scalars.sum()[0]
+    return jax.tree.map(lambda total: total / jnp.where(weight > 0, weight, 1), carry.totals.x.sum())
 
 
 # ---- outside: Python ------------------------------------------------------------------------------------------------
@@ -193,7 +222,8 @@ def record_steps(steps: int, points: int) -> list[int]:
     half = max(1, points // 2)
     even = np.linspace(steps / half, steps, half)
     ratio = np.geomspace(1, steps, half)
-    return sorted({steps, *np.round(np.concatenate([even, ratio])).astype(int).tolist()} if points else {steps})
+    at = np.maximum(np.round(np.concatenate([even, ratio])), 1).astype(int).tolist() if points else []
+    return sorted({steps, *at})
 
 
 def run(
@@ -267,15 +297,9 @@ class _Loop:
         return position.carry._replace(state=state)
 
     def _advance(self, carry: Carry, buffer: Buffer, count: int) -> tuple[Carry, bool]:
+        where = np.int32(buffer.offset), np.int32(self.out.position.step), np.int32(count)
         carry, finite = advance(
-            self.method,
-            self.problem,
-            self.sampler,
-            carry,
-            buffer.items,
-            np.int32(buffer.offset),
-            np.int32(count),
-            layout=self.layout,
+            self.method, self.problem, self.sampler, carry, buffer.items, *where, layout=self.layout
         )
         return carry, bool(finite)
 
@@ -293,26 +317,30 @@ class _Loop:
         self.stop(Status.NOT_FINITE, f"{self._culprit(broken)} is not finite in step {first + bad:,}.")
 
     def _culprit(self, carry: Carry) -> str:
-        sums = summarise(carry.totals.scalars.total, len(self.names), self.track_names)
+        sums = summarise(carry.totals.scalars, len(self.names), self.track_names)
         if not np.isfinite(sums.objective):
             return "The objective"
         for name, value in zip(self.names, sums.h, strict=True):
             if not np.isfinite(value):
                 return f"The constraint {name}"
+        for name, value in sums.tracked.items():
+            if not np.isfinite(value):
+                return f"The tracked {name}"
         return "The gradient, the point or a multiplier"
 
     def _record(self, bar: Progress) -> bool:
         """Add a row to the trace, show it, call back; True when the callback ends the run."""
         carry, step = self.out.position
-        sums = summarise(carry.totals.scalars.total, len(self.names), self.track_names)
+        sums = summarise(carry.totals.scalars, len(self.names), self.track_names)
         row: dict[str, float] = {"step": step, "samples": step * self.plan.draws * self.plan.batch_size}
         if isinstance(self.sampler, Rows):
             row["passes"] = row["samples"] * self.method.cost.gradients / self.method.cost.samples / self.sampler.n
         row["seconds"] = self.out.seconds
         if self.problem.knows_objective:
-            row["objective"] = sums.objective
+            row["objective"] = float(sums.objective)
         row |= dict(zip(self.names, sums.h.tolist(), strict=True))
-        row |= {f"dual {name}": v for name, v in zip(self.names, sums.lam.tolist(), strict=True)} | sums.tracked
+        row |= {f"dual {name}": v for name, v in zip(self.names, sums.lam.tolist(), strict=True)}
+        row |= {name: float(value) for name, value in sums.tracked.items()}
         if self.options.trace_full and isinstance(self.sampler, Rows):
             f, h = full_values(self.problem, average(carry), self.sampler.data)
             row |= {"full objective": float(f)} if self.problem.knows_objective else {}
@@ -326,16 +354,17 @@ class _Loop:
             return False
         carry, step = self.out.position
         try:
-            stop = self.options.callback(
+            said = self.options.callback(
                 Snapshot(step, average(carry), carry.state.x, np.asarray(carry.state.lam), row)
             )
+            stop = isinstance(said, bool | np.bool_ | jax.Array) and bool(said)  # comparisons of arrays give these
         except Exception as error:  # a user's mistake must not cost them the run
             self.out.error = error
             self.stop(Status.CALLBACK_RAISED, f"{type(error).__name__}: {error}")
             return True
-        if stop is True:
+        if stop:
             self.stop(Status.CALLBACK_STOPPED)
-        return stop is True
+        return stop
 
     def stop(self, status: Status, message: str = "") -> None:
         """Say how the run ended."""

@@ -241,7 +241,8 @@ class Stream(Sampler):
     Args:
         factory: `factory(skip)` returns an iterable of batches (pytrees of arrays, one sample per row, any number of
             rows) that starts after the first `skip` rows, so that a run can resume. An iterable, or a function
-            without arguments, is accepted too; to resume, its first rows are then read and dropped.
+            without arguments, is accepted too; to resume, its first rows are then read and dropped. An iterator can be
+            read only once.
 
     Example:
         >>> import numpy as np, tightrope as tr
@@ -255,6 +256,7 @@ class Stream(Sampler):
             raise TypeError(f"Stream: {factory!r} was given; expected factory(skip) or an iterable of batches.")
         self.factory = factory
         self._peeked: Iterator[Tree] | None = None
+        self._spent = False  # an iterator that has been opened
 
     def example(self) -> Tree:
         """The shapes and dtypes of one sample, read off the first batch (which is kept, not lost)."""
@@ -270,14 +272,19 @@ class Stream(Sampler):
         return _StreamDraws(self, plan)
 
     def _batches(self, skip: int) -> Iterator[Tree]:
-        if skip == 0 and self._peeked is not None:
-            peeked, self._peeked = self._peeked, None
-            return peeked
+        peeked, self._peeked = self._peeked, None
+        seeks = callable(self.factory) and bool(inspect.signature(self.factory).parameters)
+        if peeked is not None and (skip == 0 or not seeks):
+            return _drop(peeked, skip)
         if not callable(self.factory):
+            if self._spent:
+                raise ValueError(
+                    "Stream: an iterator was given, which can be read only once, and it has been read. Give a list, or "
+                    "a function factory(skip) that starts anew."
+                )
+            self._spent = isinstance(self.factory, Iterator)
             return _drop(map(_as_batch, iter(self.factory)), skip)
-        if inspect.signature(self.factory).parameters:
-            return map(_as_batch, iter(self.factory(skip)))
-        return _drop(map(_as_batch, iter(self.factory())), skip)
+        return map(_as_batch, iter(self.factory(skip))) if seeks else _drop(map(_as_batch, iter(self.factory())), skip)
 
 
 # To compiled code all streams are alike: what they read reaches it through buffers.
@@ -393,8 +400,8 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) 
         def masked_sum(v):
             return jnp.sum(jnp.where(fresh.reshape((size,) + (1,) * (v.ndim - 1)), v, 0), axis=0)
 
-        return total.add(jax.tree.map(masked_sum, jax.vmap(fn)(rows)))
+        return total.add(jax.tree.map(masked_sum, jax.vmap(fn)(rows))).close_group()
 
     one = jax.eval_shape(fn, jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data))
     zeros = Mean.zeros_like(jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), one))
-    return jax.lax.fori_loop(0, -(-n // size), add_slice, zeros).over(n)
+    return jax.tree.map(lambda total: total / n, jax.lax.fori_loop(0, -(-n // size), add_slice, zeros).sum())

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from tightrope._errors import positive_int
-from tightrope._tree import Array, Tree, replace
+from tightrope._tree import Array, Mean, Tree, replace
 from tightrope.methods import Method
 from tightrope.prepare import Prepared, prepare
 from tightrope.problem import Problem
 from tightrope.progress import Progress
 from tightrope.run import Carry, Layout, average, full_values, start, summarise, take_steps, track_names
-from tightrope.sampling import Rows
+from tightrope.sampling import Rows, as_sampler
 
 
 def sweep(
@@ -64,16 +64,20 @@ def sweep(
         >>> len(table)
         6
     """
+    if not isinstance(methods, Method | Mapping):
+        raise TypeError(f"sweep: methods is {methods!r}; expected a method, or several by name in a dict.")
     named = {type(methods).__name__: methods} if isinstance(methods, Method) else dict(methods)
+    if not isinstance(seeds, Iterable):
+        raise TypeError(f"sweep: seeds is {seeds!r}; expected several of them, such as range(20).")
     seeds = tuple(seeds)
     if not named or not seeds:
         raise ValueError("sweep: no methods or no seeds were given; expected at least one of each.")
-    grid = _level_grid(problem, levels)
+    grid, sampler = _level_grid(problem, levels), as_sampler(data)
     prepared = {}
-    for name, method in named.items():  # every check before any work
+    for (name, method), (level, _) in itertools.product(named.items(), grid):  # every check before any work
         options: dict[str, Any] = {"steps": steps, "passes": passes, "batch_size": batch_size, "x0": x0}
-        prepared[name] = prepare(problem, data, method, seeds=seeds, **options)
-    jobs = {name: _combinations(ready.method, grid) for name, ready in prepared.items()}
+        prepared[name] = prepare(_at(problem, level), sampler, method, seeds=seeds, **options)
+    jobs = {name: _combinations(_as_given(named[name], ready), grid) for name, ready in prepared.items()}
     total = sum(len(combos) * ready.steps for combos, ready in zip(jobs.values(), prepared.values(), strict=True))
     tables, done = [], 0
     with Progress(total * len(seeds), progress, "steps of all runs") as bar:
@@ -81,8 +85,9 @@ def sweep(
             for rows, taken in _sweep_one(ready, jobs[name], _record_at(record, ready.steps), track, memory):
                 done += taken
                 bar.show(done)
-                tables += [{"method": name, **row} for row in rows]
-    return pd.DataFrame(tables)
+                rows.insert(0, "method", name)
+                tables.append(rows)
+    return pd.concat(tables, ignore_index=True)
 
 
 def _sweep_one(ready: Prepared, combos: list["_Combo"], records: list[int], track, memory: int):
@@ -103,14 +108,17 @@ def _sweep_one(ready: Prepared, combos: list["_Combo"], records: list[int], trac
 def _run_slice(ready, part: "_Slice", seeds: "_Slice", plan, records, layout: Layout, horizon):
     method, levels = _stacked(ready, part.padded)
     carry = _start_many(method, ready.problem, levels, ready.x, ready.lam, horizon, layout, len(seeds.padded))
-    draws, step = ready.sampler.open(plan), 0
+    draws, step, every = ready.sampler.open(plan), 0, ready.method.refresh_every
     for end in records:
         taken = 0
         while step < end:
-            buffer = draws.take(step, end - step)
+            if every and step % every == 0:
+                carry = _refresh_many(method, ready.problem, levels, carry, ready.sampler.data)
+            until = min(end, (step // every + 1) * every) if every else end
+            buffer = draws.take(step, until - step)
             if buffer.steps == 0:
                 raise ValueError(f"sweep: the stream ended after {step:,} steps; expected samples for {records[-1]:,}.")
-            where = np.int32(buffer.offset), np.int32(buffer.steps)
+            where = np.int32(buffer.offset), np.int32(step), np.int32(buffer.steps)
             carry = _advance_many(method, ready.problem, levels, ready.sampler, carry, buffer.items, *where, layout)
             step, taken = step + buffer.steps, taken + buffer.steps
         yield _rows(ready, part, seeds, levels, carry, step, layout), taken * part.count * seeds.count
@@ -126,16 +134,24 @@ def _start_many(method, problem, levels, x, lam, horizon, layout: Layout, n_seed
 
 
 @partial(jax.jit, static_argnames="layout", donate_argnums=4)
-def _advance_many(method, problem, levels, sampler, carry, items, offset, count, layout: Layout) -> Carry:
+def _advance_many(method, problem, levels, sampler, carry, items, offset, first, count, layout: Layout) -> Carry:
     """Leading axes of the carry: combinations, then seeds. Samples are shared by the combinations of a seed."""
     if not sampler.per_seed:
         items = jax.tree.map(lambda a: a[0], items)
 
     def one(method, levels, carry, items):
-        return take_steps(method, _at(problem, levels), sampler, carry, items, offset, count, layout)
+        return take_steps(method, _at(problem, levels), sampler, carry, items, offset, first, count, layout)
 
     over_seeds = jax.vmap(one, in_axes=(None, None, 0, 0 if sampler.per_seed else None))
     return jax.vmap(over_seeds, in_axes=(0, 0, 0, None))(method, levels, carry, items)
+
+
+@jax.jit
+def _refresh_many(method, problem, levels, carry, data) -> Carry:
+    def one(method, levels, carry):
+        return carry._replace(state=method.refresh(_at(problem, levels), carry.state, data))
+
+    return jax.vmap(jax.vmap(one, in_axes=(None, None, 0)))(method, levels, carry)
 
 
 @jax.jit
@@ -146,30 +162,34 @@ def _full_many(problem, levels, carry, data):
     return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(levels, carry)
 
 
-def _at(problem: Problem, levels: Array) -> Problem:
+def _at(problem: Problem, levels: Array | np.ndarray) -> Problem:
     return replace(problem, levels=levels)
 
 
-def _rows(ready: Prepared, part, seeds, levels, carry: Carry, step: int, layout: Layout) -> list[dict[str, Any]]:
-    n, names, problem = len(ready.names), ready.names, ready.problem
-    sums = np.asarray(carry.totals.scalars.total)
-    tracked = track_names(layout, ready.x)
-    full = None
+def _rows(ready: Prepared, part, seeds, levels, carry: Carry, step: int, layout: Layout) -> pd.DataFrame:
+    """The slice's rows: combinations, and within them seeds."""
+    names, knows_objective = ready.names, ready.problem.knows_objective
+    shape = part.count, seeds.count
+
+    def flat(values: Any) -> np.ndarray:
+        values = np.asarray(values, float)[: part.count, : seeds.count]
+        return values.reshape(part.count * seeds.count, *values.shape[2:])
+
+    means = summarise(Mean(*map(flat, carry.totals.scalars)), len(names), track_names(layout, ready.x))
+    columns: dict[str, Any] = {
+        name: np.repeat(np.asarray([combo.columns[name] for combo in part.real], object), shape[1])
+        for name in part.real[0].columns
+    }
+    columns |= {"seed": np.tile(seeds.real, shape[0]), "step": step}
+    columns["samples"] = step * ready.plan.draws * ready.plan.batch_size
+    columns |= {"objective": means.objective} if knows_objective else {}
+    columns |= dict(zip(names, means.h.T, strict=True))
+    columns |= {f"dual {name}": column for name, column in zip(names, means.lam.T, strict=True)} | means.tracked
     if isinstance(ready.sampler, Rows):
-        full = jax.tree.map(np.asarray, _full_many(problem, levels, carry, ready.sampler.data))
-    rows = []
-    for (i, combo), (j, seed) in itertools.product(enumerate(part.real), enumerate(seeds.real)):
-        means = summarise(sums[i, j], n, tracked)
-        samples = step * ready.plan.draws * ready.plan.batch_size
-        row = {**combo.columns, "seed": seed, "step": step, "samples": samples}
-        row |= {"objective": means.objective} if problem.knows_objective else {}
-        row |= dict(zip(names, means.h.tolist(), strict=True))
-        row |= {f"dual {name}": v for name, v in zip(names, means.lam.tolist(), strict=True)} | means.tracked
-        if full is not None:
-            row |= {"full objective": float(full[0][i, j])} if problem.knows_objective else {}
-            row |= {f"full {name}": float(v) for name, v in zip(names, full[1][i, j], strict=True)}
-        rows.append(row)
-    return rows
+        f, h = map(flat, _full_many(ready.problem, levels, carry, ready.sampler.data))
+        columns |= {"full objective": f} if knows_objective else {}
+        columns |= {f"full {name}": column for name, column in zip(names, h.T, strict=True)}
+    return pd.DataFrame(columns).infer_objects()
 
 
 # ---- grids and slices -------------------------------------------------------------------------------------------------
@@ -210,6 +230,11 @@ def _level_grid(problem: Problem, levels) -> list[tuple[np.ndarray, dict[str, An
     return [(level, {"level": float(level) if level.ndim == 0 else tuple(level.tolist())}) for level in grid]
 
 
+def _as_given(method: str | Method, ready: Prepared) -> Method:
+    """The method with the coefficients as the user wrote them: in the table 0.1 is 0.1, not its float32."""
+    return method if isinstance(method, Method) else ready.method
+
+
 def _combinations(method: Method, levels) -> list[_Combo]:
     """The product of all coefficient grids and levels."""
     paths = jax.tree_util.tree_leaves_with_path(method)
@@ -228,7 +253,7 @@ def _combinations(method: Method, levels) -> list[_Combo]:
 def _stacked(ready: Prepared, combos: list[_Combo]) -> tuple[Method, Array]:
     """The method and the levels with a leading axis of combinations."""
     treedef, dtype = jax.tree.structure(ready.method), ready.lam.dtype
-    columns = zip(*(combo.leaves for combo in combos), strict=True)
+    columns = np.asarray([combo.leaves for combo in combos]).T
     method = jax.tree.unflatten(treedef, [jnp.asarray(column, dtype) for column in columns])
     return method, jnp.asarray(np.stack([combo.level for combo in combos]), dtype)
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from set_cases import Case
-from set_contract import FIXED_CHECKS, RANDOM_CHECKS, Oracles, check_against_cvxpy
+from set_contract import CHECKS, Oracles
 
 from tightrope._errors import MissingOracleError
 
@@ -29,13 +29,8 @@ def test_the_example_keeps_the_contract(ellipsoid, dtype: str):
     case = Case("ellipsoid", ellipsoid(AXES), lambda v: [cp.norm(v / AXES, 2) <= 1], attained=False)
     with jax.enable_x64(dtype == "float64"), jax.numpy_rank_promotion("raise"):
         oracles = Oracles(case, dtype)
-        for check in FIXED_CHECKS:
+        for check in CHECKS:
             check(oracles)
-        for seed in range(5):
-            for check in RANDOM_CHECKS:
-                check(oracles, np.random.default_rng(seed), 10.0 ** (seed - 2))
-        if dtype == "float64":
-            check_against_cvxpy(oracles)
 
 
 def test_the_example_refuses_as_the_guide_says(ellipsoid):

@@ -120,7 +120,9 @@ def test_a_product_has_sets_for_leaves(sets):
 class Mute(ConvexSet):
     """A set that can do nothing."""
 
-    diameter = 1.0
+    @property
+    def diameter(self):
+        return 1.0
 
     def contains(self, x, tol=None):
         return jnp.asarray(True)

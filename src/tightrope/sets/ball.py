@@ -31,6 +31,20 @@ def project_l1(v: Array, radius: Any) -> Array:
     return jnp.where(jnp.sum(size) <= jnp.asarray(radius, v.dtype), v, on_sphere)
 
 
+def safe(divisor: Array) -> Array:
+    """The divisor, or 1 in the place of 0.
+
+    Not the smallest positive number: XLA turns (a / b) / c into a / (b c), and the product of two such is 0.
+    """
+    return jnp.where(divisor == 0, 1, divisor)
+
+
+def unit(v: Array) -> Array:
+    """v / |v|, and 0 for v = 0; divided by its largest entry first: no square vanishes or overflows."""
+    v = v / safe(jnp.max(jnp.abs(v)))
+    return v / safe(jnp.linalg.norm(v))
+
+
 def one_hot(index: Array, value: Any, like: Array) -> Array:
     """The vector that is `value` at one index and zero elsewhere."""
     return jnp.where(jnp.arange(like.size) == index, jnp.asarray(value, like.dtype), 0)

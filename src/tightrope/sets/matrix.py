@@ -10,10 +10,10 @@ import numpy as np
 
 from tightrope._errors import positive_int
 from tightrope._tree import Array, pytree, set_field, static
-from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex
+from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, safe, unit
 from tightrope.sets.base import Shape, as_shape, rounding
 
-RESTART = 0.1  # weight of the fixed random direction in a warm start
+RESTART = 0.03  # weight of the fixed random direction in a warm start; more of it spoils short iterations
 
 
 @functools.cache
@@ -25,23 +25,17 @@ def _random_unit(n: int, seed: int) -> np.ndarray:
     return draw / np.linalg.norm(draw)
 
 
-def _unit(v: Array) -> Array:
-    """v / |v|, and 0 for v = 0; divided by its largest entry first: no square vanishes or overflows."""
-    tiny = jnp.finfo(v.dtype).tiny
-    v = v / jnp.maximum(jnp.max(jnp.abs(v)), tiny)
-    return v / jnp.maximum(jnp.linalg.norm(v), tiny)
-
-
 def _next_direction(w: Array, basis: Array) -> Array:
     """The part of w outside the span of the basis (its rows), as a unit vector; 0 when there is none.
 
     A vector that loses most of its length to the second pass was rounding noise from within the span.
     """
-    once = _unit(w - basis.T @ (basis @ w))
+    once = unit(w - basis.T @ (basis @ w))
     twice = once - basis.T @ (basis @ once)
-    return jnp.where(jnp.linalg.norm(twice) > 0.5, _unit(twice), twice * 0)  # times 0 keeps a NaN
+    return jnp.where(jnp.linalg.norm(twice) > 0.5, unit(twice), twice * 0)  # times 0 keeps a NaN
 
 
+@functools.partial(jax.jit, static_argnames="rounds")
 def top_right_vector(g: Array, first: Array, rounds: int) -> Array:
     """The best right singular vector of g in the Krylov space of g'g from `first`; 0 for g = 0.
 
@@ -57,15 +51,15 @@ def top_right_vector(g: Array, first: Array, rounds: int) -> Array:
         return (basis, images, _next_direction(image @ g, basis)), None
 
     zeros = jnp.zeros((rounds, g.shape[1]), g.dtype), jnp.zeros((rounds, g.shape[0]), g.dtype)
-    (basis, images, _), _ = jax.lax.scan(grow, (*zeros, _unit(first)), jnp.arange(rounds))
+    (basis, images, _), _ = jax.lax.scan(grow, (*zeros, unit(first)), jnp.arange(rounds))
     weights = jnp.linalg.eigh(images @ images.T)[1][:, -1]
-    return _unit(weights @ basis)
+    return unit(weights @ basis)
 
 
 def _matrix_shape(owner: str, shape: Any) -> Shape:
     known = as_shape(shape)
     if known is None or len(known.leaves) != 1 or len(known.leaves[0]) != 2:
-        raise ValueError(f"{owner}: shape is {shape!r}; expected that of one matrix, such as shape=(200, 300).")
+        raise ValueError(f"{owner}: shape is {shape!r}; expected that of one matrix, e.g. shape=(200, 300).")
     return known
 
 
@@ -148,10 +142,10 @@ class NuclearBall(Ball):
     def warm_lmo(self, g: Array, memory: Array) -> tuple[Array, Array]:
         """`lmo(g)` from the last singular vector, plus a little of a fixed random one against sticking."""
         tall = g if g.shape[0] >= g.shape[1] else g.T
-        tall = tall / jnp.maximum(jnp.max(jnp.abs(tall)), jnp.finfo(g.dtype).tiny)
+        tall = tall / safe(jnp.max(jnp.abs(tall)))
         first = jnp.asarray(memory, g.dtype) + RESTART * jnp.asarray(_random_unit(self._short, 1), g.dtype)
         v = top_right_vector(tall, first, min(self.rounds, self._short))
-        u = _unit(tall @ v)
+        u = unit(tall @ v)
         vertex = -jnp.asarray(self.radius, g.dtype) * (u[:, None] * v[None, :])
         return vertex if tall.shape == g.shape else vertex.T, jnp.where(jnp.any(v != 0), v, memory)
 
@@ -188,7 +182,7 @@ class Spectraplex(Radial):
         super().__post_init__()
         rows, columns = _matrix_shape(self.name, self.shape).leaves[0]
         if rows != columns:
-            raise ValueError(f"Spectraplex: shape is {self.shape}; expected as many rows as columns, e.g. shape=5.")
+            raise ValueError(f"Spectraplex: shape is {self.shape}; expected a square, e.g. shape=5.")
 
     @property
     def _side(self) -> int:
@@ -218,5 +212,6 @@ class Spectraplex(Radial):
 
     def lmo(self, g: Array) -> Array:
         """radius q q' for an eigenvector q of the smallest eigenvalue."""
-        q = jnp.linalg.eigh(_symmetric(g))[1][:, 0]
+        values, vectors = jnp.linalg.eigh(_symmetric(g))
+        q = jnp.where(jnp.isnan(values[0]), values[0], vectors[:, 0])  # NaN in, NaN out
         return jnp.asarray(self.radius, g.dtype) * (q[:, None] * q[None, :])

@@ -13,18 +13,8 @@ import numpy as np
 from optax import projections
 
 from tightrope._tree import Array, Tree, float_dtype, norm, pytree, ravel, set_field, static
-from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, scale
+from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, safe, scale, unit
 from tightrope.sets.base import Shape, rounding
-
-
-def _divide(a: Any, b: Array) -> Array:
-    """a / b, and 0 where both are 0."""
-    return a / jnp.maximum(b, jnp.finfo(b.dtype).tiny)
-
-
-def _scaled(v: Array) -> Array:
-    """v over its largest absolute value: squares of the result neither overflow nor vanish."""
-    return _divide(v, jnp.max(jnp.abs(v)))
 
 
 @pytree
@@ -52,13 +42,12 @@ class L2Ball(Ball):
     def project(self, x: Tree) -> Tree:
         """Scale x back to the radius; inside the ball the factor is exactly one."""
         radius = jnp.asarray(self.radius, float_dtype(x))
-        return scale(_divide(radius, jnp.maximum(norm(x), radius)), x)
+        return scale(radius / safe(jnp.maximum(norm(x), radius)), x)
 
     def lmo(self, g: Tree) -> Tree:
         """Against g, as far as the radius goes; zero for g = 0."""
         v, back = ravel(g)
-        unit = _scaled(v)
-        return back(-jnp.asarray(self.radius, v.dtype) * _divide(unit, jnp.linalg.norm(unit)))
+        return back(-jnp.asarray(self.radius, v.dtype) * unit(v))
 
 
 @pytree
@@ -226,14 +215,13 @@ class GroupBall(Ball):
         """Project the vector of group norms onto the l1 ball and rescale each group to its new norm."""
         v, back = ravel(x)
         norms = self._norms(v)
-        factors = jnp.where(norms > 0, _divide(project_l1(norms, self.radius), norms), norms)
+        factors = project_l1(norms, self.radius) / safe(norms)
         return back(factors[jnp.asarray(self.groups)] * v)
 
     def lmo(self, g: Tree) -> Tree:
         """The radius against g in the group where g is largest, zero elsewhere and for g = 0."""
         v, back = ravel(g)
-        unit = _scaled(v)
-        norms = self._norms(unit)
-        i = jnp.argmax(norms)
-        factors = one_hot(i, -_divide(self.radius, norms[i]), norms)
-        return back(factors[jnp.asarray(self.groups)] * unit)
+        v = v / safe(jnp.max(jnp.abs(v)))  # so that no square vanishes
+        i = jnp.argmax(self._norms(v))
+        group = jnp.where(jnp.asarray(self.groups) == i, v, v * 0)  # times 0 keeps a NaN
+        return back(-jnp.asarray(self.radius, v.dtype) * unit(group))

@@ -1,0 +1,81 @@
+"""Speed as ratios in one run, on one thread of the CPU: `make bench`."""
+
+import os
+
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.environ["JAX_PLATFORMS"] = "cpu"
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tightrope as tr
+
+sys.path.insert(0, str(Path(__file__).parent))
+import workload as w
+
+PASSES, SWEEP = 10, 64
+
+
+def best_of(jobs: dict[str, Callable[[], Any]], repeats: int = 7) -> dict[str, float]:
+    """Seconds of each job: the best of several interleaved runs, after one that compiles."""
+    times: dict[str, float] = {}
+    for repeat in range(repeats + 1):
+        for name, job in jobs.items():
+            began = time.perf_counter()
+            jax.block_until_ready(job())
+            if repeat:
+                times[name] = min(times.get(name, np.inf), time.perf_counter() - began)
+    return times
+
+
+def main() -> None:
+    data, problem = w.make_data(), w.make_problem()
+    steps = PASSES * w.N_ROWS
+    on_device = jax.tree.map(jnp.asarray, data)
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.permutation(w.N_ROWS) for _ in range(PASSES)]).astype(np.int32)
+    method = tr.CSOA(w.ETA0, w.DELTA, w.UPSILON0)
+    grid = tr.CSOA(np.geomspace(0.1, 10, SWEEP), w.DELTA, w.UPSILON0)
+    rows_on_device, sampler = jnp.asarray(rows), tr.Rows(data)
+    eta0, upsilon0 = np.float32(w.ETA0), np.float32(w.UPSILON0)
+
+    mine = tr.minimize(problem, sampler, method=method, steps=steps)
+    theirs = w.bare_scan(on_device, rows_on_device, eta0, upsilon0)
+    apart = float(jnp.linalg.norm(mine.average - theirs[2]) / jnp.linalg.norm(theirs[2]))
+    print(f"same answer: the averages of minimize and of the bare scan differ by {apart:.2%} (other order of rows)")
+
+    times = best_of(
+        {
+            "bare scan": lambda: w.bare_scan(on_device, rows_on_device, eta0, upsilon0),
+            "minimize": lambda: tr.minimize(problem, sampler, method=method, steps=steps).x,
+            "sweep": lambda: tr.sweep(problem, sampler, grid, steps=w.N_ROWS)["objective"].sum(),
+        }
+    )
+    times |= best_of({"numpy": lambda: w.numpy_loop(data, rows[: w.N_ROWS])[0]}, repeats=2)
+    a_step = {name: seconds / steps for name, seconds in times.items()}
+    a_step["numpy"] = times["numpy"] / w.N_ROWS
+    a_step["sweep"] = times["sweep"] / w.N_ROWS / SWEEP
+    ratios = {
+        "minimize / bare scan (at most 1.8)": a_step["minimize"] / a_step["bare scan"],
+        "numpy / minimize (at least 10)": a_step["numpy"] / a_step["minimize"],
+        f"minimize / sweep of {SWEEP}, per configuration (at least 5)": a_step["minimize"] / a_step["sweep"],
+    }
+    print(f"\nlogistic loss, {w.D} features, 2 constraints, one sample a step, float32, one thread, {steps:,} steps")
+    for name, ratio in ratios.items():
+        print(f"  {ratio:6.2f}  {name}")
+    print("\nmicroseconds a step on this machine (noisy; trust the ratios)")
+    for name, seconds in a_step.items():
+        print(f"  {1e6 * seconds:6.2f}  {name}")
+
+
+if __name__ == "__main__":
+    main()

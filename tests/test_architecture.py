@@ -1,0 +1,145 @@
+"""Arrows point up only; registries, docstrings, examples and exports are complete."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import tightrope as tr
+
+SOURCE = Path(tr.__file__).parent
+
+# From the bottom up; a room imports from itself and from the rooms before it.
+ROOMS = [
+    {"_tree", "_errors"},
+    {"schedules", "sets", "oracle", "constraints"},
+    {"problem"},
+    {"sampling"},
+    {"methods"},
+    {"checkpoint", "progress", "result", "check"},
+    {"prepare"},
+    {"run"},
+    {"minimize", "sweep", "plotting"},
+    {"problems"},
+    {"studies", "demo"},
+]
+FLOOR = {name: floor for floor, names in enumerate(ROOMS) for name in names}
+
+
+def modules():
+    return sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+def room(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """The rooms a module imports when it is loaded; not those it needs for types, nor those inside functions."""
+    found, todo = set(), list(ast.parse(path.read_text()).body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If):
+            todo += [] if "TYPE_CHECKING" in ast.unparse(node.test) else node.body + node.orelse
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tightrope":
+            parts = node.module.split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("tightrope.")}
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_down(path):
+    here = room(path)
+    assert here in FLOOR, f"{here} is a new room: say where it stands in ROOMS"
+    for other in imported_rooms(path) - {here}:
+        if FLOOR[here] < FLOOR["problems"]:
+            assert FLOOR.get(other, len(ROOMS)) <= FLOOR[here], f"{here} imports {other}, which stands above it"
+
+
+def test_the_rooms_that_matter_most_know_little():
+    for path in modules():
+        if room(path) == "sets":
+            assert imported_rooms(path) <= {"sets", "_tree", "_errors"}, path
+        if room(path) == "methods":
+            assert not imported_rooms(path) & {"run", "minimize", "sampling", "sweep", "prepare"}, path
+        if room(path) == "run":
+            assert "sets" not in imported_rooms(path), path
+
+
+def test_the_reader_of_imports_sees_them():
+    assert {"problem", "sampling", "methods"} <= imported_rooms(SOURCE / "run.py")
+
+
+# ---- registries and exports ------------------------------------------------------------------------------------------
+
+
+def exported(kind):
+    found = {name: getattr(tr, name) for name in tr.__all__}
+    return {v for v in found.values() if inspect.isclass(v) and issubclass(v, kind) and not inspect.isabstract(v)}
+
+
+def test_every_exported_method_and_set_is_registered():
+    assert exported(tr.Method) == set(tr.METHODS.values())
+    assert exported(tr.ConvexSet) == set(tr.SETS.values())
+
+
+def test_all_is_complete_and_sorted():
+    def order(name):  # constants, then classes, then functions, as ruff sorts them
+        return (not name.isupper(), not name[0].isupper(), name)
+
+    assert list(tr.__all__) == sorted(tr.__all__, key=order)
+    public = {name for name, v in vars(tr).items() if not name.startswith("_") and not inspect.ismodule(v)}
+    functions = {name for name, v in vars(tr).items() if inspect.isfunction(v)}
+    assert public | functions == set(tr.__all__) - {n for n in tr.__all__ if inspect.ismodule(getattr(tr, n))}
+
+
+def everything():
+    return [tr, *(importlib.import_module(m.name) for m in pkgutil.walk_packages([str(SOURCE)], "tightrope."))]
+
+
+def test_everything_public_has_a_docstring():
+    bare = []
+    for module in everything():
+        bare += [] if module.__doc__ else [module.__name__]
+        own = {k: v for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__}
+        for name, value in own.items():
+            if name.startswith("_") or not (inspect.isclass(value) or inspect.isfunction(value)):
+                continue
+            # a dataclass without one is given its signature, which says nothing
+            if not value.__doc__ or value.__doc__.startswith(f"{name}("):
+                bare.append(f"{module.__name__}.{name}")
+            if not inspect.isclass(value):
+                continue
+            for key, member in vars(value).items():
+                fn = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+                if not key.startswith("_") and inspect.isfunction(fn) and not inspect.getdoc(getattr(value, key)):
+                    bare.append(f"{module.__name__}.{name}.{key}")
+    assert not bare
+
+
+# ---- examples --------------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_in_docstrings_are_right():
+    tried = 0
+    for module in everything():
+        outcome = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+        assert outcome.failed == 0, module.__name__
+        tried += outcome.attempted
+    assert tried > 20
+
+
+def test_the_first_example_of_the_readme_runs_as_printed(tmp_path, monkeypatch):
+    readme = SOURCE.parent.parent / "README.md"
+    block = re.search(r"```python\n(.*?)```", readme.read_text(), re.DOTALL) if readme.exists() else None
+    if block is None:
+        pytest.skip("the README has no example yet")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block.group(1), "README.md", "exec"), {"__name__": "readme"})

@@ -1,0 +1,220 @@
+import subprocess
+import sys
+import textwrap
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from core_cases import BALL, CSOA, FWCSOA, PROBLEM, ROWS, SAMPLERS, assert_same_run, constraints, objective
+
+import tightrope as tr
+
+TRIANGLE = tr.Polytope(np.vstack([-np.eye(3), np.ones((1, 3))]), np.array([0.0, 0.0, 0.0, 1.0]))
+NAMED = tr.Problem(objective, constraints, BALL, (0.5, 0.4), names=("fair", "short"))
+
+
+def solve(problem=PROBLEM, data=ROWS, **options):
+    return tr.minimize(problem, data, **({"method": CSOA, "steps": 1000} | options))
+
+
+# ---- what is chosen --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("domain", "chosen", "why"),
+    [(BALL, tr.CSOA, "chose csoa: L2Ball has"), (TRIANGLE, tr.FWCSOA, "chose fw-csoa: Polytope has no")],
+)
+def test_auto_chooses_by_the_set_and_says_so(domain, chosen, why):
+    result = tr.minimize(tr.Problem(objective, None, domain), ROWS, steps=5)
+    assert isinstance(result.method, chosen)
+    assert any(why in note for note in result.notes)
+    assert why in str(result)
+
+
+@pytest.mark.parametrize("name", ["csoa", "CSOA", "fw-csoa"])
+def test_a_method_by_name_is_the_one_with_default_coefficients(name):
+    method = tr.METHODS[name.lower()]()
+    assert_same_run(solve(method=name, steps=50), solve(method=method, steps=50))
+
+
+@pytest.mark.parametrize(
+    ("method", "batch_size", "steps"),
+    [(CSOA, 1, 74), (FWCSOA, 1, 37), (CSOA, 4, 18), (CSOA, (2, 4), 18)],
+)
+def test_a_pass_is_as_many_gradients_as_there_are_rows(method, batch_size, steps):
+    result = solve(method=method, batch_size=batch_size, steps=None, passes=2)
+    assert result.cost.steps == steps
+    assert result.trace["passes"].iloc[-1] == pytest.approx(2, abs=0.1)
+    assert result.cost.gradients == pytest.approx(74, abs=3)
+
+
+def test_the_output_is_the_average_or_the_last_iterate():
+    default, last = solve(), solve(output="last")
+    np.testing.assert_array_equal(default.x, default.average)
+    np.testing.assert_array_equal(last.x, last.last)
+    np.testing.assert_array_equal(last.average, default.average)
+    assert (default.output, last.output) == ("average", "last")
+    assert "last iterate" in last.measured_on
+
+
+def test_objective_and_constraints_are_measured_at_x_on_all_rows():
+    result = solve(output="last")
+    x = np.asarray(result.x)
+    assert result.objective == pytest.approx(((x - ROWS) ** 2).sum(axis=1).mean() / 2)
+    np.testing.assert_allclose(
+        result.constraints, [ROWS.mean(axis=0) @ x - 0.5, x[0] + 0.1 * ROWS[:, 1].mean() - 0.4], rtol=1e-9
+    )
+    assert result.violation == max(0.0, result.constraints.max())
+
+
+def test_without_rows_they_are_means_over_the_run():
+    result = solve(data=SAMPLERS["generator"]())
+    assert "samples of the run" in result.measured_on
+    assert result.objective == result.trace["objective"].iloc[-1]
+    assert "passes" not in result.trace
+
+
+def test_a_problem_over_a_pytree_gives_a_pytree():
+    def on_tree(x, theta):
+        return objective(jnp.append(x["w"], x["b"]), theta)
+
+    problem = tr.Problem(on_tree, None, tr.L2Ball(2.0, shape={"w": 2, "b": ()}))
+    flat = tr.minimize(tr.Problem(objective, None, BALL), ROWS, method=CSOA, steps=300)
+    tree = tr.minimize(problem, ROWS, method=CSOA, steps=300)
+    np.testing.assert_allclose(jnp.append(tree.x["w"], tree.x["b"]), flat.x, rtol=1e-9)
+
+
+# ---- warm starts -----------------------------------------------------------------------------------------------------
+
+
+def test_a_warm_start_keeps_point_and_multipliers_and_counts_anew():
+    first = solve()
+    seen = []
+    again = solve(warm_start=first, steps=1, callback=seen.append)
+    np.testing.assert_array_equal(again.average, first.last)  # the mean of one iterate, x_1
+    np.testing.assert_array_equal(again.dual, first.dual_last)
+    assert int(again.state.t) == 2
+    assert again.cost.steps == 1
+
+
+def test_a_warm_start_outside_the_domain_is_projected():
+    first = solve()
+    small = tr.Problem(objective, constraints, tr.L2Ball(0.1, shape=3), (0.5, 0.4))
+    with pytest.warns(UserWarning, match="outside the domain"):
+        again = solve(small, warm_start=first, steps=1)
+    assert float(jnp.linalg.norm(again.average)) == pytest.approx(0.1)
+
+
+def test_a_warm_start_of_another_problem_is_refused():
+    with pytest.raises(ValueError, match="2 multipliers for 0 constraints"):
+        solve(tr.Problem(objective, None, BALL), warm_start=solve())
+
+
+# ---- the trace -------------------------------------------------------------------------------------------------------
+
+
+def test_the_trace_has_a_row_per_recorded_step_with_running_means():
+    result = solve(NAMED, steps=300, batch_size=2)
+    columns = ["step", "samples", "passes", "seconds", "objective", "fair", "short", "dual fair", "dual short"]
+    assert list(result.trace) == columns
+    assert (result.trace["samples"] == 2 * result.trace["step"]).all()
+    assert result.trace["seconds"].is_monotonic_increasing
+    np.testing.assert_array_equal(result.trace.iloc[-1][["dual fair", "dual short"]], result.dual)
+
+
+@pytest.mark.parametrize(("record", "rows"), [(0, 1), (7, 8), (100, 101)])
+def test_the_trace_has_about_as_many_rows_as_asked_for(record, rows):
+    assert len(solve(record=record, steps=5000).trace) <= rows
+
+
+def test_the_full_trace_evaluates_the_running_average_on_all_rows():
+    seen = []
+    trace = solve(NAMED, trace_full=True, steps=50, record=3, callback=seen.append).trace
+    for snapshot, full in zip(seen, trace["full objective"], strict=True):
+        assert full == pytest.approx(((np.asarray(snapshot.average) - ROWS) ** 2).sum(axis=1).mean() / 2)
+    assert {"full fair", "full short"} <= set(trace)
+
+
+def test_tracked_values_are_averaged_along_the_run():
+    def both(x):
+        return {"second": x[1], "first": x[0]}
+
+    result = solve(track=both)
+    np.testing.assert_allclose(result.trace.iloc[-1][["first", "second"]].astype(float), result.average[:2], rtol=1e-9)
+    assert_same_run(result, solve())
+
+
+# ---- reports ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_report_says_all_a_person_needs():
+    result = solve(NAMED)
+    said = str(result)
+    assert said == repr(result)
+    assert said.startswith("CSOA: finished: all steps were taken.")
+    for words in (f"{result.objective:.6g}", "fair", "short", f"{result.constraints['short']:.6g}"):
+        assert words in said
+    for words in (*(f"{lam:.6g}" for lam in result.dual), "1,000 steps", "1,000 gradients", "1,000 projections"):
+        assert words in said
+    verdicts = ["satisfied" if value <= 0 else "VIOLATED" for value in result.constraints]
+    assert [line.split()[-1] for line in said.splitlines() if line.split()[0] in NAMED.names] == verdicts  # pyright: ignore
+
+
+@pytest.mark.parametrize("problem", [NAMED, tr.Problem(objective, None, BALL)])
+def test_the_plot_is_a_figure_and_a_file(problem, tmp_path):
+    from matplotlib.figure import Figure
+
+    path = tmp_path / "run.png"
+    figure = solve(problem, trace_full=True, steps=100).plot(str(path))
+    assert isinstance(figure, Figure)
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert titles == (["objective", "constraints"] if problem.constraints else ["objective"])
+    assert all(axis.get_xlabel() == "samples" for axis in figure.axes)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_without_a_step_has_nothing_to_draw():
+    empty = solve(data=tr.Stream([np.ones((1, 3))]), batch_size=2)
+    with pytest.raises(ValueError, match="trace is empty"):
+        empty.plot()
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [CSOA, FWCSOA])
+def test_the_result_has_the_dtype_of_the_start(dtype, method):
+    result = solve(x0=np.zeros(3, dtype), method=method, steps=50)
+    assert result.x.dtype == result.last.dtype == result.state.lam.dtype == dtype
+    assert solve(method=method, steps=50).x.dtype == dtype  # with x64 off there is only float32
+
+
+def test_a_start_in_whole_numbers_or_mixed_precision_is_one_dtype():
+    assert solve(x0=np.array([1, 0, 0]), steps=5).x.dtype == jnp.float64
+    tree = tr.L2Ball(2.0, shape={"a": (), "b": ()})
+    mixed = {"a": np.float32(0.0), "b": np.float64(0.0)}
+    result = tr.minimize(tr.Problem(lambda x, theta: x["a"] * theta[0] + x["b"], None, tree), ROWS, steps=5, x0=mixed)
+    assert result.x["a"].dtype == result.x["b"].dtype == jnp.float64
+
+
+def test_a_float32_run_of_float64_data_says_so(dtype):
+    notes = solve(steps=5).notes
+    assert any("float64" in note for note in notes) == (dtype == jnp.float32)
+    assert not solve(data=ROWS.astype(np.float32), steps=5).notes
+
+
+def run_python(script):
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_changes_no_setting_and_loads_no_matplotlib():
+    run_python("""
+        import sys, jax
+        before = dict(jax.config.values)
+        import tightrope
+        assert dict(jax.config.values) == before
+        assert "matplotlib" not in sys.modules
+        from jax._src import xla_bridge
+        assert not xla_bridge.backends_are_initialized()
+    """)
