@@ -1,5 +1,7 @@
 """Every mistake is a sentence, said before the first step."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +19,7 @@ def spied(x, theta):
     return objective(x, theta)
 
 
-def call(problem=None, data=ROWS, objective=spied, constraints=constraints, domain=BALL, **options):
+def call(problem=None, data: Any = ROWS, objective=spied, constraints=constraints, domain: Any = BALL, **options):
     RAN.clear()
     made = {k: options.pop(k) for k in ("levels", "names", "params", "exact_constraints") if k in options}
     problem = tr.Problem(objective, constraints, domain, **made) if problem is None else problem
@@ -40,8 +42,18 @@ POLYTOPE = tr.Polytope(np.vstack([np.eye(3), -np.eye(3)]), np.ones(6))
 class NoLmo(tr.ConvexSet):
     """A ball that can only project."""
 
-    diameter = 4.0
-    project, contains, start = BALL.project, BALL.contains, BALL.start
+    def project(self, x):
+        return BALL.project(x)
+
+    @property
+    def diameter(self):
+        return BALL.diameter
+
+    def contains(self, x, tol=None):
+        return BALL.contains(x, tol)
+
+    def start(self, dtype=None):
+        return BALL.start(dtype)
 
 
 @tr.pytree
@@ -49,7 +61,7 @@ class NeedsExact(tr.CSOA):
     needs = frozenset({"project", "exact_constraints"})
 
 
-TABLE = {
+TABLE: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
     # shapes
     "a constraint that returns a scalar": ({"constraints": lambda x, t: x[0]}, ValueError, ["scalar", "h[None]"]),
     "a constraint that returns a matrix": ({"constraints": lambda x, t: jnp.eye(3)}, ValueError, ["shape (3, 3)"]),

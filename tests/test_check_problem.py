@@ -1,3 +1,6 @@
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -6,7 +9,7 @@ from core_cases import BALL, PROBLEM, ROWS, SAMPLERS, constraints, objective
 import tightrope as tr
 
 
-def findings(problem, data=ROWS, **options):
+def findings(problem, data: Any = ROWS, **options):
     report = tr.check_problem(problem, data, **options)
     return report, {f.what: f for f in report.findings}
 
@@ -31,7 +34,9 @@ def exact(x):
 CLEAN = {
     "functions": PROBLEM,
     "no constraints": tr.Problem(objective, None, BALL),
-    "pytree": tr.Problem(lambda x, theta: x["a"] ** 2 * theta[0] ** 2, None, tr.Product({"a": tr.Box(-1.0, 1.0, shape=())})),
+    "pytree": tr.Problem(
+        lambda x, theta: x["a"] ** 2 * theta[0] ** 2, None, tr.Product({"a": tr.Box(-1.0, 1.0, shape=())})
+    ),
     "no projection": tr.Problem(objective, None, tr.Polytope(np.vstack([np.eye(3), -np.eye(3)]), np.ones(6))),
     "oracle": oracle(),
     "numpy oracle": tr.Problem.from_oracle(numpy_oracle, BALL, n_constraints=1, numpy=True),
@@ -40,13 +45,19 @@ CLEAN = {
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_a_clean_problem_is_clean(name, dtype):
+def test_a_clean_problem_is_clean(name):
     report, found = findings(CLEAN[name], samples=37)
     assert report.ok, str(report)
     assert {"shapes", "values", "gradients", "convexity", "sampling"} <= set(found)
     assert ("bias" in found) == (name == "exact constraints")
     assert ("speed" in found) == (name == "numpy oracle")
     assert "CHECK" not in str(report)
+
+
+def test_a_clean_problem_is_clean_in_float32():
+    with jax.enable_x64(False):
+        report, _ = findings(PROBLEM)
+    assert report.ok, str(report)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

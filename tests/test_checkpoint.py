@@ -16,6 +16,8 @@ from core_cases import BALL, CSOA, METHODS, PROBLEM, ROWS, SAMPLERS, assert_same
 from safetensors.numpy import load_file, save_file
 
 import tightrope as tr
+from tightrope.minimize import fingerprint
+from tightrope.prepare import prepare
 
 
 def solve(file=None, data: Any = None, problem=PROBLEM, **options):
@@ -39,7 +41,8 @@ def file(tmp_path):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(method, sampler, file):
     def run(path, **options):
-        return solve(path, SAMPLERS[sampler](), method=METHODS[method], batch_size=2, **options)
+        size = 2 if sampler == "stream" else 1
+        return solve(path, SAMPLERS[sampler](), method=METHODS[method], batch_size=size, **options)
 
     whole = run(None)
     first = run(file, callback=stop_at(137), chunk=10)
@@ -136,7 +139,7 @@ def oracle_with_slope(c):
     return lambda x, theta: (c * (x - theta), constraints(x, theta), jnp.stack([theta, jnp.eye(3)[0]]))
 
 
-def problem_with(f=objective, h=constraints, domain=BALL, levels=(0.5, 0.4), params=None):
+def problem_with(f=objective, h=constraints, domain: tr.ConvexSet = BALL, levels=(0.5, 0.4), params=None):
     return tr.Problem(f, h, domain, levels, params)
 
 
@@ -200,11 +203,30 @@ ONE, TWO = np.ones(3), np.array([1.0, 1.0, 2.0])
         ({}, {"x0": np.full(3, 0.1)}, "starting point"),
     ],
 )
-def test_a_checkpoint_of_another_run_is_refused_with_its_part_named(file, given, changed, part):
-    solve(file, **({"steps": 10} | given))
+def test_a_change_of_one_part_changes_the_fingerprint_of_that_part(given, changed, part):
+    one, other = fingerprint_of(**given), fingerprint_of(**(given | changed))
+    assert [name for name in one if one[name] != other[name]] == [part]
+
+
+def fingerprint_of(problem=PROBLEM, data: Any = ROWS, method=CSOA, seed=0, track=None, **options):
+    settings: dict[str, Any] = {"steps": 10, "passes": None, "batch_size": 1, "x0": None} | options
+    return fingerprint(prepare(problem, data, method, seeds=(seed,), **settings), track)
+
+
+@pytest.mark.parametrize(
+    ("changed", "part"),
+    [
+        ({"problem": problem_with(levels=(0.5, 0.5))}, "problem"),
+        ({"method": tr.CSOA(eta0=0.8, upsilon0=0.4)}, "method"),
+        ({"data": ROWS + np.eye(37, 3)}, "data"),
+        ({"steps": 11}, "number of steps"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_with_its_part_named(file, changed, part):
+    solve(file, steps=10)
     before = file.read_bytes()
     with pytest.raises(tr.CheckpointError) as caught:
-        solve(file, **({"steps": 10} | given | changed))
+        solve(file, **({"steps": 10} | changed))
     assert f"its {part} differs from this one's" in str(caught.value)
     assert "delete the file" in str(caught.value)
     assert file.read_bytes() == before

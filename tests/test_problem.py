@@ -139,14 +139,16 @@ def from_oracle(fn, **more):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_run_with_an_oracle_equals_the_same_run_with_functions(name):
-    runs = [
-        tr.minimize(problem, ROWS, method=METHODS[name], steps=300)
-        for problem in (PROBLEM, from_oracle(oracle_with_value), from_oracle(numpy_oracle, numpy=True))
-    ]
-    for other in runs[1:]:
-        close((other.average, other.dual), (runs[0].average, runs[0].dual))
-        close(other.objective, runs[0].objective)
-    assert any("NumPy" in note for note in runs[2].notes)
+    wanted = tr.minimize(PROBLEM, ROWS, method=METHODS[name], steps=300)
+    given = tr.minimize(from_oracle(oracle_with_value), ROWS, method=METHODS[name], steps=300)
+    close((given.average, given.dual, given.objective), (wanted.average, wanted.dual, wanted.objective))
+
+
+def test_a_run_with_a_numpy_oracle_is_the_same_and_says_that_it_is_slow():
+    wanted = tr.minimize(PROBLEM, ROWS, method=CSOA, steps=300)
+    given = tr.minimize(from_oracle(numpy_oracle, numpy=True), ROWS, method=CSOA, steps=300)
+    close((given.average, given.dual, given.objective), (wanted.average, wanted.dual, wanted.objective))
+    assert any("NumPy" in note for note in given.notes)
 
 
 def test_an_oracle_without_values_reports_no_objective():

@@ -49,10 +49,10 @@ def test_compiled_code_is_traced_once_whatever_the_numbers():
         traced.append(1)
         return objective(x, theta)
 
-    def run(levels=0.3, radius=2.0, steps=90, **options):
-        problem = tr.Problem(counted, lambda_free_constraint, tr.L2Ball(radius, shape=3), levels)
-        tr.minimize(problem, ROWS, steps=steps, **{"method": CSOA, **options})
-        compiled = loop.advance._cache_size(), loop.full_values._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    def run(levels: Any = 0.3, radius: Any = 2.0, **options: Any):
+        problem = tr.Problem(counted, first_coordinate, tr.L2Ball(radius, shape=3), levels)
+        tr.minimize(problem, ROWS, **{"method": CSOA, "steps": 90, **options})
+        compiled = [getattr(fn, "_cache_size")() for fn in (loop.advance, loop.full_values)]  # noqa: B009 (not typed)
         count, traced[:] = len(traced), []
         return count, compiled
 
@@ -71,7 +71,7 @@ def test_compiled_code_is_traced_once_whatever_the_numbers():
     assert run(method=tr.CSOA(anytime=True))[0] > shapes_only  # a static field: the count can fail
 
 
-def lambda_free_constraint(x, theta):
+def first_coordinate(x, theta):
     return x[:1]
 
 
@@ -268,7 +268,7 @@ class FullGradient(tr.Method):
         return SlowState(x, lam, jnp.zeros_like(x), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
 
     def refresh(self, problem, state, data):
-        gradient = full_mean(lambda row: jax.grad(problem.objective)(state.x, row), data)
+        gradient = full_mean(lambda row: jax.grad(objective)(state.x, row), data)
         return state._replace(gradient=gradient, seen=state.seen + 1)
 
     def step(self, problem, state, theta):
@@ -278,9 +278,9 @@ class FullGradient(tr.Method):
 
 
 def by_hand(steps, every=4, rate=0.1):
-    x, mean = np.zeros(3), ROWS.mean(axis=0)
+    x = gradient = np.zeros(3)
     for t in range(steps):
-        gradient = x - mean if t % every == 0 else gradient  # noqa: F821 (set at t = 0)
+        gradient = x - ROWS.mean(axis=0) if t % every == 0 else gradient
         x = x - rate * gradient
     return x
 

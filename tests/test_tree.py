@@ -68,27 +68,33 @@ def test_static_fields_decide_what_is_compiled_and_leaves_do_not():
 
 
 def test_a_compensated_mean_keeps_its_digits_where_a_plain_sum_drifts():
-    steps, value = 10_000_000, np.float32(0.1)
+    groups, size, value = 156_250, 64, np.float32(0.1)  # 1e7 terms
 
     @jax.jit
     def both(v):
         def add(_, sums):
             return sums[0].add(v), sums[1] + v
 
-        mean, plain = jax.lax.fori_loop(0, steps, add, (Mean.zeros_like(v), jnp.zeros_like(v)))
-        return mean.over(jnp.float32(steps)), plain / steps
+        def group(_, sums):
+            mean, plain = jax.lax.fori_loop(0, size, add, sums)
+            return mean.close_group(), plain
 
-    mean, plain = both(jnp.asarray(value))
-    assert mean.dtype == jnp.float32
-    assert abs(float(mean) / float(value) - 1) < 1e-6
-    assert abs(float(plain) / float(value) - 1) > 1e-3
+        mean, plain = jax.lax.fori_loop(0, groups, group, (Mean.zeros_like(v), jnp.zeros_like(v)))
+        return mean.sum(), plain
+
+    total, plain = both(jnp.asarray(value))
+    exact = groups * size * float(value)
+    assert total.dtype == jnp.float32
+    assert abs(float(total) / exact - 1) < 1e-6
+    assert abs(float(plain) / exact - 1) > 1e-3
 
 
-def test_a_mean_of_trees_is_weighted():
+def test_a_sum_of_trees_counts_closed_groups_and_the_open_one():
     mean = Mean.zeros_like({"a": jnp.zeros(2)})
-    for weight, v in ((1.0, [1.0, 2.0]), (3.0, [5.0, 6.0])):
-        mean = mean.add({"a": weight * jnp.array(v)})
-    np.testing.assert_allclose(mean.over(4.0)["a"], [4.0, 5.0])
+    mean = mean.add({"a": jnp.array([1.0, 2.0])}).add({"a": jnp.array([5.0, 6.0])}).close_group()
+    mean = mean.add({"a": jnp.array([0.5, 0.0])})
+    np.testing.assert_array_equal(mean.sum()["a"], [6.5, 8.0])
+    np.testing.assert_array_equal(mean.total["a"], [6.0, 8.0])
 
 
 def test_astype_changes_floats_only():

@@ -215,21 +215,34 @@ class Generator(Sampler):
     def open(self, plan: Plan) -> Draws:
         """Blocks of samples, each from a key of its own."""
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.example()))
-        keys = jax.vmap(jax.random.key)(np.asarray(plan.seeds, np.uint32))
-        return _Blocks(plan, size, lambda start, count: _generate(self.fn, keys, start, count, *plan[1:]))
+        seeds = jnp.asarray(plan.seeds, jnp.uint32)
+
+        def make(start: int, count: int) -> Tree:
+            shape = count, plan.draws, plan.batch_size
+            return _apply(self.fn, _keys(seeds, np.int32(start), *shape), shape)
+
+        return _Blocks(plan, size, make)
 
 
-@partial(jax.jit, static_argnums=(0, 3, 4, 5))
-def _generate(fn, keys: Array, start: Array, count: int, draws: int, batch_size: int) -> Tree:
-    def one(key, t, draw, i):
-        for counter in (t, draw, i):
-            key = jax.random.fold_in(key, counter)
-        return fn(key)
+# Two programs rather than one: that of the keys is then compiled once for all generators.
 
-    grid = one
-    for axis in reversed(range(4)):
-        grid = jax.vmap(grid, in_axes=tuple(0 if a == axis else None for a in range(4)))
-    return grid(keys, start + jnp.arange(count), jnp.arange(draws), jnp.arange(batch_size))
+
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def _keys(seeds: Array, start: Array, count: int, draws: int, batch_size: int) -> Array:
+    """A key for every sample of steps start..start+count-1, shaped (seeds, count * draws * batch)."""
+    t, place = jnp.divmod(jnp.arange(count * draws * batch_size), draws * batch_size)
+
+    def of_seed(seed):
+        root = jax.random.key(seed)
+        return jax.vmap(lambda t, place: jax.random.fold_in(jax.random.fold_in(root, t), place))(start + t, place)
+
+    return jax.vmap(of_seed)(seeds)
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _apply(fn: Callable[[Array], Tree], keys: Array, shape: tuple[int, int, int]) -> Tree:
+    samples = jax.vmap(jax.vmap(fn))(keys)
+    return jax.tree.map(lambda a: a.reshape(a.shape[0], *shape, *a.shape[2:]), samples)
 
 
 # ---- a stream ------------------------------------------------------------------------------------------------------

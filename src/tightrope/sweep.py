@@ -177,7 +177,7 @@ def _rows(ready: Prepared, part, seeds, levels, carry: Carry, step: int, layout:
 
     means = summarise(Mean(*map(flat, carry.totals.scalars)), len(names), track_names(layout, ready.x))
     columns: dict[str, Any] = {
-        name: np.repeat(np.asarray([combo.columns[name] for combo in part.real], object), shape[1])
+        name: np.repeat(np.fromiter((combo.columns[name] for combo in part.real), object, shape[0]), shape[1])
         for name in part.real[0].columns
     }
     columns |= {"seed": np.tile(seeds.real, shape[0]), "step": step}

@@ -97,8 +97,7 @@ def group_model(v: Any) -> list:
 
 
 def product_model(v: Any) -> list:  # leaves in the order of the tree: b, then w's two parts
-    nuclear = cp.normNuc(as_matrix(v[4:], (2, 3))) <= 2.0
-    return [cp.abs(v[0]) <= 1.0, v[1:4] >= 0, cp.sum(v[1:4]) == 1.5, nuclear]
+    return [cp.abs(v[0]) <= 1.0, v[1:4] >= 0, cp.sum(v[1:4]) == 1.5, cp.norm(v[4:], 2) <= 2.0]
 
 
 CASES = [
@@ -188,7 +187,7 @@ CASES = [
     Case("spectraplex-point", Spectraplex(0.0, shape=(2, 2))),
     Case(
         "product",
-        Product({"w": (Simplex(1.5, shape=3), NuclearBall(2.0, shape=(2, 3))), "b": Box(-1.0, 1.0, shape=())}),
+        Product({"w": (Simplex(1.5, shape=3), L2Ball(2.0, shape=(2, 3))), "b": Box(-1.0, 1.0, shape=())}),
         product_model,
     ),
     Case(

@@ -83,7 +83,7 @@ def test_rank_one_is_exact_and_finite(dtype):
 def test_zero_matrix_gives_zero_and_keeps_the_memory():
     ball = NuclearBall(1.0, shape=(4, 3))
     memory = ball.lmo_memory()
-    vertex, after = ball.warm_lmo(jnp.zeros((4, 3)), memory)
+    vertex, after = WARM_LMO(ball, jnp.zeros((4, 3)), memory)
     assert not np.any(vertex)
     np.testing.assert_array_equal(memory, after)
 

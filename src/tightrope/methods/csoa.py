@@ -90,9 +90,10 @@ class CSOA(Method):
 
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""
-        shrink = float(np.max(self.eta0) ** 2 * np.max(self.delta)) / (1 if self.anytime else horizon)
+        shrink = float(self.eta0**2 * self.delta) / (1 if self.anytime else horizon)
         if shrink >= 1:
+            where = "at the first step" if self.anytime else f"at {horizon:,} steps"
             raise ValueError(
-                f"CSOA: eta^2 delta is {shrink:.3g} at {horizon} steps; expected less than 1, or the multipliers "
-                "are wiped out at every step. Use a smaller eta0 or delta, or more steps."
+                f"CSOA: eta^2 delta is {shrink:.3g} {where}; expected less than 1, or the multipliers are wiped out. "
+                "Use a smaller eta0 or delta."
             )

@@ -5,9 +5,9 @@ on: "the gap" of a run is the mean of F(x_t) - F*, with F free of noise.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -51,10 +51,11 @@ class Solved:
         return {"gap": self.objective(x) - self.optimum} | {f"H{i}": values[i] for i in range(len(self.dual))}
 
 
-def _noise(key: Array, **shapes: Any) -> dict[str, Array]:
+def _noise(key: Array, **shapes: tuple[int, ...]) -> dict[str, Array]:
     """Independent standard normal numbers, by name."""
-    keys = jax.random.split(key, len(shapes))
-    return {name: jax.random.normal(k, shape) for k, (name, shape) in zip(keys, shapes.items(), strict=True)}
+    sizes = [math.prod(shape) for shape in shapes.values()]
+    parts = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
+    return {name: part.reshape(shape) for part, (name, shape) in zip(parts, shapes.items(), strict=True)}
 
 
 @lru_cache
@@ -65,20 +66,17 @@ def ball() -> Solved:
     """
     a = np.array([0.6, 0.0, -0.8, 0.0, 0.0])
 
-    def sample(key):
-        theta = _noise(key, g=(5,), w=(5,), v=())
-        return theta | {"u": jax.random.uniform(jax.random.fold_in(key, 1), minval=0.5, maxval=1.5)}
-
     def f(x, theta):
         return jnp.dot(jnp.asarray(a, x.dtype) + 0.5 * theta["g"], x)
 
-    def h(x, theta):  # convex for every sample, because u >= 0
-        return (theta["u"] * jnp.dot(x, x) / 2 + 0.2 * jnp.dot(theta["w"], x) + 0.2 * theta["v"] - 0.5)[None]
+    def h(x, theta):  # convex for every sample: the curvature is (1 + u^2)/2, of mean 1
+        curvature = (1 + theta["u"] ** 2) / 2
+        return (curvature * jnp.dot(x, x) / 2 + 0.2 * jnp.dot(theta["w"], x) + 0.2 * theta["v"] - 0.5)[None]
 
     return Solved(
         "ball",
         Problem(f, h, L2Ball(2.0, shape=5)),
-        Generator(sample),
+        Generator(partial(_noise, g=(5,), w=(5,), v=(), u=())),
         x=-a,
         dual=np.array([1.0]),
         optimum=-1.0,

@@ -178,7 +178,7 @@ class GroupBall(Ball):
     Example:
         >>> import jax.numpy as jnp
         >>> from tightrope.sets import GroupBall
-        >>> GroupBall(5.0, groups=jnp.array([0, 0, 7])).lmo(jnp.array([-3.0, -4.0, 2.0])).tolist()
+        >>> GroupBall(5.0, groups=jnp.array([0, 0, 7])).project(jnp.array([6.0, 8.0, 0.0])).tolist()
         [3.0, 4.0, 0.0]
     """
 

@@ -1,0 +1,162 @@
+"""One step by hand, and a hundred steps against plain NumPy loops that share no code with the library."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tightrope as tr
+
+T, D, N = 100, 4, 2
+RNG = np.random.default_rng(7)
+DATA = {"a": RNG.normal(size=(T, D)), "B": RNG.normal(size=(T, N, D)), "c": RNG.normal(size=(T, N))}
+
+
+def f(x, theta):
+    return jnp.sum((x - theta["a"]) ** 2) / 2
+
+
+def h(x, theta):
+    return theta["B"] @ x + jnp.sum(x**2) / 4 - theta["c"]
+
+
+def grad_f(x, t):
+    return x - DATA["a"][t]
+
+
+def value_h(x, t):
+    return DATA["B"][t] @ x + np.sum(x**2) / 4 - DATA["c"][t]
+
+
+def jac_h(x, t):
+    return DATA["B"][t] + x / 2  # the same x/2 in every row
+
+
+def in_order() -> tr.Stream:
+    """The rows in their order, one a step."""
+    return tr.Stream(lambda skip: iter([{k: v[skip:] for k, v in DATA.items()}]))
+
+
+def ball(x, radius=1.5):
+    return x * min(1.0, radius / np.linalg.norm(x))
+
+
+def csoa_in_numpy(steps, eta0, delta, upsilon0, s, anytime):
+    x, lam, points, duals, weights = np.zeros(D), np.zeros(N), [], [], []
+    for t in range(steps):
+        base = t + 1 if anytime else T
+        eta, upsilon = eta0 / np.sqrt(base), upsilon0 / np.sqrt(base)
+        points.append(x)
+        duals.append(lam)
+        weights.append(eta if anytime else 1.0)
+        g = grad_f(x, t) + jac_h(x, t).T @ lam
+        lam_next = np.maximum((1 - eta**2 * delta) * lam + s**2 * eta * (value_h(x, t) + upsilon), 0)
+        x, lam = ball(x - eta * g), lam_next
+    mean = np.average(points, axis=0, weights=weights), np.average(duals, axis=0, weights=weights)
+    return x, lam, *mean
+
+
+def fwcsoa_in_numpy(steps, eta, gamma, rho, shrink, upsilon):
+    x, lam, points = np.zeros(D), np.zeros(N), []
+    before, lam_before, d = None, None, None
+    for t in range(steps):
+        points.append(x)
+        g = grad_f(x, t) + jac_h(x, t).T @ lam
+        d = g if d is None else g + (1 - rho) * (d - grad_f(before, t) - jac_h(before, t).T @ lam_before)
+        k = np.argmax(np.abs(d))
+        s = np.zeros(D)
+        s[k] = -1.5 * np.sign(d[k])
+        lam_next = np.maximum((1 - shrink) * lam + gamma * (value_h(x, t) + upsilon), 0)
+        before, lam_before = x, lam
+        x, lam = x + eta * (s - x), lam_next
+    return x, lam, np.mean(points, axis=0)
+
+
+def stop_after(steps):
+    return lambda snapshot: snapshot.step >= steps
+
+
+@pytest.mark.parametrize("anytime", [False, True])
+@pytest.mark.parametrize("s", [1.0, 0.5])
+def test_csoa_equals_a_numpy_loop(anytime, s):
+    problem = tr.Problem(f, h, tr.L2Ball(1.5, shape=D))
+    method = tr.CSOA(eta0=2.0, delta=0.2, upsilon0=0.7, dual_scale=s, anytime=anytime)
+    result = tr.minimize(problem, in_order(), method=method, steps=T)
+    x, lam, mean, dual = csoa_in_numpy(T, 2.0, 0.2, 0.7, s, anytime)
+    np.testing.assert_allclose(result.last, x, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.dual, dual, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("schedule", ["paper", "two_scale", "sqrt"])
+def test_fwcsoa_equals_a_numpy_loop(schedule):
+    problem = tr.Problem(f, h, tr.L1Ball(1.5, shape=D))
+    method = tr.FWCSOA(schedule, eta0=0.9, rho0=1.1, delta=0.2, upsilon0=0.6, gamma0=0.8)
+    result = tr.minimize(problem, in_order(), method=method, steps=T)
+    eta = 0.9 * T ** (-0.75 if schedule == "paper" else -0.5)
+    gamma = 0.8 * T ** (-0.5 if schedule == "sqrt" else -0.75)
+    r = 0.2 * T**-0.25 if schedule == "two_scale" else 0.2 * eta
+    upsilon = 0.6 * T ** (-0.5 if schedule == "sqrt" else -0.25)
+    x, lam, mean = fwcsoa_in_numpy(T, eta, gamma, 1.1 * T**-0.5, gamma * r, upsilon)
+    np.testing.assert_allclose(result.last, x, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("schedule", ["paper", "sqrt"])
+def test_fwcsoa_without_a_dual_step_of_its_own_uses_one_step_for_both(schedule):
+    problem = tr.Problem(f, h, tr.L1Ball(1.5, shape=D))
+    one = tr.minimize(problem, in_order(), method=tr.FWCSOA(schedule, eta0=0.9), steps=T)
+    two = tr.minimize(problem, in_order(), method=tr.FWCSOA(schedule, eta0=0.9, gamma0=0.9), steps=T)
+    np.testing.assert_array_equal(one.average, two.average)
+
+
+def test_one_step_of_csoa_by_hand():
+    # f = <theta, x>, h = x_1 - 1; x_1 = (1/2, 0), lambda_1 = 2, eta = 1/10: the gradient is (3 + 2, 4), so
+    # y = (0.5 - 0.5, 0 - 0.4) = (0, -0.4), inside the ball; lambda = (1 - 0.01 * 0.5) 2 + 0.1 (-0.5 + 0.2) = 1.96.
+    problem = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] - 1, tr.L2Ball(1.0, shape=2))
+    method = tr.CSOA(eta0=1.0, delta=0.5, upsilon0=2.0)
+    state = method.init(problem, jnp.array([0.5, 0.0]), jnp.array([2.0]), jnp.asarray(100))
+    state, info = method.step(problem, state, jnp.array([[3.0, 4.0]]))
+    np.testing.assert_allclose(state.x, [0.0, -0.4], atol=1e-15)
+    np.testing.assert_allclose(state.lam, [1.96], rtol=1e-15)
+    np.testing.assert_allclose(info.x, [0.5, 0.0])
+    assert float(info.f) == 1.5
+    assert float(info.h[0]) == -0.5
+
+
+def test_two_steps_of_fwcsoa_by_hand():
+    # The same problem on the l1 ball, eta = gamma = 1/10, rho = 1/2, delta = 0, upsilon = 0, lambda_1 = 2.
+    # Step 1: d_1 = (3 + 2, 4) = (5, 4), s = (-1, 0), x_2 = (0.5 - 0.15, 0) = (0.35, 0), lambda_2 = 2 - 0.05 = 1.95.
+    # Step 2 on theta = (0, 4): g = (1.95, 4), g at x_1 with lambda_1 = (2, 4), d_2 = (1.95, 4) + (5 - 2, 4 - 4)/2 =
+    # (3.45, 4), s = (0, -1), x_3 = (0.315, -0.1), lambda_3 = 1.95 + 0.1 (0.35 - 1) = 1.885.
+    problem = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] - 1, tr.L1Ball(1.0, shape=2))
+    method = tr.FWCSOA("sqrt", eta0=1.0, rho0=5.0, delta=0.0, upsilon0=0.0)
+    state = method.init(problem, jnp.array([0.5, 0.0]), jnp.array([2.0]), jnp.asarray(100))
+    state, _ = method.step(problem, state, jnp.array([[3.0, 4.0]]))
+    np.testing.assert_allclose(state.d, [5.0, 4.0])
+    np.testing.assert_allclose(state.x, [0.35, 0.0])
+    np.testing.assert_allclose(state.lam, [1.95])
+    state, _ = method.step(problem, state, jnp.array([[0.0, 4.0]]))
+    np.testing.assert_allclose(state.d, [3.45, 4.0], rtol=1e-14)
+    np.testing.assert_allclose(state.x, [0.315, -0.1], rtol=1e-14)
+    np.testing.assert_allclose(state.lam, [1.885], rtol=1e-14)
+
+
+def test_warm_nuclear_minimisation_is_threaded_through_the_state():
+    def fit(x, theta):
+        return jnp.sum((x - theta) ** 2) / 2
+
+    target = RNG.normal(size=(6, 8))
+    problem = tr.Problem(fit, lambda x, theta: (jnp.sum(x**2) - 4.0)[None], tr.NuclearBall(3.0, shape=(6, 8)))
+    result = tr.minimize(problem, target[None].repeat(5, axis=0), method=tr.FWCSOA("sqrt"), steps=50)
+    assert result.state.memory.shape in {(6,), (8,)}  # a singular vector
+    assert np.linalg.svd(result.average, compute_uv=False).sum() <= 3.0 * (1 + 1e-9)
+
+
+def test_multipliers_that_would_be_wiped_out_are_refused():
+    problem = tr.Problem(f, h, tr.L2Ball(1.5, shape=D))
+    with pytest.raises(ValueError, match=r"eta\^2 delta.*less than 1"):
+        tr.minimize(problem, in_order(), method=tr.CSOA(eta0=10.0, delta=10.0), steps=T)
+    with pytest.raises(ValueError, match=r"gamma r.*less than 1"):
+        tr.minimize(problem, in_order(), method=tr.FWCSOA("sqrt", eta0=10.0, delta=50.0), steps=T)

@@ -1,0 +1,38 @@
+"""A small version of `make verify`: the same code, fewer seeds and shorter horizons."""
+
+import pytest
+
+from studies import rates
+
+HORIZONS = (200, 2_000, 20_000)  # two decades
+
+
+@pytest.fixture(scope="module")
+def table():
+    return rates.measure(["ball", "simplex"], rates.CASES, HORIZONS, range(16))
+
+
+def test_every_claim_holds(table):
+    verdicts = rates.claims(table)
+    assert len(verdicts) == 2 * (4 * 3 + 2)
+    failed = [c for c in verdicts[~verdicts.holds].claim if "multipliers" not in c]  # these need longer runs
+    assert not failed
+
+
+def test_the_tightening_is_at_most_half_the_slater_margin(table):
+    for name in set(table.problem):
+        for case in rates.CASES.values():
+            assert case.method.tightening(rates.HORIZONS[0]) <= rates.EXACT[name]().slater / 2
+
+
+def test_without_tightening_the_violation_is_seen(table):
+    """The claims can fail: the untightened method does not pass for a tightened one."""
+    loose = table[table.case == "CSOA, upsilon = 0"].assign(case="CSOA")
+    verdicts = rates.claims(loose)
+    assert not verdicts[verdicts.claim.str.contains("violation <= 0")].holds.any()
+
+
+def test_report_and_picture(table, tmp_path):
+    rates.draw(table, tmp_path / "rates.png")
+    assert (tmp_path / "rates.png").stat().st_size > 10_000
+    assert "| ball | CSOA |" in rates.report(table)
