@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: install
-	$(BIN)/python -m tightrope.demo
+	$(BIN)/python examples/demo.py
 
 lint: install
 	$(BIN)/ruff check .

@@ -1,0 +1,77 @@
+"""`make demo`: a portfolio from a stream of returns, with a promise about the return, checked against the exact answer.
+
+Minimise the second moment of the return of a portfolio over six assets, subject to an expected return of at least
+0.09, when returns can only be sampled.
+"""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize as scipy_minimize
+
+import tightrope as tr
+
+MEAN = np.array([0.02, 0.04, 0.06, 0.09, 0.12, 0.15])
+SPREAD = np.array([0.02, 0.08, 0.12, 0.20, 0.28, 0.40])
+COMMON = np.array([0.00, 0.03, 0.06, 0.10, 0.16, 0.20])  # exposure to a market that moves all of them
+TARGET = 0.09
+
+
+def returns(key):
+    """One draw of the six returns."""
+    market, own = jax.random.normal(key, (7,))[0], jax.random.normal(jax.random.fold_in(key, 1), (6,))
+    return jnp.asarray(MEAN) + jnp.asarray(COMMON) * market + jnp.asarray(SPREAD) * own
+
+
+def risk(x, r):
+    """Second moment of the portfolio's return, of order one."""
+    return 50 * jnp.dot(r, x) ** 2
+
+
+def shortfall(x, r):
+    """What is missing to the promised return, of order one."""
+    return 10 * (TARGET - jnp.dot(r, x))[None]
+
+
+def exact_answer() -> tuple[float, np.ndarray]:
+    """The same problem with known moments, by SLSQP."""
+    moment = np.outer(MEAN, MEAN) + np.outer(COMMON, COMMON) + np.diag(SPREAD**2)
+    constraints = [
+        {"type": "ineq", "fun": lambda x: MEAN @ x - TARGET},
+        {"type": "eq", "fun": lambda x: x.sum() - 1},
+    ]
+    solution = scipy_minimize(
+        lambda x: 50 * x @ moment @ x, np.full(6, 1 / 6), bounds=[(0, 1)] * 6, constraints=constraints, tol=1e-12
+    )
+    return float(solution.fun), solution.x
+
+
+def main() -> None:
+    """Check, solve, compare, draw."""
+    problem = tr.Problem(risk, shortfall, tr.Simplex(shape=6), names=("return of at least 9 %",))
+    samples = tr.Generator(returns)
+    print("Is it the problem we meant?")
+    print(tr.check_problem(problem, samples), "\n")
+
+    result = tr.minimize(problem, samples, method=tr.CSOA(eta0=1.0, upsilon0=6.0), steps=1_000_000)
+    print(result, "\n")
+
+    value, x = exact_answer()
+    moment = np.outer(MEAN, MEAN) + np.outer(COMMON, COMMON) + np.diag(SPREAD**2)
+    ours = np.asarray(result.x, float)
+    print(f"                    {'tightrope':>10} {'exact':>10}")
+    print(f"risk                {50 * ours @ moment @ ours:>10.4f} {value:>10.4f}")
+    print(f"expected return     {MEAN @ ours:>10.4f} {MEAN @ x:>10.4f}   (promised: {TARGET})")
+    for i in range(6):
+        print(f"share of asset {i + 1}    {ours[i]:>10.3f} {x[i]:>10.3f}")
+
+    out = Path("out")
+    out.mkdir(exist_ok=True)
+    result.plot(str(out / "demo.png"))
+    print(f"\nThe picture of the run is in {out / 'demo.png'}.")
+
+
+if __name__ == "__main__":
+    main()
