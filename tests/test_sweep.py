@@ -42,8 +42,15 @@ def test_a_sweep_equals_minimize_run_by_run(sampler):
 
 def test_grids_and_levels_and_seeds_are_combined_in_a_tidy_table():
     method = tr.FWCSOA(eta0=np.array([0.5, 1.0]), delta=np.array([0.1, 0.2, 0.3]), upsilon0=0.1)
+    kinds = set()
+
+    def kind(x):
+        kinds.add(x.dtype)
+        return {"sum": jnp.sum(x)}
+
     with jax.enable_x64(False):
-        table = tr.sweep(PROBLEM, ROWS, method, steps=20, seeds=range(4), levels=[0.3, 0.6])
+        table = tr.sweep(PROBLEM, ROWS, method, steps=20, seeds=range(4), levels=[0.3, 0.6], track=kind)
+    assert kinds == {jnp.dtype("float32")}
     assert len(table) == 2 * 3 * 2 * 4
     assert set(table["method"]) == {"FWCSOA"}
     assert set(table["delta"]) == {0.1, 0.2, 0.3}  # as written, also in float32
@@ -154,14 +161,3 @@ def test_mistakes_are_sentences(change, error, words):
 def test_a_swept_level_replaces_one_that_leaves_no_room():
     problem = tr.Problem(objective, tr.equality(lambda x, theta: x[0]), BALL)  # levels=0 alone is refused
     assert len(tr.sweep(problem, ROWS, METHODS["csoa"], steps=50, levels=[0.5, 1.0])) == 2
-
-
-def test_a_sweep_keeps_the_dtype(dtype):
-    tracked = []
-
-    def kind(x):
-        tracked.append(x.dtype)
-        return {"x": jnp.sum(x)}
-
-    tr.sweep(PROBLEM, ROWS, GRIDS["fw-csoa"], steps=5, track=kind)
-    assert set(tracked) == {dtype}

@@ -1,6 +1,7 @@
 """Pytree arithmetic, the `pytree` class decorator and compensated running means."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
@@ -14,7 +15,7 @@ Tree = Any  # a pytree of arrays; JAX gives it no better type
 Array = jax.Array
 
 
-def static(default: Any = dataclasses.MISSING) -> Any:
+def static(*, default: Any = dataclasses.MISSING) -> Any:
     """A field that changes the shape of the program: hashed and compiled in, not traced."""
     return dataclasses.field(default=default, metadata={"static": True})
 
@@ -73,7 +74,7 @@ def subtract(x: Tree, y: Tree) -> Tree:
 
 def dot(x: Tree, y: Tree) -> Array:
     """<x, y> over the whole tree."""
-    return sum(jax.tree.leaves(jax.tree.map(lambda p, q: jnp.vdot(p, q), x, y)), start=jnp.zeros(()))
+    return functools.reduce(jnp.add, jax.tree.leaves(jax.tree.map(jnp.vdot, x, y)))  # no start: it would set the dtype
 
 
 def norm(x: Tree) -> Array:

@@ -92,8 +92,8 @@ def resolve_method(method: str | Method, domain: ConvexSet) -> tuple[Method, tup
     if isinstance(method, Method):
         return method, ()
     if method == "auto":
-        name = "csoa" if domain.has_projection else "fw-csoa"
-        why = "has a projection" if domain.has_projection else "has no projection"
+        cheap = domain.cheap_projection or not domain.has_lmo
+        name, why = ("csoa", "has a projection") if cheap else ("fw-csoa", "has no cheap projection")
         return METHODS[name](), (f'method="auto" chose {name}: {domain.name} {why}.',)
     if not isinstance(method, str) or method.lower() not in METHODS:
         near = difflib.get_close_matches(str(method).lower(), METHODS, n=1, cutoff=0.4)

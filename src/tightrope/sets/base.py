@@ -137,6 +137,11 @@ class ConvexSet(ABC):
         return type(self).project is not ConvexSet.project
 
     @property
+    def cheap_projection(self) -> bool:
+        """Whether a projection method is the natural choice; not where a projection decomposes a matrix at every step."""
+        return self.has_projection
+
+    @property
     def has_lmo(self) -> bool:
         """Whether `lmo` is there to be used."""
         return type(self).lmo is not ConvexSet.lmo

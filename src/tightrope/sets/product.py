@@ -84,6 +84,11 @@ class Product(ConvexSet):
         return all(part.has_projection for part in self._parts())
 
     @property
+    def cheap_projection(self) -> bool:
+        """Whether every part projects cheaply."""
+        return all(part.cheap_projection for part in self._parts())
+
+    @property
     def has_lmo(self) -> bool:
         """Whether every part has a linear minimisation."""
         return all(part.has_lmo for part in self._parts())
