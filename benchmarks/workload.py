@@ -18,7 +18,8 @@ def make_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     features = rng.normal(size=(N_ROWS, D))
     sensitive = (features[:, 0] + rng.normal(size=N_ROWS) > 0).astype(float)
     labels = np.where(features @ rng.normal(size=D) / np.sqrt(D) + features[:, 0] + rng.normal(size=N_ROWS) > 0, 1, -1)
-    return tuple(a.astype(np.float32) for a in (features / np.sqrt(D), labels, sensitive - sensitive.mean()))
+    features, sensitive = features / np.sqrt(D), sensitive - sensitive.mean()
+    return features.astype(np.float32), labels.astype(np.float32), sensitive.astype(np.float32)
 
 
 def loss(x, theta):

@@ -3,13 +3,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from core_cases import BALL, CSOA, FWCSOA, METHODS, PROBLEM, ROWS, SAMPLERS, assert_same_run, objective
+from core_cases import BALL, CSOA, FWCSOA, METHODS, PROBLEM, ROWS, SAMPLERS, assert_same_run, objective, ragged
 
 import tightrope as tr
 import tightrope.run as loop
@@ -112,6 +113,46 @@ def test_a_callback_that_raises_does_not_cost_the_run():
     assert "RuntimeError: my mistake" in str(result)
     assert 100 <= result.cost.steps < 1000
     assert np.all(np.isfinite(result.x))
+
+
+def test_a_stream_that_raises_does_not_cost_the_run():
+    def broken(skip=0):
+        yield from list(ragged())[:40]
+        raise OSError("the line is dead")
+
+    result = solve(data=tr.Stream(broken), method=CSOA)
+    assert result.status is tr.Status.STREAM_RAISED
+    assert isinstance(result.error, OSError)
+    assert "OSError: the line is dead" in str(result)
+    assert 0 < result.cost.steps < 1000
+
+
+def test_a_stream_whose_rows_change_shape_is_told_so():
+    batches = [np.ones((500, 3)), np.ones((500, 4))]
+    result = solve(data=tr.Stream(batches), method=CSOA)
+    assert result.status is tr.Status.STREAM_RAISED
+    assert "rows of shapes (4,); expected (3,)" in result.message
+
+
+@pytest.mark.parametrize("wrong", [lambda x: x[0], lambda x: {"x": x}])
+def test_what_is_tracked_must_be_scalars_by_name(wrong):
+    with pytest.raises(ValueError, match=r"track returns.*expected a dict of scalars"):
+        solve(track=wrong)
+
+
+def test_slow_steps_make_short_chunks():
+    """Nobody waits long for a time limit: a NumPy oracle of 10 ms a call is stopped soon after it."""
+
+    def slow(x, theta):
+        time.sleep(0.01)
+        return x - theta, np.zeros(0), np.zeros((0, 3))
+
+    problem = tr.Problem.from_oracle(slow, BALL, n_constraints=0, numpy=True)
+    began = time.perf_counter()
+    result = tr.minimize(problem, ROWS, method=CSOA, steps=100_000, time_limit=1.0, record=0)
+    assert result.status is tr.Status.TIME_LIMIT
+    assert 10 < result.cost.steps < 500
+    assert time.perf_counter() - began < 20
 
 
 def test_an_interrupt_returns_what_there_is():

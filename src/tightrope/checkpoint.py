@@ -125,7 +125,8 @@ def digest(*parts: Any) -> str:
             sha.update(part.encode())
         else:
             for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]:
-                array = np.ascontiguousarray(leaf)
+                random_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+                array = np.ascontiguousarray(jax.random.key_data(leaf) if random_key else leaf)
                 sha.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}".encode())
                 sha.update(array.data if array.size else b"")
     return sha.hexdigest()

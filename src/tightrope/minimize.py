@@ -16,7 +16,7 @@ from tightrope.methods import Method
 from tightrope.prepare import Prepared, prepare
 from tightrope.problem import Problem
 from tightrope.result import Result, TotalCost
-from tightrope.run import Layout, Options, Outcome, Snapshot, average, full_values, run, start, summarise
+from tightrope.run import Layout, Options, Outcome, Snapshot, average, full_values, run, start, summarise, track_names
 from tightrope.sampling import Generator, Rows
 
 
@@ -89,6 +89,7 @@ def minimize(
     )  # fmt: skip
     _refuse_grids(ready.method)
     layout = Layout(ready.sizes, track)
+    track_names(layout, ready.x)  # refuses a wrong `track` before any work
     carry = start(ready.method, ready.problem, ready.x, ready.lam, jnp.asarray(ready.steps, jnp.int32), layout)
     options = Options(record, trace_full, callback, progress, time_limit, chunk)
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None

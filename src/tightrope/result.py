@@ -22,6 +22,7 @@ class Status(Enum):
     CALLBACK_STOPPED = "stopped by the callback; the result is that of the steps taken"
     CALLBACK_RAISED = "stopped because the callback raised an error; the result is that of the steps taken"
     NOT_FINITE = "stopped at a value that is not finite; the result is that of the last good step"
+    STREAM_RAISED = "stopped because the stream raised an error; the result is that of the steps taken"
     STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken"
 
 
@@ -66,7 +67,7 @@ class Result:
         state: the method's state, for experts; to go on from here pass the result as `warm_start`.
         method: the method, with its coefficients.
         notes: anything a careful reader should know.
-        error: the exception a callback raised, if any.
+        error: the exception a callback or a stream raised, if any.
     """
 
     x: Tree

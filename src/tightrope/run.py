@@ -7,6 +7,7 @@ A chunk has a buffer of fixed length and a dynamic number of steps, so nothing b
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from tightrope.prepare import Prepared
 from tightrope.problem import Problem, Split
 from tightrope.progress import Progress
 from tightrope.result import Status
-from tightrope.sampling import Buffer, Rows, Sampler, full_mean
+from tightrope.sampling import Buffer, Draws, Rows, Sampler, full_mean
 
 # ---- inside: compiled -----------------------------------------------------------------------------------------------
 
@@ -164,7 +165,12 @@ def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
 
 def track_names(layout: Layout, x: Tree) -> list[str]:
     """The names of what is tracked, in the order in which it is packed."""
-    return [] if layout.track is None else sorted(jax.eval_shape(layout.track, x))
+    if layout.track is None:
+        return []
+    tracked = jax.eval_shape(layout.track, x)
+    if not isinstance(tracked, dict) or any(getattr(v, "shape", None) != () for v in tracked.values()):
+        raise ValueError(f"track returns {tracked}; expected a dict of scalars, name by name.")
+    return sorted(tracked)
 
 
 def average(carry: Carry) -> Tree:
@@ -251,36 +257,55 @@ class _Loop:
         self.options, self.layout, self.out, self.checkpoint = options, layout, out, checkpoint
         self.track_names = track_names(layout, ready.x)
         self.records = record_steps(self.steps, options.record)
+        self.pace = 64  # steps a chunk may take, until their speed is known
 
     def go(self, bar: Progress) -> None:
         """Chunk after chunk."""
         draws = self.sampler.open(self.plan)
-        began = time.perf_counter() - self.out.seconds
+        before, began = self.out.seconds, time.perf_counter()
         while self.out.position.step < self.steps:
-            position = self.out.position
+            position, chunk_began = self.out.position, time.perf_counter()
             ready = self._refreshed(position)
-            buffer = draws.take(position.step, self._until_boundary(position.step))
-            if buffer.steps == 0:
-                self.stop(Status.STREAM_ENDED, f"The stream gave samples for {position.step:,} steps.")
+            buffer = self._take(draws, position.step)
+            if buffer is None:
                 return
             carry, finite = self._advance(ready, buffer, buffer.steps)
             if not finite:
                 self._back_to_last_good(ready, buffer)
                 return
             self.out.position = Position(carry, position.step + buffer.steps)
-            self.out.seconds = time.perf_counter() - began
+            now = time.perf_counter()
+            self.out.seconds = before + now - began
+            self._set_pace(buffer.steps / (now - chunk_began))
             if self.out.position.step in self.records and self._record(bar):
                 return
-            if self.options.time_limit is not None and self.out.seconds >= self.options.time_limit:
+            if self.options.time_limit is not None and now - began >= self.options.time_limit:
                 finished = self.out.position.step >= self.steps
                 self.stop(Status.FINISHED if finished else Status.TIME_LIMIT)
                 return
             if self.checkpoint is not None and self.checkpoint.due(self.out.position.step):
                 self.save()
 
+    def _take(self, draws: Draws, step: int) -> Buffer | None:
+        """Samples for the next chunk; None, and the run stopped, where there are none or reading them failed."""
+        try:
+            buffer = draws.take(step, self._until_boundary(step))
+        except Exception as error:  # of a user's stream: it must not cost them the run
+            self.out.error = error
+            self.stop(Status.STREAM_RAISED, f"After {step:,} steps: {type(error).__name__}: {error}")
+            return None
+        if buffer.steps == 0:
+            self.stop(Status.STREAM_ENDED, f"The stream gave samples for {step:,} steps.")
+            return None
+        return buffer
+
+    def _set_pace(self, steps_a_second: float) -> None:
+        """Chunks of about half a second at most: nobody waits longer for Ctrl-C, a time limit or the bar."""
+        self.pace = int(np.clip(steps_a_second / 2, max(1, self.pace // 8), self.pace * 8))
+
     def _until_boundary(self, step: int) -> int:
         """How many steps may be taken before Python has something to do."""
-        ends = [next(r for r in self.records if r > step)]
+        ends = [next(r for r in self.records if r > step), step + self.pace]
         every = [self.method.refresh_every, self.checkpoint and self.checkpoint.every_steps]
         ends += [(step // k + 1) * k for k in every if k]
         ends += [step + self.options.chunk] if self.options.chunk else []
@@ -374,7 +399,10 @@ class _Loop:
         """Write the checkpoint, where one is kept."""
         if self.checkpoint is not None:
             carry, step = self.out.position
-            self.checkpoint.save(carry, step=step, seconds=self.out.seconds, rows=self.out.rows)
+            try:
+                self.checkpoint.save(carry, step=step, seconds=self.out.seconds, rows=self.out.rows)
+            except OSError as error:  # a full disk must not cost the run; the file of the last time is intact
+                warnings.warn(f"The checkpoint could not be written ({error}); the run goes on.", stacklevel=2)
 
     def resume(self) -> None:
         """Go on where the checkpoint stands."""

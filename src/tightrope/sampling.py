@@ -329,7 +329,9 @@ class _StreamDraws(Draws):
         self.stream, self.draws, self.batch_size = stream, plan.draws, plan.batch_size
         self.position: int | None = None
         self.rest: list[Tree] = []  # rows read but not used yet
-        size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(stream.example()))
+        example = stream.example()
+        self.shapes = jax.tree.map(lambda s: s.shape, example)
+        size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(example))
         self.length = _block_length(size * self.draws * self.batch_size)
 
     def take(self, t: int, count: int) -> Buffer:
@@ -354,6 +356,9 @@ class _StreamDraws(Draws):
         """The next `wanted` rows, or what is left."""
         have = sum(len(jax.tree.leaves(r)[0]) for r in self.rest)
         while have < wanted and (batch := next(self.batches, None)) is not None:
+            shapes = jax.tree.map(lambda a: a.shape[1:], batch)
+            if shapes != self.shapes:
+                raise ValueError(f"Stream: a batch has rows of shapes {shapes}; expected {self.shapes}, as before.")
             self.rest.append(batch)
             have += len(jax.tree.leaves(batch)[0])
         if not self.rest:

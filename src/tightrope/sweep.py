@@ -93,6 +93,7 @@ def sweep(
 def _sweep_one(ready: Prepared, combos: list["_Combo"], records: list[int], track, memory: int):
     """One method's combinations in slices of equal shape; yields (rows, steps taken) as they come."""
     layout = Layout(ready.sizes, track)
+    track_names(layout, ready.x)  # refuses a wrong `track` before any work
     horizon = jnp.asarray(ready.steps, jnp.int32)
     one = jax.eval_shape(lambda: start(ready.method_at(0), ready.problem, ready.x, ready.lam, horizon, layout))
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))

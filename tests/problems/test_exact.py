@@ -1,5 +1,7 @@
 """The exact solutions, against solvers that share no code with the library."""
 
+from typing import Any
+
 import cvxpy as cp
 import jax
 import numpy as np
@@ -10,7 +12,7 @@ from tightrope.problems import EXACT
 from tightrope.sampling import Plan
 
 
-def solve(name):
+def solve(name) -> tuple[Any, Any, Any]:
     """The problem once more, as a cvxpy model: optimal value, point, multipliers."""
     if name == "ball":
         x = cp.Variable(5)
@@ -28,9 +30,9 @@ def solve(name):
     else:
         x = cp.Variable(10)
         objective, constraints, domain = -2 * x[0] - x[1], [x[0] <= 0.4], [cp.norm1(x) <= 1]
-    model = cp.Problem(cp.Minimize(objective), constraints + domain)
+    model = cp.Problem(cp.Minimize(objective), [*constraints, *domain])
     model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-    return model.value, x.value, np.array([np.ravel(c.dual_value)[0] for c in constraints])
+    return model.value, x.value, np.array([np.ravel(np.asarray(c.dual_value))[0] for c in constraints])
 
 
 @pytest.mark.parametrize("name", EXACT)
