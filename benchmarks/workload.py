@@ -68,8 +68,11 @@ def bare_scan(data, rows, eta0, upsilon0):
 bare_sweep = jax.jit(jax.vmap(bare_scan, in_axes=(None, None, 0, None)))
 
 
-def numpy_loop(data, rows):
-    """The same update in NumPy."""
+def numpy_loop(data, rows, collapsed: bool = False):
+    """The same update in NumPy: as the algorithm is written, with grad f, h and the Jacobian of h.
+
+    `collapsed` uses what is special here, that all gradients are multiples of the row: one scalar, one vector operation.
+    """
     features, labels, sensitive = data
     root = np.float32(np.sqrt(len(rows)))
     eta, upsilon = np.float32(ETA0) / root, np.float32(UPSILON0) / root
@@ -79,9 +82,14 @@ def numpy_loop(data, rows):
         score = a @ x
         q = s * score
         h = np.array([q - C, -q - C], np.float32)
-        slope = -y / (1 + np.exp(y * score)) + (lam[0] - lam[1]) * s
+        if collapsed:
+            step = (eta * (-y / (1 + np.exp(y * score)) + (lam[0] - lam[1]) * s)) * a
+        else:
+            grad_f = -y / (1 + np.exp(y * score)) * a
+            jacobian = np.stack([s * a, -s * a])
+            step = eta * (grad_f + lam @ jacobian)
         mean += (x - mean) / t
-        x = x - (eta * slope) * a
+        x = x - step
         x = x * (RADIUS / np.sqrt(max(x @ x, RADIUS**2)))
         lam = np.maximum((1 - eta**2 * DELTA) * lam + eta * (h + upsilon), 0)
     return x, lam, mean

@@ -32,7 +32,7 @@ def minimize(
     x0: Tree = None,
     warm_start: Result | None = None,
     output: str | None = None,
-    record: int = 100,
+    record: int = 60,
     trace_full: bool = False,
     track: Callable[[Tree], dict[str, Array]] | None = None,
     callback: Callable[[Snapshot], Any] | None = None,

@@ -186,7 +186,7 @@ def average(carry: Carry) -> Tree:
 class Options:
     """Run-wide options; every one of them is an argument of `minimize`."""
 
-    record: int = 100
+    record: int = 60
     trace_full: bool = False
     callback: Callable[["Snapshot"], Any] | None = None
     progress: bool | None = None

@@ -20,7 +20,7 @@ import numpy as np
 
 from tightrope._tree import Array, Mean, Tree, pytree, set_field, static
 
-_BLOCK_STEPS = 4096
+_BLOCK_STEPS = 16_384
 _BLOCK_BYTES = 32 * 2**20
 _INDICES_AT_ONCE = 4096
 
