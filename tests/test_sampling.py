@@ -197,7 +197,7 @@ def test_a_long_stream_is_never_held_in_memory():
     tracemalloc.stop()
     assert (t, read[0]) == (250_000, 1_000_000)
     assert ahead <= 1000  # less than a batch of the reader's
-    assert peak < 16 * 2**20  # all rows are 64 MB
+    assert peak < 24 * 2**20  # a few buffers of 4 MB; all rows are 64 MB
 
 
 def test_a_stream_of_nothing_or_of_ragged_arrays_is_refused():
