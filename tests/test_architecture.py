@@ -18,16 +18,15 @@ SOURCE = Path(tr.__file__).parent
 # From the bottom up; a room imports from itself and from the rooms before it.
 ROOMS = [
     {"_tree", "_errors"},
-    {"schedules", "sets", "oracle", "constraints"},
+    {"schedules", "sets", "oracle", "constraints", "datasets"},
     {"problem"},
-    {"sampling"},
+    {"sampling", "full_data"},
     {"methods"},
     {"checkpoint", "progress", "result", "check"},
     {"prepare"},
-    {"run"},
+    {"run", "feasible"},
     {"minimize", "sweep", "plotting"},
     {"problems"},
-    {"studies", "demo"},
 ]
 FLOOR = {name: floor for floor, names in enumerate(ROOMS) for name in names}
 

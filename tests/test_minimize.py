@@ -22,11 +22,15 @@ def solve(problem=PROBLEM, data: Any = ROWS, **options):
 
 
 @pytest.mark.parametrize(
-    ("domain", "chosen", "why"),
-    [(BALL, tr.CSOA, "chose csoa: L2Ball has"), (TRIANGLE, tr.FWCSOA, "chose fw-csoa: Polytope has no")],
+    ("data", "domain", "chosen", "why"),
+    [
+        (ROWS, BALL, tr.SVRGCSOA, "chose svrg-csoa: the data is at hand"),
+        (tr.Generator(draw), BALL, tr.CSOA, "chose csoa: samples come in a stream"),
+        (ROWS, TRIANGLE, tr.FWCSOA, "chose fw-csoa: Polytope has no cheap projection"),
+    ],
 )
-def test_auto_chooses_by_the_set_and_says_so(domain, chosen, why):
-    result = tr.minimize(tr.Problem(objective, None, domain), ROWS, steps=5)
+def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
+    result = tr.minimize(tr.Problem(objective, None, domain), data, steps=5)
     assert isinstance(result.method, chosen)
     assert any(why in note for note in result.notes)
     assert why in str(result)

@@ -14,8 +14,8 @@ from core_cases import BALL, CSOA, FWCSOA, METHODS, PROBLEM, ROWS, SAMPLERS, ass
 
 import tightrope as tr
 import tightrope.run as loop
+from tightrope.full_data import full_mean
 from tightrope.run import record_steps
-from tightrope.sampling import full_mean
 
 
 def solve(data: Any = None, **options):

@@ -7,7 +7,8 @@ import pytest
 from core_cases import CSOA, PROBLEM, draw
 
 import tightrope as tr
-from tightrope.sampling import Plan, as_sampler, full_mean
+from tightrope.full_data import full_mean
+from tightrope.sampling import Plan, as_sampler
 
 
 def taken(sampler, count, *, start=0, at_once=10**9, seeds=(0,), draws=1, batch_size=1):

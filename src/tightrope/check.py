@@ -131,7 +131,7 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
     def means(point):
         return at(point, theta)
 
-    findings = [Finding("shapes", True, f"x has {Shape.of(x).size} coordinates; {n} constraints.")]
+    findings = [Finding("shapes", True, f"x has {Shape.of(x).size} coordinates; {n} constraint{'s' * (n != 1)}.")]
     findings += [_finite(means, points)]
     if findings[-1].ok:
         findings += [_gradients(means, points, names, problem), _convexity(means, points, names)]

@@ -1,5 +1,6 @@
 """The facade: prepare, run, choose the output, measure it on the full data."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import pandas as pd
 from tightrope._errors import positive_int
 from tightrope._tree import Array, Tree
 from tightrope.checkpoint import Checkpoint, digest, digest_function, digest_object
-from tightrope.methods import Method
+from tightrope.feasible import pull, strictly_feasible
+from tightrope.full_data import full_values
+from tightrope.methods import Method, gradients_used
 from tightrope.prepare import Prepared, prepare
 from tightrope.problem import Problem
-from tightrope.result import Result, TotalCost
-from tightrope.run import Layout, Options, Outcome, Snapshot, average, full_values, run, start, summarise, track_names
+from tightrope.result import Result, Status, TotalCost
+from tightrope.run import Layout, Options, Outcome, Snapshot, average, run, start, summarise, track_names
 from tightrope.sampling import Generator, Rows
 
 
@@ -27,17 +30,19 @@ def minimize(
     method: str | Method = "auto",
     steps: int | None = None,
     passes: float | None = None,
-    batch_size: int | tuple[int, int] = 1,
+    batch_size: int | tuple[int, int] | None = None,
     seed: int = 0,
     x0: Tree = None,
     warm_start: Result | None = None,
     output: str | None = None,
+    feasible_point: Tree = None,
     record: int = 60,
     trace_full: bool = False,
     track: Callable[[Tree], dict[str, Array]] | None = None,
     callback: Callable[[Snapshot], Any] | None = None,
     progress: bool | None = None,
     time_limit: float | None = None,
+    tol: float | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: int | None = None,
     chunk: int | None = None,
@@ -47,21 +52,28 @@ def minimize(
     Args:
         problem: the problem.
         data: a pytree of arrays with a row per sample, or a `Rows`, `Generator` or `Stream`.
-        method: "auto", a name (see `tightrope.METHODS`) or a method with coefficients. "auto" is CSOA where the domain
-            has a projection and FW-CSOA where it has not.
+        method: "auto", a name (see `tightrope.METHODS`) or a method with coefficients. "auto" is SVRG-CSOA for
+            rows at hand, CSOA for streams and generators, FW-CSOA where the domain has no cheap projection.
         steps: how many steps to take, T.
         passes: for rows, instead of `steps`: a pass is as many per-row gradients as there are rows.
-        batch_size: samples a step; a pair gives separate sizes for objective and constraints.
+        batch_size: samples a step; a pair gives separate sizes for objective and constraints. The method's own choice by
+            default: one sample for CSOA and FW-CSOA.
         seed: of the samples; the same seed gives the same result.
         x0: where to start; the domain's own starting point by default.
         warm_start: an earlier result whose last point and multipliers to start from. Steps and averages count anew.
-        output: which point is `result.x`: "average" or "last"; the method's own choice by default.
+        output: which point is `result.x`: "average" or "last"; the method's own choice by default. For rows also
+            "feasible": the method's own, pulled towards a strictly feasible point just so far that every constraint
+            holds on the data; the report says how far and what it cost.
+        feasible_point: for "feasible", a point with every constraint strictly below its level. Without one the domain's
+            starting point is tried, then a short run that looks for one.
         record: about how many rows the trace has.
         trace_full: also evaluate the running average on all rows at each of them.
         track: a function of the iterate whose values (a dict of scalars) are averaged along the run into the trace.
         callback: called with a `Snapshot` at every row of the trace; return True to stop.
         progress: a progress bar; by default only on a terminal.
         time_limit: seconds.
+        tol: for rows, stop when the duality gap, a bound on F(x) - F* made once an epoch, is at most this. The gap
+            is in the trace. Without `steps` or `passes` the run then takes at most 100 passes.
         checkpoint: a file to write the run to and, if it is there, to resume from, bit for bit.
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
         chunk: at most so many steps between two looks of Python at the run; the result does not depend on it.
@@ -82,7 +94,8 @@ def minimize(
         >>> result.status.name, bool(result.violation < 0.01)
         ('FINISHED', True)
     """
-    _check_options(output, record, time_limit, checkpoint_every, chunk)
+    _check_options(output, record, time_limit, tol, checkpoint_every, chunk)
+    passes = 100 if tol is not None and steps is None and passes is None else passes
     ready = prepare(
         problem, data, method, steps=steps, passes=passes, batch_size=batch_size, seeds=(seed,), x0=x0,
         warm_start=warm_start,
@@ -91,18 +104,66 @@ def minimize(
     layout = Layout(ready.sizes, track)
     track_names(layout, ready.x)  # refuses a wrong `track` before any work
     carry = start(ready.method, ready.problem, ready.x, ready.lam, jnp.asarray(ready.steps, jnp.int32), layout)
-    options = Options(record, trace_full, callback, progress, time_limit, chunk)
+    inner = None if tol is None else _inner_values(ready, feasible_point)
+    options = Options(record, trace_full, callback, progress, time_limit, tol, inner, chunk)
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
-    return _result(ready, run(ready, carry, options, layout, file), output)
+    pulls = output == "feasible"
+    if pulls and not isinstance(ready.sampler, Rows):
+        raise TypeError('output="feasible" looks at all the data; expected arrays, not a stream or a generator.')
+    result = _result(ready, run(ready, carry, options, layout, file), None if pulls else output)
+    return _pulled(ready, result, feasible_point) if pulls else result
 
 
-def _check_options(output: Any, record: Any, time_limit: Any, checkpoint_every: Any, chunk: Any) -> None:
-    if output not in (None, "average", "last"):
-        raise ValueError(f'output is {output!r}; expected "average" or "last".')
+def _inner_values(ready: Prepared, feasible_point: Tree) -> tuple[Array, Array]:
+    """F and H at a strictly feasible point, which the duality gap of an answer that violates a constraint needs."""
+    if type(ready.method).gap is Method.gap or not isinstance(ready.sampler, Rows):
+        name = type(ready.method).__name__
+        raise TypeError(f'tol needs a duality gap, which {name} does not know. Use method="svrg-csoa" on arrays.')
+    towards = _towards(ready, feasible_point)
+    if towards is None:
+        raise ValueError("tol needs a strictly feasible point and none was found; give one as feasible_point.")
+    return full_values(ready.problem, towards, ready.sampler.data)
+
+
+def _towards(ready: Prepared, feasible_point: Tree) -> Tree | None:
+    """A strictly feasible point: the given one, the start, or one found by a phase one."""
+    assert isinstance(ready.sampler, Rows)
+    given = (
+        [] if feasible_point is None else [jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), feasible_point, ready.x)]
+    )
+    return strictly_feasible(ready.problem, ready.sampler.data, [*given, ready.x], minimize)
+
+
+def _pulled(ready: Prepared, result: Result, feasible_point: Tree) -> Result:
+    """The result with its output made feasible on the rows; where that is impossible, a status that says so."""
+    assert isinstance(ready.sampler, Rows)
+    problem, data = ready.problem, ready.sampler.data
+    if not ready.names:
+        return result
+    towards = _towards(ready, feasible_point)
+    if towards is None:
+        return dataclasses.replace(result, status=Status.NO_FEASIBLE_POINT)
+    pulled = pull(problem, data, result.x, towards)
+    f, h = full_values(problem, pulled.x, data)
+    return dataclasses.replace(
+        result,
+        x=pulled.x,
+        output="feasible",
+        objective=float(f) if problem.knows_objective else None,
+        constraints=pd.Series(np.asarray(h, float), index=result.constraints.index),
+        pull=pulled,
+        notes=(*result.notes, str(pulled)),
+    )
+
+
+def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoint_every: Any, chunk: Any) -> None:
+    if output not in (None, "average", "last", "feasible"):
+        raise ValueError(f'output is {output!r}; expected "average", "last" or "feasible".')
     if not isinstance(record, int) or record < 0:
         raise ValueError(f"record is {record!r}; expected how many rows the trace should have.")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit is {time_limit!r}; expected a positive number of seconds.")
+    for name, value in (("time_limit", time_limit), ("tol", tol)):
+        if value is not None and not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name} is {value!r}; expected a positive number.")
     for name, value in (("checkpoint_every", checkpoint_every), ("chunk", chunk)):
         if value is not None:
             positive_int("minimize", name, value)
@@ -136,17 +197,24 @@ def fingerprint(ready: Prepared, track: Callable | None) -> dict[str, str]:
     }
 
 
+_POINTS = {
+    "average": "average of the iterates",
+    "last": "last iterate",
+    "epoch": "average of the last epoch",
+}
+
+
 def _result(ready: Prepared, outcome: Outcome, output: str | None) -> Result:
     problem, sampler, method, names = ready.problem, ready.sampler, ready.method, ready.names
     carry, step = outcome.position
     sums = summarise(carry.totals.scalars, len(names), ())
     mean, last = average(carry) if step else ready.x, carry.state.x
     output = output or method.output
-    x = mean if output == "average" else last
+    x = {"average": mean, "last": last, "epoch": method.answer(carry.state)[0]}[output]
+    dual = np.asarray(method.answer(carry.state)[1]) if output == "epoch" else sums.lam
     if isinstance(sampler, Rows):
         f, h = jax.tree.map(np.asarray, full_values(problem, x, sampler.data))
-        point = "average of the iterates" if output == "average" else "last iterate"
-        where = f"all {sampler.n:,} rows, at the {point}"
+        where = f"all {sampler.n:,} rows, at the {_POINTS[output]}"
     else:
         f, h = sums.objective, sums.h
         where = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
@@ -156,7 +224,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None) -> Result:
         output=output,
         average=mean,
         last=last,
-        dual=sums.lam,
+        dual=dual,
         dual_last=np.asarray(carry.state.lam),
         objective=float(f) if problem.knows_objective else None,
         constraints=pd.Series(np.asarray(h, float), index=pd.Index(names, dtype=object)),
@@ -167,7 +235,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None) -> Result:
         cost=TotalCost(
             steps=step,
             samples=step * cost.samples * b,
-            gradients=step * cost.gradients * b,
+            gradients=gradients_used(method, step, b, sampler.n if isinstance(sampler, Rows) else 0),
             projections=step * cost.projections,
             lmos=step * cost.lmos,
             seconds=outcome.seconds,

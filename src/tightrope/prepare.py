@@ -12,7 +12,7 @@ import numpy as np
 from tightrope._errors import positive_int
 from tightrope._tree import Array, Tree, all_finite, astype, float_dtype, replace
 from tightrope.check import astype_problem, check_shapes
-from tightrope.methods import METHODS, Method
+from tightrope.methods import METHODS, Method, steps_within
 from tightrope.problem import Problem
 from tightrope.sampling import Plan, Rows, Sampler, as_sampler
 from tightrope.sets.base import ConvexSet, Shape
@@ -48,7 +48,7 @@ def prepare(
     *,
     steps: int | None,
     passes: float | None,
-    batch_size: int | tuple[int, int],
+    batch_size: int | tuple[int, int] | None,
     seeds: tuple[int, ...],
     x0: Tree,
     warm_start: "Result | None" = None,
@@ -57,9 +57,11 @@ def prepare(
     if not isinstance(problem, Problem):
         raise TypeError(f"problem is a {type(problem).__name__}; expected a tightrope.Problem.")
     sampler = as_sampler(data)
-    chosen, notes = resolve_method(method, problem.domain)
+    chosen, notes = resolve_method(method, problem.domain, isinstance(sampler, Rows))
     _check_needs(chosen, problem, sampler)
-    size, sizes = _batch_sizes(batch_size)
+    n_rows = sampler.n if isinstance(sampler, Rows) else None
+    size, sizes = _batch_sizes(chosen.default_batch(n_rows) if batch_size is None else batch_size)
+    chosen = chosen if n_rows is None else chosen.for_rows(n_rows, size)
     plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.draws, size)
     sampler.check(plan)
     theta = sampler.example()
@@ -87,14 +89,22 @@ def prepare(
     )
 
 
-def resolve_method(method: str | Method, domain: ConvexSet) -> tuple[Method, tuple[str, ...]]:
+def _automatic(domain: ConvexSet, rows: bool) -> tuple[str, str]:
+    """The method for what is at hand, and why."""
+    if not domain.cheap_projection and domain.has_lmo:
+        return "fw-csoa", f"{domain.name} has no cheap projection"
+    if rows:
+        return "svrg-csoa", f"the data is at hand and {domain.name} has a projection"
+    return "csoa", f"samples come in a stream and {domain.name} has a projection"
+
+
+def resolve_method(method: str | Method, domain: ConvexSet, rows: bool) -> tuple[Method, tuple[str, ...]]:
     """A method object, and a note on how it was chosen where the user left it open."""
     if isinstance(method, Method):
         return method, ()
     if method == "auto":
-        cheap = domain.cheap_projection or not domain.has_lmo
-        name, why = ("csoa", "has a projection") if cheap else ("fw-csoa", "has no cheap projection")
-        return METHODS[name](), (f'method="auto" chose {name}: {domain.name} {why}.',)
+        name, why = _automatic(domain, rows)
+        return METHODS[name](), (f'method="auto" chose {name}: {why}.',)
     if not isinstance(method, str) or method.lower() not in METHODS:
         near = difflib.get_close_matches(str(method).lower(), METHODS, n=1, cutoff=0.4)
         hint = f' Did you mean "{near[0]}"?' if near else ""
@@ -130,7 +140,7 @@ def _steps(steps: int | None, passes: float | None, sampler: Sampler, method: Me
         raise ValueError(f"passes needs rows at hand and a {type(sampler).__name__} was given; give steps instead.")
     if not np.isfinite(passes) or passes <= 0:
         raise ValueError(f"passes is {passes!r}; expected a positive number.")
-    return max(1, round(passes * sampler.n / (batch_size * method.cost.gradients)))
+    return steps_within(method, passes, batch_size, sampler.n)
 
 
 def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> Tree:

@@ -130,6 +130,11 @@ class Problem:
             f, h = batch_mean(lambda one: self.sample_values(x, one), theta)
         return f.astype(float_dtype(x)), h.astype(float_dtype(x))
 
+    def constraint_values(self, x: Tree, theta: Tree) -> Array:
+        """The batch mean of h(x, .) - levels alone."""
+        rows = theta.constraints if isinstance(theta, Split) else theta
+        return batch_mean(lambda one: self._constraints(x, one), rows).astype(float_dtype(x))
+
     def value_and_gradient(self, x: Tree, lam: Array, theta: Tree) -> tuple[Array, Array, Tree]:
         """f, h and the Lagrangian's gradient grad f + sum_i lam_i grad h_i, in one backward pass."""
         (f, h), pull = jax.vjp(lambda point: self.values(point, theta), x)
@@ -140,8 +145,7 @@ class Problem:
         """f, h, grad f and the N rows grad h_i (a leading axis of N on every leaf)."""
         (f, h), pull = jax.vjp(lambda point: self.values(point, theta), x)
         (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
-        (rows,) = jax.vmap(lambda e: pull((jnp.zeros_like(f), e)))(jnp.eye(h.shape[0], dtype=h.dtype))
-        return f, h, grad_f, rows
+        return f, h, grad_f, constraint_rows(pull, f, h, x)
 
     # ---- what is known about it ------------------------------------------------------------------------------
 
@@ -184,6 +188,13 @@ class Problem:
         if self.constraints is None:
             return jnp.zeros((0,), float_dtype(x))
         return self.constraints(x, theta, *self._extra) - self.levels
+
+
+def constraint_rows(pull: Callable[..., tuple[Tree]], f: Array, h: Array, x: Tree) -> Tree:
+    """The rows grad h_i, from the transposed derivative of (f, h) at x."""
+    if h.shape[0] == 0:  # nothing to map over
+        return jax.tree.map(lambda v: jnp.zeros((0, *jnp.shape(v)), h.dtype), x)
+    return jax.vmap(lambda e: pull((jnp.zeros_like(f), e))[0])(jnp.eye(h.shape[0], dtype=h.dtype))
 
 
 def batch_mean(fn: Callable[[Tree], Tree], theta: Tree) -> Tree:

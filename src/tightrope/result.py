@@ -17,11 +17,13 @@ class Status(Enum):
     """How a run ended, in the words a user reads."""
 
     FINISHED = "finished: all steps were taken"
+    TOLERANCE = "finished: the duality gap is below the tolerance"
     TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken"
     INTERRUPTED = "interrupted; the result is that of the steps taken"
     CALLBACK_STOPPED = "stopped by the callback; the result is that of the steps taken"
     CALLBACK_RAISED = "stopped because the callback raised an error; the result is that of the steps taken"
     NOT_FINITE = "stopped at a value that is not finite; the result is that of the last good step"
+    NO_FEASIBLE_POINT = "finished, but no strictly feasible point was found: the output may violate its constraints"
     STREAM_RAISED = "stopped because the stream raised an error; the result is that of the steps taken"
     STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken"
 
@@ -50,7 +52,7 @@ class Result:
 
     Attributes:
         x: the method's output (see `output`).
-        output: which point x is, "average" or "last".
+        output: which point x is: "average", "last", "epoch" (the mean of the last epoch) or "feasible".
         average: mean of the iterates, as the theorems define it.
         last: the last iterate.
         dual: mean of the multipliers.
@@ -66,6 +68,7 @@ class Result:
         cost: steps, samples, gradients, projections, linear minimisations, seconds.
         state: the method's state, for experts; to go on from here pass the result as `warm_start`.
         method: the method, with its coefficients.
+        pull: for output="feasible", how far the output was pulled, towards what, and what that cost.
         notes: anything a careful reader should know.
         error: the exception a callback or a stream raised, if any.
     """
@@ -85,6 +88,7 @@ class Result:
     cost: TotalCost
     state: Any
     method: Any
+    pull: Any = None
     notes: tuple[str, ...] = ()
     error: BaseException | None = None
 

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,13 @@ import numpy as np
 
 from tightrope._tree import Array, Mean, Tree, all_finite
 from tightrope.checkpoint import Checkpoint
-from tightrope.methods import Info, Method
+from tightrope.full_data import full_values
+from tightrope.methods import Info, Method, gradients_used
 from tightrope.prepare import Prepared
 from tightrope.problem import Problem, Split
 from tightrope.progress import Progress
 from tightrope.result import Status
-from tightrope.sampling import Buffer, Draws, Rows, Sampler, full_mean
+from tightrope.sampling import Buffer, Draws, Rows, Sampler
 
 # ---- inside: compiled -----------------------------------------------------------------------------------------------
 
@@ -119,12 +120,6 @@ def _refresh(method: Method, problem: Problem, state: Any, data: Tree) -> Any:
     return method.refresh(problem, state, data)
 
 
-@jax.jit
-def full_values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
-    """Objective and constraints (minus levels) at x over all rows."""
-    return full_mean(lambda theta: problem.sample_values(x, theta), data)
-
-
 def _samples(sampler: Sampler, method: Method, items: Tree, t: Array, layout: Layout) -> Tree:
     """Step t's batch, or one batch for each of the independent draws the method asks for."""
 
@@ -191,6 +186,8 @@ class Options:
     callback: Callable[["Snapshot"], Any] | None = None
     progress: bool | None = None
     time_limit: float | None = None
+    tol: float | None = None
+    inner: Any = None  # (F, H) of a strictly feasible point, for the duality gap
     chunk: int | None = None
 
 
@@ -257,6 +254,7 @@ class _Loop:
         self.options, self.layout, self.out, self.checkpoint = options, layout, out, checkpoint
         self.track_names = track_names(layout, ready.x)
         self.records = record_steps(self.steps, options.record)
+        self.gap = float("nan")  # known after the first refresh, where one was asked for
         self.pace = 64  # steps a chunk may take, until their speed is known
 
     def go(self, bar: Progress) -> None:
@@ -266,6 +264,8 @@ class _Loop:
         while self.out.position.step < self.steps:
             position, chunk_began = self.out.position, time.perf_counter()
             ready = self._refreshed(position)
+            if ready is None:
+                return
             buffer = self._take(draws, position.step)
             if buffer is None:
                 return
@@ -311,15 +311,23 @@ class _Loop:
         ends += [step + self.options.chunk] if self.options.chunk else []
         return min(ends) - step
 
-    def _refreshed(self, position: Position) -> Carry:
+    def _refreshed(self, position: Position) -> Carry | None:
         """After a look at all the data where one is due; kept only with the chunk that follows, so an interrupted
-        refresh is simply redone."""
+        refresh is simply redone. None, and the run stopped, where it shows that the tolerance is met."""
         every = self.method.refresh_every
         if not every or position.step % every:
             return position.carry
         assert isinstance(self.sampler, Rows)
         state = _refresh(self.method, self.problem, position.carry.state, self.sampler.data)
-        return position.carry._replace(state=state)
+        ready = position.carry._replace(state=state)
+        if self.options.tol is not None:
+            self.gap = float(cast(Array, self.method.gap(state, self.options.inner)))
+            if self.gap <= self.options.tol and position.step:
+                self.out.position = Position(ready, position.step)
+                self.out.rows[-1]["gap"] = self.gap
+                self.stop(Status.TOLERANCE, f"The gap is {self.gap:.3g} after {position.step:,} steps.")
+                return None
+        return ready
 
     def _advance(self, carry: Carry, buffer: Buffer, count: int) -> tuple[Carry, bool]:
         where = np.int32(buffer.offset), np.int32(self.out.position.step), np.int32(count)
@@ -359,8 +367,10 @@ class _Loop:
         sums = summarise(carry.totals.scalars, len(self.names), self.track_names)
         row: dict[str, float] = {"step": step, "samples": step * self.plan.draws * self.plan.batch_size}
         if isinstance(self.sampler, Rows):
-            row["passes"] = row["samples"] * self.method.cost.gradients / self.method.cost.samples / self.sampler.n
+            row["passes"] = gradients_used(self.method, step, self.plan.batch_size, self.sampler.n) / self.sampler.n
         row["seconds"] = self.out.seconds
+        if self.options.tol is not None:
+            row["gap"] = self.gap
         if self.problem.knows_objective:
             row["objective"] = float(sums.objective)
         row |= dict(zip(self.names, sums.h.tolist(), strict=True))

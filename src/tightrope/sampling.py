@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._tree import Array, Mean, Tree, pytree, set_field, static
+from tightrope._tree import Array, Tree, pytree, set_field, static
 
 _BLOCK_STEPS = 16_384
 _BLOCK_BYTES = 32 * 2**20
@@ -403,23 +403,3 @@ def as_sampler(data: Any) -> Sampler:
     if isinstance(data, Iterator):
         raise TypeError("data is an iterator; wrap it in tr.Stream, which reads batches from anywhere.")
     return Rows(data)
-
-
-def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) -> Tree:
-    """The mean of fn over all rows, in slices of fixed size: per-row results are never held all at once."""
-    n = jax.tree.leaves(data)[0].shape[0]
-    size = min(rows_a_slice, n)
-
-    def add_slice(k, total):
-        start = jnp.minimum(k * size, n - size)  # the last slice reaches back ...
-        rows = jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), data)
-        fresh = start + jnp.arange(size) >= k * size  # ... and counts only what is new
-
-        def masked_sum(v):
-            return jnp.sum(jnp.where(fresh.reshape((size,) + (1,) * (v.ndim - 1)), v, 0), axis=0)
-
-        return total.add(jax.tree.map(masked_sum, jax.vmap(fn)(rows))).close_group()
-
-    one = jax.eval_shape(fn, jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data))
-    zeros = Mean.zeros_like(jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), one))
-    return jax.tree.map(lambda total: total / n, jax.lax.fori_loop(0, -(-n // size), add_slice, zeros).sum())

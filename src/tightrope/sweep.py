@@ -13,11 +13,12 @@ import pandas as pd
 
 from tightrope._errors import positive_int
 from tightrope._tree import Array, Mean, Tree, replace
+from tightrope.full_data import full_values
 from tightrope.methods import Method
 from tightrope.prepare import Prepared, prepare
 from tightrope.problem import Problem
 from tightrope.progress import Progress
-from tightrope.run import Carry, Layout, average, full_values, start, summarise, take_steps, track_names
+from tightrope.run import Carry, Layout, average, start, summarise, take_steps, track_names
 from tightrope.sampling import Rows, as_sampler
 
 
@@ -30,7 +31,7 @@ def sweep(
     passes: float | None = None,
     seeds: Iterable[int] = (0,),
     levels: Sequence[float] | np.ndarray | None = None,
-    batch_size: int | tuple[int, int] = 1,
+    batch_size: int | tuple[int, int] | None = None,
     x0: Tree = None,
     record: int | Sequence[int] = 1,
     track: Callable[[Tree], dict[str, Array]] | None = None,

@@ -13,6 +13,14 @@ from tightrope.sampling import Plan
 CASES = [(m, p) for m in tr.METHODS for p in EXACT]
 
 
+def data_for(method, solved, n=20_000):
+    """Fresh samples, or for methods that need all the data a set of rows."""
+    if "rows" not in method.needs:
+        return solved.samples
+    buffer = solved.samples.open(Plan((11,), 1, 2)).take(0, n // 2)
+    return jax.tree.map(lambda a: a[0, : n // 2, 0].reshape(n, *a.shape[4:]), buffer.items)
+
+
 def start_state(method, solved, steps=100):
     x = solved.problem.domain.start()
     lam = jnp.zeros(len(solved.dual), x.dtype)
@@ -27,12 +35,12 @@ def one_batch(solved, size=3, seed=0):
 @pytest.mark.parametrize(("name", "problem"), CASES)
 def test_it_finds_the_exact_primal_and_dual_solution(name, problem):
     solved = EXACT[problem]()
-    result = tr.minimize(solved.problem, solved.samples, method=name, steps=60_000, batch_size=4, track=solved.track)
-    last = result.trace.iloc[-1]
-    assert 0 <= last["gap"] < 0.03
-    assert max(last[f"H{i}"] for i in range(len(solved.dual))) <= 0.002
+    data = data_for(tr.METHODS[name], solved)
+    result = tr.minimize(solved.problem, data, method=name, steps=60_000, batch_size=4)
+    assert abs(float(solved.objective(result.x)) - solved.optimum) < 0.03
+    assert float(jnp.max(solved.constraints(result.x))) <= 0.02  # of a finite sample's own optimum, for some methods
     np.testing.assert_allclose(result.dual, solved.dual, atol=0.08)
-    np.testing.assert_allclose(result.average, solved.x, atol=0.08)
+    np.testing.assert_allclose(result.x, solved.x, atol=0.08)
 
 
 @pytest.mark.parametrize(("name", "problem"), CASES)
@@ -60,12 +68,13 @@ def test_jit_equals_eager(name, problem):
 @pytest.mark.parametrize("name", tr.METHODS)
 def test_side_by_side_equals_one_by_one(name):
     solved = EXACT["simplex"]()
-    table = tr.sweep(solved.problem, solved.samples, tr.METHODS[name](), steps=300, seeds=range(3), track=solved.track)
+    data = data_for(tr.METHODS[name], solved, n=200)
+    table = tr.sweep(solved.problem, data, tr.METHODS[name](), steps=300, seeds=range(3), track=solved.track)
     for seed in range(3):
-        alone = tr.minimize(solved.problem, solved.samples, method=name, steps=300, seed=seed, track=solved.track)
-        row = table[table.seed == seed].iloc[0]
-        np.testing.assert_allclose(row["gap"], alone.trace["gap"].iloc[-1], rtol=1e-9)
-        np.testing.assert_allclose(row[["dual h[0]", "dual h[1]"]].to_numpy(float), alone.dual, rtol=1e-9)
+        alone = tr.minimize(solved.problem, data, method=name, steps=300, seed=seed, track=solved.track)
+        row, last = table[table.seed == seed].iloc[0], alone.trace.iloc[-1]
+        columns = ["gap", "dual h[0]", "dual h[1]"]
+        np.testing.assert_allclose(row[columns].to_numpy(float), last[columns].to_numpy(float), rtol=1e-7)
 
 
 @pytest.mark.parametrize("name", tr.METHODS)

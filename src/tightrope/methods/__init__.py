@@ -1,12 +1,25 @@
 """The methods, one file each, and their registry: one line each."""
 
-from tightrope.methods.base import Cost, Info, Method, dual_step
+from tightrope.methods.base import Cost, Info, Method, dual_step, gradients_used, steps_within
 from tightrope.methods.csoa import CSOA
 from tightrope.methods.fwcsoa import FWCSOA
+from tightrope.methods.svrgcsoa import SVRGCSOA
 
 METHODS: dict[str, type[Method]] = {
     "csoa": CSOA,
     "fw-csoa": FWCSOA,
+    "svrg-csoa": SVRGCSOA,
 }
 
-__all__ = ["CSOA", "FWCSOA", "METHODS", "Cost", "Info", "Method", "dual_step"]
+__all__ = [
+    "CSOA",
+    "FWCSOA",
+    "METHODS",
+    "SVRGCSOA",
+    "Cost",
+    "Info",
+    "Method",
+    "dual_step",
+    "gradients_used",
+    "steps_within",
+]

@@ -9,7 +9,7 @@ from tightrope._tree import Array, Tree
 from tightrope.problem import Problem
 
 Need = Literal["project", "lmo", "exact_constraints", "rows"]
-Output = Literal["average", "last"]
+Output = Literal["average", "last", "epoch"]
 
 
 class Info(NamedTuple):
@@ -55,12 +55,53 @@ class Method(ABC):
         """A look at all the data, before steps 1, 1 + refresh_every, 1 + 2 refresh_every, ..."""
         raise TypeError(f"{type(self).__name__} declares refresh_every but has no refresh.")
 
+    def default_batch(self, n: int | None) -> int:
+        """The batch size where the user gives none; `n` is the number of rows, None without rows."""
+        return 1
+
+    def for_rows(self, n: int, batch_size: int) -> "Method":
+        """The method fitted to data of n rows: the place to set what depends on its size."""
+        return self
+
+    def answer(self, state: Any) -> tuple[Tree, Array]:
+        """The point and multipliers of a method whose `output` is "epoch": neither the mean of all nor the last."""
+        return state.x, state.lam
+
+    def gap(self, state: Any, inner: tuple[Array, Array]) -> Array | None:
+        """After a refresh, a bound on F(x) - F* for the answer made feasible; None for methods that know none.
+
+        `inner` is (F(s), H(s)) of a strictly feasible point s, towards which an answer that violates a constraint would be
+        pulled.
+        """
+        return None
+
+    def refresh_gradients(self, n: int) -> int:
+        """Per-row gradients that a refresh on n rows takes."""
+        return n
+
     def tightening(self, horizon: int) -> float:
         """The largest upsilon a run of `horizon` steps uses; 0 for methods that do not tighten."""
         return 0.0
 
     def check(self, horizon: int) -> None:  # noqa: B027 (nothing to refuse is a good answer)
         """Refuse coefficients that cannot work at this horizon."""
+
+
+def gradients_used(method: Method, steps: int, batch_size: int, n: int) -> int:
+    """Per-row gradients of a run on n rows, those of refreshes included; n of them are a pass."""
+    every = method.refresh_every
+    refreshes = -(-steps // every) if every else 0
+    return steps * batch_size * method.cost.gradients + (refreshes * method.refresh_gradients(n) if refreshes else 0)
+
+
+def steps_within(method: Method, passes: float, batch_size: int, n: int) -> int:
+    """The most steps whose gradients are at most so many passes; at least one."""
+    every, budget, a_step = method.refresh_every, passes * n, batch_size * method.cost.gradients
+    if not every:
+        return max(1, round(budget / a_step))
+    refresh = method.refresh_gradients(n)
+    epochs, rest = divmod(budget, refresh + every * a_step)
+    return max(1, int(epochs) * every + max(0, int((rest - refresh) // a_step)))
 
 
 def dual_step(lam: Array, h: Array, *, gamma: Any, shrink: Any, upsilon: Any) -> Array:

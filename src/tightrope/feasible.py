@@ -1,0 +1,110 @@
+"""The pull: from any output to one that satisfies every constraint on the data at hand.
+
+By convexity, x(a) = (1 - a) x + a s with a strictly feasible s has H_i(x(a)) <= (1 - a) H_i(x) + a H_i(s). The smallest a
+in [0, 1] that makes every H_i(x(a)) <= 0 costs at most a (F(s) - F(x)). A theorem's zero violation holds on average over
+runs; the pull makes it true of this one.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import root_scalar
+
+from tightrope._tree import Array, Tree, float_dtype
+from tightrope.full_data import full_jacobian, full_mean, full_values
+from tightrope.problem import Problem
+from tightrope.sets import Box, Product
+
+
+class Pull(NamedTuple):
+    """What the pull did."""
+
+    x: Tree  # the feasible output
+    a: float  # how far it was pulled, in [0, 1]
+    cost: float  # rise of the objective
+    bound: float  # on that rise: a (F(s) - F(x))
+    towards: Tree  # s
+
+    def __str__(self) -> str:
+        if self.a == 0:
+            return "the output satisfies every constraint as it is; nothing was pulled."
+        return (
+            f"pulled towards a strictly feasible point by a = {self.a:.3g}, which cost {self.cost:.3g} in the objective "
+            f"(at most {self.bound:.3g})."
+        )
+
+
+def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
+    """The smallest pull of x towards a strictly feasible point that satisfies every constraint on the data."""
+    margin = _rounding(problem, x, data)
+
+    def at(a: float) -> tuple[Tree, float, float]:
+        point = jax.tree.map(lambda p, q: ((1 - a) * p + a * q).astype(p.dtype), x, towards)
+        f, h = full_values(problem, point, data)
+        return point, float(f), float(np.max(np.asarray(h, float) + margin))
+
+    (point, f_x, worst), (_, f_s, inner) = at(0.0), at(1.0)
+    if worst <= 0:
+        return Pull(x, 0.0, 0.0, 0.0, towards)
+    beyond = 0.1 * margin.max()  # or rounding would decide on which side of zero the root falls
+    a = 1.0
+    if inner + beyond < 0:
+        a = root_scalar(lambda a: at(a)[2] + beyond, bracket=(0.0, 1.0), method="brentq", xtol=1e-15, rtol=1e-9).root
+    step = 1e-12
+    while at(a)[2] > 0:  # Brent's root is known to rtol only
+        a, step = min(1.0, a + step), 2 * step
+    point, f, _ = at(a)
+    return Pull(point, a, f - f_x, a * (f_s - f_x), towards)
+
+
+def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solve: Callable[..., Any]) -> Tree | None:
+    """A point with every H_i below zero by more than rounding: one of the candidates, or by a short phase one.
+
+    Phase one minimises t over (x, t) subject to H_i(x) <= t, with the same library. None where that finds no t < 0.
+    """
+    if full_values(problem, candidates[0], data)[1].shape[0] == 0:
+        return candidates[0]
+    for point in candidates:
+        if _worst(problem, data, point) < 0:
+            return point
+    x = candidates[0]
+    height = float(np.max(np.abs(np.asarray(full_values(problem, x, data)[1], float)))) + 1
+    domain = Product({"x": problem.domain, "t": Box(-height, height, shape=())})
+    lifted = Problem(_height, _above, domain, params=problem)
+    start = {"x": x, "t": jnp.asarray(height, float_dtype(x))}
+    found = solve(lifted, data, x0=start, passes=30, record=0, progress=False).x["x"]
+    return found if _worst(problem, data, found) < 0 else None
+
+
+def _height(z: Tree, theta: Tree, problem: Problem) -> Array:
+    return z["t"]
+
+
+def _above(z: Tree, theta: Tree, problem: Problem) -> Array:
+    return problem.sample_values(z["x"], theta)[1] - z["t"]
+
+
+def _worst(problem: Problem, data: Tree, x: Tree) -> float:
+    h = np.asarray(full_values(problem, x, data)[1], float)
+    return float(np.max(h + 2 * _rounding(problem, x, data)))
+
+
+def _rounding(problem: Problem, x: Tree, data: Tree) -> np.ndarray:
+    """A generous bound on the rounding of each constraint, whoever recomputes it and in which order.
+
+    Its unit is the size of what is summed: sampled values, and the products of gradient and point that make them up.
+    """
+    eps = float(jnp.finfo(float_dtype(x)).eps)
+    return 64 * eps * np.asarray(_size_of_terms(problem, x, data), float)
+
+
+@jax.jit
+def _size_of_terms(problem: Problem, x: Tree, data: Tree) -> Array:
+    values = full_mean(lambda theta: jnp.abs(problem.sample_values(x, theta)[1]), data)
+    rows = full_jacobian(problem, x, data)[3]
+    products = [jnp.tensordot(jnp.abs(r).reshape(r.shape[0], -1), jnp.abs(v).reshape(-1), 1)
+                for r, v in zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)]  # fmt: skip
+    return values + sum(products) + jnp.abs(jnp.asarray(problem.levels, values.dtype))
