@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from core_cases import BALL, CSOA, FWCSOA, PROBLEM, ROWS, SAMPLERS, assert_same_run, constraints, objective
+from core_cases import BALL, CSOA, FWCSOA, PROBLEM, ROWS, SAMPLERS, assert_same_run, constraints, draw, objective
 
 import tightrope as tr
 

@@ -210,6 +210,7 @@ def test_the_gap_is_a_true_bound_and_stops_the_run(name):
     assert "The gap is" in str(result)
     last = result.trace["gap"].iloc[-1]
     assert last <= 1e-5
+    assert result.objective is not None
     assert -1e-9 <= result.objective - optimum <= last + 1e-9
     bounds = result.trace["gap"].dropna()
     assert bounds.is_monotonic_decreasing or bounds.min() == last
