@@ -28,9 +28,12 @@ test: lint types
 
 verify: install
 	$(BIN)/python -m studies.rates
+	$(BIN)/python -m studies.finite_data
 
 bench: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,bench]"
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/finite_data.py --big --lego
 
 clean:
 	rm -rf .venv out dist build .pytest_cache .ruff_cache .hypothesis

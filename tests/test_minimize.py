@@ -26,7 +26,8 @@ def solve(problem=PROBLEM, data: Any = ROWS, **options):
     [
         (ROWS, BALL, tr.SVRGCSOA, "chose svrg-csoa: the data is at hand"),
         (tr.Generator(draw), BALL, tr.CSOA, "chose csoa: samples come in a stream"),
-        (ROWS, TRIANGLE, tr.FWCSOA, "chose fw-csoa: Polytope has no cheap projection"),
+        (ROWS, TRIANGLE, tr.SVRFCSOA, "chose svrf-csoa: the data is at hand and Polytope has no cheap projection"),
+        (tr.Generator(draw), TRIANGLE, tr.FWCSOA, "chose fw-csoa: samples come in a stream and Polytope has no cheap"),
     ],
 )
 def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):

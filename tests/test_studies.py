@@ -2,7 +2,7 @@
 
 import pytest
 
-from studies import rates
+from studies import finite_data, rates
 
 HORIZONS = (200, 2_000, 20_000)  # two decades
 
@@ -36,3 +36,26 @@ def test_report_and_picture(table, tmp_path):
     rates.draw(table, tmp_path / "rates.png")
     assert (tmp_path / "rates.png").stat().st_size > 10_000
     assert "| ball | CSOA |" in rates.report(table)
+
+
+# ---- data at hand ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def adult():
+    return finite_data.Adult()
+
+
+@pytest.mark.parametrize("precision", finite_data.TARGETS)
+def test_adult_in_fifteen_passes_feasible_to_six_digits(adult, precision):
+    table = finite_data.measure(adult, precision, range(5))
+    assert (table.passes <= 15).all()
+    assert (table.excess <= 0).all()
+    assert (table.gap <= finite_data.TARGETS[precision]).all()
+    assert "| auto |" in finite_data.report(table)
+
+
+def test_csoa_is_three_digits_behind(adult):
+    """The target can be missed."""
+    table = finite_data.measure(adult, "float64", range(1), method="csoa")
+    assert (table.gap > 1e-5).all()

@@ -4,7 +4,7 @@ from tightrope._tree import pytree, static
 from tightrope.check import check_problem
 from tightrope.checkpoint import CheckpointError
 from tightrope.constraints import equality, stack, two_sided
-from tightrope.methods import CSOA, FWCSOA, METHODS, SVRGCSOA, Cost, Info, Method, dual_step
+from tightrope.methods import CSOA, FWCSOA, METHODS, SVRFCSOA, SVRGCSOA, Cost, Info, Method, dual_step
 from tightrope.minimize import minimize
 from tightrope.problem import Problem
 from tightrope.result import Result, Status
@@ -32,6 +32,7 @@ __all__ = [
     "FWCSOA",
     "METHODS",
     "SETS",
+    "SVRFCSOA",
     "SVRGCSOA",
     "Box",
     "CheckpointError",

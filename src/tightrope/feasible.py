@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import root_scalar
 
 from tightrope._tree import Array, Tree, float_dtype
-from tightrope.full_data import full_jacobian, full_mean, full_values
+from tightrope.full_data import full_constraints, full_jacobian, full_mean, full_values
 from tightrope.problem import Problem
 from tightrope.sets import Box, Product
 
@@ -41,23 +41,23 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
     """The smallest pull of x towards a strictly feasible point that satisfies every constraint on the data."""
     margin = _rounding(problem, x, data)
 
-    def at(a: float) -> tuple[Tree, float, float]:
-        point = jax.tree.map(lambda p, q: ((1 - a) * p + a * q).astype(p.dtype), x, towards)
-        f, h = full_values(problem, point, data)
-        return point, float(f), float(np.max(np.asarray(h, float) + margin))
+    def point(a: float) -> Tree:
+        return jax.tree.map(lambda p, q: ((1 - a) * p + a * q).astype(p.dtype), x, towards)
 
-    (point, f_x, worst), (_, f_s, inner) = at(0.0), at(1.0)
-    if worst <= 0:
+    def worst(a: float) -> float:
+        return float(np.max(np.asarray(full_constraints(problem, point(a), data), float) + margin))
+
+    if worst(0.0) <= 0:
         return Pull(x, 0.0, 0.0, 0.0, towards)
     beyond = 0.1 * margin.max()  # or rounding would decide on which side of zero the root falls
     a = 1.0
-    if inner + beyond < 0:
-        a = root_scalar(lambda a: at(a)[2] + beyond, bracket=(0.0, 1.0), method="brentq", xtol=1e-15, rtol=1e-9).root
+    if worst(1.0) + beyond < 0:
+        a = root_scalar(lambda a: worst(a) + beyond, bracket=(0.0, 1.0), method="brentq", xtol=1e-15, rtol=1e-9).root
     step = 1e-12
-    while at(a)[2] > 0:  # Brent's root is known to rtol only
+    while worst(a) > 0 and a < 1:  # Brent's root is known to rtol only
         a, step = min(1.0, a + step), 2 * step
-    point, f, _ = at(a)
-    return Pull(point, a, f - f_x, a * (f_s - f_x), towards)
+    f_x, f_s, f = (float(full_values(problem, p, data)[0]) for p in (x, towards, point(a)))
+    return Pull(point(a), a, f - f_x, a * (f_s - f_x), towards)
 
 
 def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solve: Callable[..., Any]) -> Tree | None:
@@ -65,13 +65,13 @@ def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solv
 
     Phase one minimises t over (x, t) subject to H_i(x) <= t, with the same library. None where that finds no t < 0.
     """
-    if full_values(problem, candidates[0], data)[1].shape[0] == 0:
+    if full_constraints(problem, candidates[0], data).shape[0] == 0:
         return candidates[0]
     for point in candidates:
         if _worst(problem, data, point) < 0:
             return point
     x = candidates[0]
-    height = float(np.max(np.abs(np.asarray(full_values(problem, x, data)[1], float)))) + 1
+    height = float(np.max(np.abs(np.asarray(full_constraints(problem, x, data), float)))) + 1
     domain = Product({"x": problem.domain, "t": Box(-height, height, shape=())})
     lifted = Problem(_height, _above, domain, params=problem)
     start = {"x": x, "t": jnp.asarray(height, float_dtype(x))}
@@ -88,7 +88,7 @@ def _above(z: Tree, theta: Tree, problem: Problem) -> Array:
 
 
 def _worst(problem: Problem, data: Tree, x: Tree) -> float:
-    h = np.asarray(full_values(problem, x, data)[1], float)
+    h = np.asarray(full_constraints(problem, x, data), float)
     return float(np.max(h + 2 * _rounding(problem, x, data)))
 
 
@@ -103,8 +103,11 @@ def _rounding(problem: Problem, x: Tree, data: Tree) -> np.ndarray:
 
 @jax.jit
 def _size_of_terms(problem: Problem, x: Tree, data: Tree) -> Array:
-    values = full_mean(lambda theta: jnp.abs(problem.sample_values(x, theta)[1]), data)
-    rows = full_jacobian(problem, x, data)[3]
+    if problem.exact_constraints is not None:
+        values, rows = jnp.abs(full_constraints(problem, x, data)), jax.jacrev(full_constraints, 1)(problem, x, data)
+    else:
+        values = full_mean(lambda theta: jnp.abs(problem.sample_values(x, theta)[1]), data)
+        rows = full_jacobian(problem, x, data)[3]
     products = [jnp.tensordot(jnp.abs(r).reshape(r.shape[0], -1), jnp.abs(v).reshape(-1), 1)
                 for r, v in zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)]  # fmt: skip
     return values + sum(products) + jnp.abs(jnp.asarray(problem.levels, values.dtype))

@@ -15,6 +15,14 @@ def full_values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
     return full_mean(lambda theta: problem.sample_values(x, theta), data)
 
 
+@jax.jit
+def full_constraints(problem: Problem, x: Tree, data: Tree) -> Array:
+    """The constraints (minus levels) alone at x over all rows; no pass at all where they are known exactly."""
+    if problem.exact_constraints is not None:
+        return problem.constraint_values(x, jax.tree.map(lambda a: a[:1], data))
+    return full_mean(lambda theta: problem.sample_values(x, theta)[1], data)
+
+
 def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) -> Tree:
     """The mean of fn over all rows; per-row results are never held all at once."""
 

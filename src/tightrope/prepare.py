@@ -82,7 +82,7 @@ def prepare(
         x=x,
         lam=lam,
         steps=total,
-        plan=plan,
+        plan=plan._replace(steps=total),
         sizes=sizes,
         names=problem.constraint_names(n),
         notes=notes + _numeric_notes(problem, sampler),
@@ -92,7 +92,9 @@ def prepare(
 def _automatic(domain: ConvexSet, rows: bool) -> tuple[str, str]:
     """The method for what is at hand, and why."""
     if not domain.cheap_projection and domain.has_lmo:
-        return "fw-csoa", f"{domain.name} has no cheap projection"
+        if rows:
+            return "svrf-csoa", f"the data is at hand and {domain.name} has no cheap projection"
+        return "fw-csoa", f"samples come in a stream and {domain.name} has no cheap projection"
     if rows:
         return "svrg-csoa", f"the data is at hand and {domain.name} has a projection"
     return "csoa", f"samples come in a stream and {domain.name} has a projection"

@@ -31,6 +31,7 @@ class Plan(NamedTuple):
     seeds: tuple[int, ...]  # one for a run, several for a sweep
     draws: int = 1  # independent batches a step
     batch_size: int = 1
+    steps: int = 2**31  # how many will be asked for at most; nothing is made beyond
 
 
 class Buffer(NamedTuple):
@@ -381,7 +382,8 @@ class _Blocks(Draws):
     """Aligned blocks of steps, each made whole, so that no sample depends on where a chunk begins."""
 
     def __init__(self, plan: Plan, bytes_a_sample: int, make: Callable[[int, int], Tree]):
-        self.length = _block_length(bytes_a_sample * plan.draws * plan.batch_size * len(plan.seeds))
+        length = _block_length(bytes_a_sample * plan.draws * plan.batch_size * len(plan.seeds))
+        self.length = min(length, 1 << (plan.steps - 1).bit_length())
         self.make, self.number, self.items = make, -1, ()
 
     def take(self, t: int, count: int) -> Buffer:

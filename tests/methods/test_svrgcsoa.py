@@ -1,55 +1,17 @@
-"""SVRG-CSOA: against a NumPy loop, its linear convergence, and Adult."""
+"""SVRG-CSOA: against a NumPy loop, its linear convergence, its duality gap."""
 
 from typing import Any
 
-import cvxpy as cp
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import minimize as scipy_minimize
+from finite import N, error, finite
 
 import tightrope as tr
-from tightrope.datasets import adult_label_encoded
-from tightrope.full_data import full_jacobian, full_values
+from tightrope.full_data import full_jacobian
 from tightrope.problems import EXACT
 from tightrope.sampling import Plan
-
-N = 2000
-
-
-def finite(name):
-    """N samples of an exact problem as rows, and the optimum of the finite sum by cvxpy."""
-    solved = EXACT[name]()
-    theta = jax.tree.map(lambda a: a[0, :N, 0, 0], solved.samples.open(Plan((5,))).take(0, N).items)
-    m = {key: np.asarray(value).mean(0) for key, value in theta.items()}
-    x = cp.Variable(len(solved.x))
-    if name == "ball":  # a linear function on a ball around -b/k: by hand
-        a, b, e = np.array([0.6, 0, -0.8, 0, 0]) + 0.5 * m["g"], 0.2 * m["w"], 0.2 * m["v"] - 0.5
-        k = ((1 + np.asarray(theta["u"]) ** 2) / 2).mean()
-        radius = np.sqrt(b @ b / k**2 - 2 * e / k)
-        return solved.problem, tr.Rows(theta), float(-a @ b / k - np.linalg.norm(a) * radius)
-    if name == "simplex":
-        rows = np.array([[1, -1, 0, 0.5, 0], [0, 1, -1, 0, 0.5]])
-        objective = cp.sum_squares(x - (solved.x + rows.T @ solved.dual)) / 2 + 0.5 * m["g"] @ x
-        sides = (rows + 0.5 * m["w"]) @ x - rows @ solved.x + 0.2 * m["v"]
-        constraints = [sides <= 0, x >= 0, cp.sum(x) == 1]
-    elif name == "scalar":
-        objective = cp.sum_squares(x - 2) / 2 + m["g"] * x[0]
-        constraints = [(1 + 0.5 * m["w"][0]) * x[0] - 1 + 0.5 * m["v"][0] <= 0, x >= -1, x <= 2]
-    else:
-        cost = np.array([-2.0, -1.0] + [0.0] * 8)
-        objective = (cost + 0.5 * m["g"]) @ x
-        constraints = [x[0] + 0.3 * m["w"] @ x - 0.4 + 0.2 * m["v"] <= 0, cp.norm1(x) <= 1]
-    model = cp.Problem(cp.Minimize(objective), constraints)
-    model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    return solved.problem, tr.Rows(theta), float(np.asarray(model.value))
-
-
-def error(problem, data, x, optimum):
-    """Distance from the optimal value, or the violation where that is worse."""
-    f, h = full_values(problem, x, data.data)
-    return max(abs(float(f) - optimum), float(np.max(h)))
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -144,59 +106,6 @@ def test_resumed_in_the_middle_of_an_epoch_it_equals_an_uninterrupted_run(tmp_pa
     tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c", callback=lambda s: s.step >= 40, chunk=3)
     resumed = tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c", chunk=17)
     jax.tree.map(np.testing.assert_array_equal, (whole.x, whole.state), (resumed.x, resumed.state))
-
-
-# ---- Adult -----------------------------------------------------------------------------------------------------------
-
-C = 0.05
-
-
-def loss(x, theta, covariance):
-    return jnp.logaddexp(0.0, -theta[1] * jnp.dot(theta[0], x))
-
-
-def exact(x, covariance):
-    q = jnp.dot(covariance, x)
-    return jnp.stack([q, -q])
-
-
-@pytest.fixture(scope="module")
-def adult():
-    X, y, s = adult_label_encoded()
-    s = s - s.mean()
-    v = (s[:, None] * X).mean(0)
-
-    def value(x):
-        return np.logaddexp(0, -y * (X @ x)).mean()
-
-    def gradient(x):
-        return -(X * (y / (1 + np.exp(y * (X @ x))))[:, None]).mean(0)
-
-    sides = [
-        {"type": "ineq", "fun": lambda x: C - v @ x, "jac": lambda x: -v},
-        {"type": "ineq", "fun": lambda x: C + v @ x, "jac": lambda x: v},
-    ]
-    best = scipy_minimize(
-        value, np.zeros(14), jac=gradient, method="SLSQP", constraints=sides, options={"ftol": 1e-15, "maxiter": 500}
-    )
-    return X, y, s, v, value, float(best.fun)
-
-
-@pytest.mark.parametrize(("precision", "gap"), [("float64", 1e-6), ("float32", 1e-5)])
-def test_adult_in_fifteen_passes_feasible_to_six_digits(adult, precision, gap):
-    X, y, s, v, value, optimum = adult
-    with jax.enable_x64(precision == "float64"):
-        data = tr.Rows(tuple(a.astype(precision) for a in (X, y, s)))
-        problem = tr.Problem(
-            loss, None, tr.L2Ball(10.0, shape=14), levels=C, params=jnp.asarray(v, precision), exact_constraints=exact
-        )
-        for seed in range(5):
-            result = tr.minimize(problem, data, passes=15, seed=seed, output="feasible", record=0)
-            assert result.trace["passes"].iloc[-1] <= 15
-            x = np.asarray(result.x, np.float64)
-            assert value(x) - optimum <= gap
-            assert abs((s * (X @ x)).mean()) <= C
-            assert result.dual[0] == pytest.approx(0.3067, abs=2e-3)
 
 
 # ---- the duality gap -------------------------------------------------------------------------------------------------

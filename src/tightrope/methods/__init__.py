@@ -3,11 +3,13 @@
 from tightrope.methods.base import Cost, Info, Method, dual_step, gradients_used, steps_within
 from tightrope.methods.csoa import CSOA
 from tightrope.methods.fwcsoa import FWCSOA
+from tightrope.methods.svrfcsoa import SVRFCSOA
 from tightrope.methods.svrgcsoa import SVRGCSOA
 
 METHODS: dict[str, type[Method]] = {
     "csoa": CSOA,
     "fw-csoa": FWCSOA,
+    "svrf-csoa": SVRFCSOA,
     "svrg-csoa": SVRGCSOA,
 }
 
@@ -15,6 +17,7 @@ __all__ = [
     "CSOA",
     "FWCSOA",
     "METHODS",
+    "SVRFCSOA",
     "SVRGCSOA",
     "Cost",
     "Info",

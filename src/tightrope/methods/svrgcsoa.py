@@ -96,8 +96,8 @@ class SVRGCSOA(Method):
             set_field(self, name, coefficient("SVRGCSOA", name, getattr(self, name)))
 
     def default_batch(self, n: int | None) -> int:
-        """Batches large enough that the look-ahead's noise does not matter, small enough for many steps an epoch."""
-        return 1 if n is None else min(64, max(1, n // 64))
+        """64, where that leaves 64 to 2,048 steps an epoch: enough steps to converge, few enough to be quick."""
+        return 1 if n is None else min(max(1, n // 64), max(64, n // 2048))
 
     def for_rows(self, n: int, batch_size: int) -> "SVRGCSOA":
         """An epoch visits every row about once."""
