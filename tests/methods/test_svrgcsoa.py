@@ -123,7 +123,7 @@ def test_the_gap_is_a_true_bound_and_stops_the_run(name):
     assert -1e-9 <= result.objective - optimum <= last + 1e-9
     bounds = result.trace["gap"].dropna()
     assert bounds.is_monotonic_decreasing or bounds.min() == last
-    assert float(result.state.bound) <= optimum + 1e-9
+    assert float(result.state.snap.bound) <= optimum + 1e-9
 
 
 def test_a_tolerance_needs_a_method_that_knows_a_gap():

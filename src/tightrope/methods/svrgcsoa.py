@@ -1,18 +1,28 @@
 """SVRG-CSOA: CSOA with variance reduction, for data at hand."""
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from tightrope._errors import coefficient
-from tightrope._tree import Array, Tree, add_scaled, dot, norm, pytree, ravel, replace, set_field, static, subtract
-from tightrope.full_data import full_jacobian
+from tightrope._tree import Array, Tree, add_scaled, norm, pytree, ravel, replace, set_field, static, subtract
 from tightrope.methods.base import Cost, Info, Method, dual_step
+from tightrope.methods.snapshot import (
+    Snapshot,
+    correct,
+    correct_slope,
+    duality_gap,
+    jacobian_norm,
+    no_snapshot,
+    nonzero,
+    probe_rows,
+    probe_size,
+    take_snapshot,
+)
 from tightrope.problem import Problem
 
-_PROBE_ROWS, _PROBE_ROUNDS = 128, 6
+_PROBE_ROUNDS = 6
 
 
 class Steps(NamedTuple):
@@ -28,15 +38,10 @@ class SVRGCSOAState(NamedTuple):
 
     x: Tree  # x_t
     lam: Array  # lambda_t
-    w: Tree  # the snapshot
-    f_w: Array  # F(w)
-    h_w: Array  # H(w)
-    grad_w: Tree  # grad F(w)
-    rows_w: Tree  # J_H(w), a leading axis of N on every leaf
+    snap: Snapshot
     x_sum: Tree  # of this epoch's iterates
     lam_sum: Array
     taken: Array  # how many of them
-    bound: Array  # the best lower bound on F* so far
     steps: Steps
     t: Array  # step number, from 1
 
@@ -105,7 +110,7 @@ class SVRGCSOA(Method):
 
     def refresh_gradients(self, n: int) -> int:
         """A pass, and the probe: per row two gradients and 2 + rounds Hessian products, two gradients each."""
-        return n + _probe_size(n) * (6 + 2 * _PROBE_ROUNDS)
+        return n + probe_size(n) * (6 + 2 * _PROBE_ROUNDS)
 
     def tightening(self, horizon: int) -> float:
         """The upsilon given."""
@@ -114,46 +119,28 @@ class SVRGCSOA(Method):
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""
         zero, zeros = jnp.zeros((), lam.dtype), jax.tree.map(jnp.zeros_like, x)
-        rows = jax.tree.map(lambda v: jnp.zeros((lam.size, *v.shape), v.dtype), x)
         steps = Steps(zero, zero, zero)
-        none, lowest = jnp.zeros_like(lam), jnp.full_like(zero, -jnp.finfo(lam.dtype).max)
-        return SVRGCSOAState(
-            x, lam, x, zero, none, zeros, rows, zeros, none, zero, lowest, steps, jnp.ones((), jnp.int32)
-        )  # fmt: skip
+        snap = no_snapshot(x, lam)
+        return SVRGCSOAState(x, lam, snap, zeros, jnp.zeros_like(lam), zero, steps, jnp.ones((), jnp.int32))
 
     def refresh(self, problem: Problem, state: SVRGCSOAState, data: Tree) -> SVRGCSOAState:
         """A new snapshot, one pass over all rows, and step sizes to match."""
         w, lam = self.answer(state)
-        f, h, grad, rows = full_jacobian(problem, w, data)
-        bound = jnp.maximum(state.bound, lower_bound(problem, w, lam, f, h, grad, rows).astype(f.dtype))
-        steps = self._step_sizes(problem, state, w, grad, rows, data)
-        zeros = jax.tree.map(jnp.zeros_like, w)
-        return state._replace(
-            x=w, w=w, f_w=f, h_w=h, grad_w=grad, rows_w=rows,
-            x_sum=zeros, lam_sum=jnp.zeros_like(state.lam), taken=jnp.zeros_like(state.taken), bound=bound, steps=steps,
-        )  # fmt: skip
+        snap = take_snapshot(problem, w, lam, data, state.snap.bound)
+        x_sum, lam_sum, taken = jax.tree.map(jnp.zeros_like, (w, lam, state.taken))
+        steps = self._step_sizes(problem, state, snap, probe_rows(data))
+        return SVRGCSOAState(w, state.lam, snap, x_sum, lam_sum, taken, steps, state.t)
 
     def step(self, problem: Problem, state: SVRGCSOAState, theta: Tree) -> tuple[SVRGCSOAState, Info]:
         """A corrected primal step, then a corrected dual step that looks ahead."""
-        x, lam, w, (eta, gamma, _) = state.x, state.lam, state.w, state.steps
-        f, h, g = problem.value_and_gradient(x, lam, theta)
-        _, h_then, g_then = problem.value_and_gradient(w, lam, theta)
-        g_all = jax.tree.map(lambda a, rows: a + jnp.tensordot(lam, rows, 1), state.grad_w, state.rows_w)
-        corrected = jax.tree.map(lambda now, then, all_: now - then + all_, g, g_then, g_all)
-        x_next = problem.domain.project(add_scaled(x, -eta, corrected))
-        move = subtract(x_next, x)
-
-        def slope(point):
-            return jax.jvp(lambda p: problem.constraint_values(p, theta), (point,), (move,))[1]
-
-        ahead = slope(x) - slope(w) + _times(state.rows_w, move)
-        value = h - h_then + state.h_w + 2 * ahead
-        lam_next = dual_step(lam, value, gamma=gamma, shrink=gamma * self.r, upsilon=self.upsilon)
-        state = state._replace(
-            x=x_next, lam=lam_next, x_sum=jax.tree.map(jnp.add, state.x_sum, x_next),
-            lam_sum=state.lam_sum + lam_next, taken=state.taken + 1, t=state.t + 1,
-        )  # fmt: skip
-        return state, Info(x, lam, f, h)
+        x, lam, (eta, gamma, _) = state.x, state.lam, state.steps
+        seen = correct(problem, state.snap, x, lam, theta)
+        x_next = problem.domain.project(add_scaled(x, -eta, seen.gradient))
+        ahead = seen.value + 2 * correct_slope(problem, state.snap, x, subtract(x_next, x), theta)
+        lam_next = dual_step(lam, ahead, gamma=gamma, shrink=gamma * self.r, upsilon=self.upsilon)
+        sums = add_scaled(state.x_sum, 1, x_next), state.lam_sum + lam_next, state.taken + 1
+        state = SVRGCSOAState(x_next, lam_next, state.snap, *sums, state.steps, state.t + 1)
+        return state, Info(x, lam, seen.f, seen.h)
 
     def answer(self, state: SVRGCSOAState) -> tuple[Tree, Array]:
         """The mean of this epoch's iterates and multipliers; where it has none yet, the point it starts from."""
@@ -162,47 +149,23 @@ class SVRGCSOA(Method):
         return x, jnp.where(some, state.lam_sum / count, state.lam)
 
     def gap(self, state: SVRGCSOAState, inner: tuple[Array, Array]) -> Array:
-        """F at the snapshot, pulled where it violates a constraint, minus the best lower bound."""
-        f_s, h_s = inner
-        violation = jnp.maximum(state.h_w, 0)
-        a = jnp.max(violation / jnp.where(violation > 0, violation - h_s, 1), initial=0)
-        return state.f_w + a * jnp.maximum(f_s - state.f_w, 0) - state.bound
+        """Of the snapshot."""
+        return duality_gap(state.snap, inner)
 
-    def _step_sizes(self, problem: Problem, state: SVRGCSOAState, w: Tree, grad: Tree, rows: Tree, data: Tree) -> Steps:
-        first, diameter = state.t == 1, jnp.asarray(problem.domain.diameter, state.lam.dtype)
-        n = jax.tree.leaves(data)[0].shape[0]
-        size = _probe_size(n)
-        probe = jax.tree.map(lambda a: a[:: n // size][:size], data)
+    def _step_sizes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, probe: Tree) -> Steps:
+        diameter, slope = jnp.asarray(problem.domain.diameter, state.lam.dtype), norm(snap.grad)
         # Constraints may be flat at the start (|x|^2 <= 1 at zero): look where the objective pulls, too.
-        far = problem.domain.project(add_scaled(w, -diameter / _nonzero(norm(grad)), grad))
-        far_rows = problem.jacobian(far, probe)[3]
-        here = _squared_norm(rows)
-        jacobian = jnp.where(
-            first, jnp.maximum(here, _squared_norm(far_rows)), jnp.maximum(here, state.steps.jacobian / 4)
-        )
+        far = problem.domain.project(add_scaled(snap.w, -diameter / nonzero(slope), snap.grad))
+        there = jacobian_norm(problem.jacobian(far, probe)[3]) ** 2
+        jacobian = jnp.maximum(
+            jacobian_norm(snap.rows) ** 2, jnp.where(state.t == 1, there, state.steps.jacobian / 4)
+        )  # fmt: skip
         # Until multipliers are known, assume that together they can hold the objective's gradient.
-        assumed = norm(grad) / _nonzero(jnp.sqrt(jacobian)) / max(1, state.lam.size)
-        smoothness = _smoothness(problem, w, jnp.maximum(state.lam, assumed), probe, self.batch_size)
-        eta = self.primal_scale / (smoothness + norm(grad) / _nonzero(diameter))
-        gamma = self.dual_scale / _nonzero(eta * jacobian)
+        assumed = slope / nonzero(jnp.sqrt(jacobian)) / max(1, state.lam.size)
+        smoothness = _smoothness(problem, snap.w, jnp.maximum(state.lam, assumed), probe, self.batch_size)
+        eta = self.primal_scale / (smoothness + slope / nonzero(diameter))
+        gamma = self.dual_scale / nonzero(eta * jacobian)
         return Steps(*(jnp.asarray(v, state.lam.dtype) for v in (eta, gamma, jacobian)))
-
-
-def lower_bound(problem: Problem, x: Tree, lam: Array, f: Array, h: Array, grad: Tree, rows: Tree) -> Array:
-    """A lower bound on F* from values and gradients at any x in X and any lam >= 0.
-
-    F* >= F(x*) + <lam, H(x*)> >= L(x, lam) + <g, x* - x> >= L(x, lam) - <g, x> + min over v in X of <g, v>, with g the
-    gradient of the Lagrangian L; the minimum by the set's bound on its support function.
-    """
-    if not problem.domain.has_lmo:
-        return jnp.full_like(f, -jnp.finfo(f.dtype).max)
-    g = jax.tree.map(lambda a, r: a + jnp.tensordot(lam, r, 1), grad, rows)
-    lowest = -problem.domain.support(jax.tree.map(jnp.negative, g))
-    return f + jnp.dot(lam, h) - dot(g, x) + lowest
-
-
-def _probe_size(n: int) -> int:
-    return min(_PROBE_ROWS, n, max(8, n // 64))
 
 
 def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, batch_size: int) -> Array:
@@ -226,25 +189,6 @@ def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, batch_size: 
     return norm(curvature(probe, leading)) + jnp.max(jax.vmap(of_row)(probe)) / batch_size
 
 
-def _squared_norm(rows: Tree) -> Array:
-    """The squared operator norm of a Jacobian; 0 where there are no constraints."""
-    leaves = jax.tree.leaves(rows)
-    if leaves[0].shape[0] == 0:
-        return jnp.zeros((), leaves[0].dtype)
-    matrix = jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
-    return jnp.linalg.norm(matrix, 2) ** 2
-
-
-def _times(rows: Tree, v: Tree) -> Array:
-    """The Jacobian times a vector."""
-    parts = jax.tree.map(lambda r, a: jnp.tensordot(r.reshape(r.shape[0], a.size), a.reshape(-1), 1), rows, v)
-    return functools.reduce(jnp.add, jax.tree.leaves(parts))
-
-
 def _unit(v: Tree) -> Tree:
-    size = _nonzero(norm(v))
+    size = nonzero(norm(v))
     return jax.tree.map(lambda a: a / size, v)
-
-
-def _nonzero(divisor: Array) -> Array:
-    return jnp.where(divisor == 0, 1, divisor)

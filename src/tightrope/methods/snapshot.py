@@ -1,0 +1,117 @@
+"""Snapshots: what methods for data at hand share. Values and gradients over all rows at one point w, by which every sampled
+quantity q is corrected: q(x) - q(w) + Q(w) has the right mean, and a noise that vanishes as x and w come together."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tightrope._tree import Array, Tree, dot
+from tightrope.full_data import full_jacobian
+from tightrope.problem import Problem
+
+
+class Snapshot(NamedTuple):
+    """The point, what a pass over all rows found there, and the best lower bound on F* so far."""
+
+    w: Tree
+    f: Array  # F(w)
+    h: Array  # H(w)
+    grad: Tree  # grad F(w)
+    rows: Tree  # J_H(w), a leading axis of N on every leaf
+    bound: Array
+
+
+def no_snapshot(x: Tree, lam: Array) -> Snapshot:
+    """A snapshot of the right shapes, before the first one is taken."""
+    zero = jnp.zeros((), lam.dtype)
+    rows = jax.tree.map(lambda v: jnp.zeros((lam.size, *v.shape), v.dtype), x)
+    lowest = jnp.full_like(zero, -jnp.finfo(lam.dtype).max)
+    return Snapshot(x, zero, jnp.zeros_like(lam), jax.tree.map(jnp.zeros_like, x), rows, lowest)
+
+
+def take_snapshot(problem: Problem, w: Tree, lam: Array, data: Tree, best: Array) -> Snapshot:
+    """One pass over all rows at w; with the multipliers lam it also gives a lower bound on F*."""
+    f, h, grad, rows = full_jacobian(problem, w, data)
+    bound = lower_bound(problem, w, lam, f, h, grad, rows)
+    return Snapshot(w, f, h, grad, rows, jnp.maximum(best, bound.astype(best.dtype)))
+
+
+def lower_bound(problem: Problem, x: Tree, lam: Array, f: Array, h: Array, grad: Tree, rows: Tree) -> Array:
+    """A lower bound on F* from values and gradients at any x in X and any lam >= 0.
+
+    F* >= F(x*) + <lam, H(x*)> >= L(x, lam) + <g, x* - x> >= L(x, lam) - <g, x> + min over v in X of <g, v>, with g the
+    gradient of the Lagrangian L; the minimum by the set's bound on its support function.
+    """
+    if not problem.domain.has_lmo:
+        return jnp.full_like(f, -jnp.finfo(f.dtype).max)
+    g = lagrangian_gradient(grad, rows, lam)
+    lowest = -problem.domain.support(jax.tree.map(jnp.negative, g))
+    return f + jnp.dot(lam, h) - dot(g, x) + lowest
+
+
+def duality_gap(snap: Snapshot, inner: tuple[Array, Array]) -> Array:
+    """F at the snapshot, pulled where it violates a constraint towards a point with (F, H) = inner, minus the bound."""
+    f_s, h_s = inner
+    violation = jnp.maximum(snap.h, 0)
+    a = jnp.max(violation / jnp.where(violation > 0, violation - h_s, 1), initial=0)
+    return snap.f + a * jnp.maximum(f_s - snap.f, 0) - snap.bound
+
+
+class Corrected(NamedTuple):
+    """What a step sees at x: the sampled values, and the corrected ones."""
+
+    f: Array  # sampled
+    h: Array  # sampled
+    value: Array  # corrected h
+    gradient: Tree  # corrected gradient of the Lagrangian
+
+
+def correct(problem: Problem, snap: Snapshot, x: Tree, lam: Array, theta: Tree) -> Corrected:
+    """Evaluate the batch at x and at the snapshot."""
+    f, h, g = problem.value_and_gradient(x, lam, theta)
+    _, h_then, g_then = problem.value_and_gradient(snap.w, lam, theta)
+    everywhere = lagrangian_gradient(snap.grad, snap.rows, lam)
+    gradient = jax.tree.map(lambda now, then, mean: now - then + mean, g, g_then, everywhere)
+    return Corrected(f, h, h - h_then + snap.h, gradient)
+
+
+def correct_slope(problem: Problem, snap: Snapshot, x: Tree, move: Tree, theta: Tree) -> Array:
+    """The corrected J(x) times a move."""
+
+    def slope(point):
+        return jax.jvp(lambda p: problem.constraint_values(p, theta), (point,), (move,))[1]
+
+    parts = jax.tree.map(lambda r, a: jnp.tensordot(r.reshape(r.shape[0], a.size), a.reshape(-1), 1), snap.rows, move)
+    return slope(x) - slope(snap.w) + functools.reduce(jnp.add, jax.tree.leaves(parts))
+
+
+def lagrangian_gradient(grad: Tree, rows: Tree, lam: Array) -> Tree:
+    """grad f + sum_i lam_i grad h_i."""
+    return jax.tree.map(lambda a, r: a + jnp.tensordot(lam, r, 1), grad, rows)
+
+
+def jacobian_norm(rows: Tree) -> Array:
+    """The norm of a Jacobian as an operator; 0 where there are no constraints."""
+    leaves = jax.tree.leaves(rows)
+    if leaves[0].shape[0] == 0:
+        return jnp.zeros((), leaves[0].dtype)
+    return jnp.linalg.norm(jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1), 2)
+
+
+def probe_size(n: int) -> int:
+    """How many of n rows are looked at for step sizes: few enough to cost a fraction of a pass."""
+    return min(128, n, max(8, n // 64))
+
+
+def probe_rows(data: Tree) -> Tree:
+    """These rows, spread evenly."""
+    n = jax.tree.leaves(data)[0].shape[0]
+    size = probe_size(n)
+    return jax.tree.map(lambda a: a[:: n // size][:size], data)
+
+
+def nonzero(divisor: Array) -> Array:
+    """The divisor, or 1 in the place of 0."""
+    return jnp.where(divisor == 0, 1, divisor)
