@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     seeds: tuple[int, ...]  # one for a run, several for a sweep
     draws: int = 1  # independent batches a step
     batch_size: int = 1
-    steps: int = 2**31  # how many will be asked for at most; nothing is made beyond
+    steps: int = 2**31  # how many will be asked for at most
 
 
 class Buffer(NamedTuple):
@@ -164,9 +164,13 @@ class _Order:
 
     def __call__(self, start: int, count: int) -> Array:
         """Row numbers of steps start..start+count-1, shaped (seeds, count, draws, batch)."""
-        b, draws = self.plan.batch_size, range(self.plan.draws)
-        order = [[self._entries(s, d, start * b, count * b).reshape(count, b) for d in draws] for s in self.plan.seeds]
-        return jnp.asarray(np.stack([np.stack(per_draw, axis=1) for per_draw in order]))
+        plan, b = self.plan, self.plan.batch_size
+        order = np.zeros((len(plan.seeds), count, plan.draws, b), np.int32)
+        used = max(0, min(count, plan.steps - start))  # the rest only fills the shape, which must not depend on T
+        for i, seed in enumerate(plan.seeds):
+            for draw in range(plan.draws):
+                order[i, :used, draw] = self._entries(seed, draw, start * b, used * b).reshape(used, b)
+        return jnp.asarray(order)
 
     def _entries(self, seed: int, draw: int, start: int, count: int) -> np.ndarray:
         size = self.n * self.passes
@@ -382,8 +386,7 @@ class _Blocks(Draws):
     """Aligned blocks of steps, each made whole, so that no sample depends on where a chunk begins."""
 
     def __init__(self, plan: Plan, bytes_a_sample: int, make: Callable[[int, int], Tree]):
-        length = _block_length(bytes_a_sample * plan.draws * plan.batch_size * len(plan.seeds))
-        self.length = min(length, 1 << (plan.steps - 1).bit_length())
+        self.length = _block_length(bytes_a_sample * plan.draws * plan.batch_size * len(plan.seeds))
         self.make, self.number, self.items = make, -1, ()
 
     def take(self, t: int, count: int) -> Buffer:

@@ -11,6 +11,7 @@ from tightrope.run import Layout, start
 from tightrope.sampling import Plan
 
 CASES = [(m, p) for m in tr.METHODS for p in EXACT]
+FEW = [(m, p) for m in tr.METHODS for p in ("ball", "simplex")]  # where every case compiles a program of its own
 
 
 def data_for(method, solved, n=20_000):
@@ -36,14 +37,15 @@ def one_batch(solved, size=3, seed=0):
 def test_it_finds_the_exact_primal_and_dual_solution(name, problem):
     solved = EXACT[problem]()
     data = data_for(tr.METHODS[name], solved)
-    result = tr.minimize(solved.problem, data, method=name, steps=60_000, batch_size=4)
+    steps = 6_000 if "rows" in tr.METHODS[name].needs else 60_000
+    result = tr.minimize(solved.problem, data, method=name, steps=steps, batch_size=4 if steps > 6_000 else 32)
     assert abs(float(solved.objective(result.x)) - solved.optimum) < 0.03
     assert float(jnp.max(solved.constraints(result.x))) <= 0.02  # of a finite sample's own optimum, for some methods
     np.testing.assert_allclose(result.dual, solved.dual, atol=0.08)
     np.testing.assert_allclose(result.x, solved.x, atol=0.08)
 
 
-@pytest.mark.parametrize(("name", "problem"), CASES)
+@pytest.mark.parametrize(("name", "problem"), FEW)
 def test_a_step_keeps_dtypes_shapes_and_structure(name, problem, dtype):
     solved, method = EXACT[problem](), tr.METHODS[name]()
     state = start_state(method, solved)
@@ -56,7 +58,7 @@ def test_a_step_keeps_dtypes_shapes_and_structure(name, problem, dtype):
     assert bool(jnp.all(after.lam >= 0))
 
 
-@pytest.mark.parametrize(("name", "problem"), CASES)
+@pytest.mark.parametrize(("name", "problem"), FEW)
 def test_jit_equals_eager(name, problem):
     solved, method = EXACT[problem](), tr.METHODS[name]()
     state, theta = start_state(method, solved), one_batch(solved)
