@@ -161,3 +161,14 @@ def test_mistakes_are_sentences(change, error, words):
 def test_a_swept_level_replaces_one_that_leaves_no_room():
     problem = tr.Problem(objective, tr.equality(lambda x, theta: x[0]), BALL)  # levels=0 alone is refused
     assert len(tr.sweep(problem, ROWS, METHODS["csoa"], steps=50, levels=[0.5, 1.0])) == 2
+
+
+@pytest.mark.parametrize("method", [tr.CSOA(), tr.SVRGCSOA()])
+def test_points_are_the_outputs_that_minimize_gives(method):
+    levels = [0.0, 0.2]
+    table = tr.sweep(PROBLEM, ROWS, method, passes=9, levels=levels, points=True, batch_size=2)
+    for level, (_, row) in zip(levels, table.iterrows(), strict=True):
+        problem = tr.Problem(objective, constraints, BALL, levels=level)
+        alone = tr.minimize(problem, ROWS, method=method, passes=9, batch_size=2)
+        np.testing.assert_allclose(row["x"], alone.x, rtol=1e-10)
+        assert row["full objective"] == pytest.approx(alone.objective, rel=1e-10)

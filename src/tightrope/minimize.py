@@ -1,6 +1,5 @@
 """The facade: prepare, run, choose the output, measure it on the full data."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tightrope.prepare import Prepared, prepare
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.run import Layout, Options, Outcome, Snapshot, average, run, start, summarise, track_names
+from tightrope.run import output as output_of
 from tightrope.sampling import Generator, Rows
 
 
@@ -103,57 +103,37 @@ def minimize(
     _refuse_grids(ready.method)
     layout = Layout(ready.sizes, track)
     track_names(layout, ready.x)  # refuses a wrong `track` before any work
-    carry = start(ready.method, ready.problem, ready.x, ready.lam, jnp.asarray(ready.steps, jnp.int32), layout)
-    inner = None if tol is None else _inner_values(ready, feasible_point)
+    towards = _strictly_feasible(ready, feasible_point, output, tol)
+    inner = None if tol is None else full_values(ready.problem, towards, _rows(ready))
     options = Options(record, trace_full, callback, progress, time_limit, tol, inner, chunk)
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
-    pulls = output == "feasible"
-    if pulls and not isinstance(ready.sampler, Rows):
-        raise TypeError('output="feasible" looks at all the data; expected arrays, not a stream or a generator.')
-    result = _result(ready, run(ready, carry, options, layout, file), None if pulls else output)
-    return _pulled(ready, result, feasible_point) if pulls else result
+    carry = start(ready.method, ready.problem, ready.x, ready.lam, jnp.asarray(ready.steps, jnp.int32), layout)
+    return _result(ready, run(ready, carry, options, layout, file), output, towards)
 
 
-def _inner_values(ready: Prepared, feasible_point: Tree) -> tuple[Array, Array]:
-    """F and H at a strictly feasible point, which the duality gap of an answer that violates a constraint needs."""
-    if type(ready.method).gap is Method.gap or not isinstance(ready.sampler, Rows):
+def _rows(ready: Prepared) -> Tree:
+    assert isinstance(ready.sampler, Rows)
+    return ready.sampler.data
+
+
+def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: float | None) -> Tree | None:
+    """Where the pull and the duality gap need one, a strictly feasible point: the given one, the start, or one found by
+    a phase one. None where nothing needs it, or where there is none."""
+    if output != "feasible" and tol is None:
+        return None
+    if not isinstance(ready.sampler, Rows):
+        asked = 'output="feasible"' if output == "feasible" else "tol"
+        raise TypeError(f"{asked} looks at all the data; expected arrays, not a stream or a generator.")
+    if tol is not None and type(ready.method).gap is Method.gap:
         name = type(ready.method).__name__
         raise TypeError(f'tol needs a duality gap, which {name} does not know. Use method="svrg-csoa" on arrays.')
-    towards = _towards(ready, feasible_point)
-    if towards is None:
+    candidates = (
+        [ready.x] if given is None else [jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), given, ready.x), ready.x]
+    )
+    towards = strictly_feasible(ready.problem, _rows(ready), candidates, minimize)
+    if towards is None and tol is not None:
         raise ValueError("tol needs a strictly feasible point and none was found; give one as feasible_point.")
-    return full_values(ready.problem, towards, ready.sampler.data)
-
-
-def _towards(ready: Prepared, feasible_point: Tree) -> Tree | None:
-    """A strictly feasible point: the given one, the start, or one found by a phase one."""
-    assert isinstance(ready.sampler, Rows)
-    given = (
-        [] if feasible_point is None else [jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), feasible_point, ready.x)]
-    )
-    return strictly_feasible(ready.problem, ready.sampler.data, [*given, ready.x], minimize)
-
-
-def _pulled(ready: Prepared, result: Result, feasible_point: Tree) -> Result:
-    """The result with its output made feasible on the rows; where that is impossible, a status that says so."""
-    assert isinstance(ready.sampler, Rows)
-    problem, data = ready.problem, ready.sampler.data
-    if not ready.names:
-        return result
-    towards = _towards(ready, feasible_point)
-    if towards is None:
-        return dataclasses.replace(result, status=Status.NO_FEASIBLE_POINT)
-    pulled = pull(problem, data, result.x, towards)
-    f, h = full_values(problem, pulled.x, data)
-    return dataclasses.replace(
-        result,
-        x=pulled.x,
-        output="feasible",
-        objective=float(f) if problem.knows_objective else None,
-        constraints=pd.Series(np.asarray(h, float), index=result.constraints.index),
-        pull=pulled,
-        notes=(*result.notes, str(pulled)),
-    )
+    return towards
 
 
 def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoint_every: Any, chunk: Any) -> None:
@@ -204,24 +184,31 @@ _POINTS = {
 }
 
 
-def _result(ready: Prepared, outcome: Outcome, output: str | None) -> Result:
+def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None) -> Result:
     problem, sampler, method, names = ready.problem, ready.sampler, ready.method, ready.names
     carry, step = outcome.position
     sums = summarise(carry.totals.scalars, len(names), ())
     mean, last = average(carry) if step else ready.x, carry.state.x
-    output = output or method.output
-    x = {"average": mean, "last": last, "epoch": method.answer(carry.state)[0]}[output]
-    dual = np.asarray(method.answer(carry.state)[1]) if output == "epoch" else sums.lam
+    chosen = method.output if output in (None, "feasible") else output
+    x = output_of(method, carry, chosen) if step else ready.x
+    dual = np.asarray(method.answer(carry.state)[1]) if chosen == "epoch" else sums.lam
+    status, pulled, where = outcome.status, None, f"at the {_POINTS[chosen]}"
+    if output == "feasible" and names:
+        if towards is None:
+            status = Status.NO_FEASIBLE_POINT
+        else:
+            pulled = pull(problem, _rows(ready), x, towards)
+            x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     if isinstance(sampler, Rows):
         f, h = jax.tree.map(np.asarray, full_values(problem, x, sampler.data))
-        where = f"all {sampler.n:,} rows, at the {_POINTS[output]}"
+        where = f"all {sampler.n:,} rows, {where}"
     else:
         f, h = sums.objective, sums.h
         where = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
     b, cost = ready.plan.batch_size, method.cost
     return Result(
         x=x,
-        output=output,
+        output=chosen,
         average=mean,
         last=last,
         dual=dual,
@@ -229,7 +216,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None) -> Result:
         objective=float(f) if problem.knows_objective else None,
         constraints=pd.Series(np.asarray(h, float), index=pd.Index(names, dtype=object)),
         measured_on=where,
-        status=outcome.status,
+        status=status,
         message=outcome.message,
         trace=pd.DataFrame(outcome.rows),
         cost=TotalCost(
@@ -242,6 +229,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None) -> Result:
         ),
         state=carry.state,
         method=method,
-        notes=ready.notes,
+        pull=pulled,
+        notes=ready.notes if pulled is None else (*ready.notes, str(pulled)),
         error=outcome.error,
     )

@@ -53,6 +53,7 @@ class Layout(NamedTuple):
     track: Callable[[Tree], dict[str, Array]] | None = None  # functions of the iterate to average along the run
 
 
+@partial(jax.jit, static_argnames="layout")
 def start(method: Method, problem: Problem, x: Tree, lam: Array, horizon: Array, layout: Layout) -> Carry:
     """The carry before the first step."""
     info = Info(x, lam, jnp.zeros((), lam.dtype), jnp.zeros_like(lam))
@@ -168,10 +169,19 @@ def track_names(layout: Layout, x: Tree) -> list[str]:
     return sorted(tracked)
 
 
+@jax.jit
 def average(carry: Carry) -> Tree:
     """The weighted mean of the iterates so far."""
     weight = carry.totals.scalars.sum()[0]
     return jax.tree.map(lambda total: total / jnp.where(weight > 0, weight, 1), carry.totals.x.sum())
+
+
+def output(method: Method, carry: Carry, which: str | None = None) -> Tree:
+    """The point a run is judged by: the method's own choice, or "average" or "last"."""
+    which = which or method.output
+    if which == "average":
+        return average(carry)
+    return carry.state.x if which == "last" else method.answer(carry.state)[0]
 
 
 # ---- outside: Python ------------------------------------------------------------------------------------------------

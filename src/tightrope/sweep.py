@@ -18,7 +18,7 @@ from tightrope.methods import Method
 from tightrope.prepare import Prepared, prepare
 from tightrope.problem import Problem
 from tightrope.progress import Progress
-from tightrope.run import Carry, Layout, average, start, summarise, take_steps, track_names
+from tightrope.run import Carry, Layout, output, start, summarise, take_steps, track_names
 from tightrope.sampling import Rows, as_sampler
 
 
@@ -35,6 +35,7 @@ def sweep(
     x0: Tree = None,
     record: int | Sequence[int] = 1,
     track: Callable[[Tree], dict[str, Array]] | None = None,
+    points: bool = False,
     progress: bool | None = None,
     memory: int = 2**30,
 ) -> pd.DataFrame:
@@ -49,6 +50,7 @@ def sweep(
         seeds: which seeds.
         levels: a grid of levels: L numbers, or an (L, N) array; the problem's own by default.
         record: the steps at which to record, or how many of them, evenly spread; by default the last only.
+        points: also a column "x", the methods' outputs themselves.
         progress: a progress bar; by default only on a terminal.
         memory: bytes that the states of one slice may take.
 
@@ -56,7 +58,7 @@ def sweep(
         A tidy DataFrame with a row per method, combination, level, seed and recorded step. Columns: method, the
         coefficients, level (where swept), seed, step, samples, objective and the constraints by name (running means
         over the samples), "dual ..." (mean multipliers), what `track` gives, and for rows "full ..." (objective and
-        constraints of the running average on all rows).
+        constraints of the method's output on all rows).
 
     Example:
         >>> import numpy as np, tightrope as tr
@@ -83,7 +85,7 @@ def sweep(
     tables, done = [], 0
     with Progress(total * len(seeds), progress, "steps of all runs") as bar:
         for name, ready in prepared.items():
-            for rows, taken in _sweep_one(ready, jobs[name], _record_at(record, ready.steps), track, memory):
+            for rows, taken in _sweep_one(ready, jobs[name], _record_at(record, ready.steps), track, points, memory):
                 done += taken
                 bar.show(done)
                 rows.insert(0, "method", name)
@@ -91,7 +93,7 @@ def sweep(
     return pd.concat(tables, ignore_index=True)
 
 
-def _sweep_one(ready: Prepared, combos: list["_Combo"], records: list[int], track, memory: int):
+def _sweep_one(ready: Prepared, combos: list["_Combo"], records: list[int], track, points: bool, memory: int):
     """One method's combinations in slices of equal shape; yields (rows, steps taken) as they come."""
     layout = Layout(ready.sizes, track)
     track_names(layout, ready.x)  # refuses a wrong `track` before any work
@@ -104,10 +106,10 @@ def _sweep_one(ready: Prepared, combos: list["_Combo"], records: list[int], trac
     for seeds in _slices(list(ready.plan.seeds), n_seeds):
         plan = ready.plan._replace(seeds=tuple(seeds.padded))
         for part in _slices(combos, n_combos):
-            yield from _run_slice(ready, part, seeds, plan, records, layout, horizon)
+            yield from _run_slice(ready, part, seeds, plan, records, layout, horizon, points)
 
 
-def _run_slice(ready, part: "_Slice", seeds: "_Slice", plan, records, layout: Layout, horizon):
+def _run_slice(ready, part: "_Slice", seeds: "_Slice", plan, records, layout: Layout, horizon, points: bool):
     method, levels = _stacked(ready, part.padded)
     carry = _start_many(method, ready.problem, levels, ready.x, ready.lam, horizon, layout, len(seeds.padded))
     draws, step, every = ready.sampler.open(plan), 0, ready.method.refresh_every
@@ -123,7 +125,7 @@ def _run_slice(ready, part: "_Slice", seeds: "_Slice", plan, records, layout: La
             where = np.int32(buffer.offset), np.int32(step), np.int32(buffer.steps)
             carry = _advance_many(method, ready.problem, levels, ready.sampler, carry, buffer.items, *where, layout)
             step, taken = step + buffer.steps, taken + buffer.steps
-        yield _rows(ready, part, seeds, levels, carry, step, layout), taken * part.count * seeds.count
+        yield _rows(ready, method, part, seeds, levels, carry, step, layout, points), taken * part.count * seeds.count
 
 
 @partial(jax.jit, static_argnames=("layout", "n_seeds"))
@@ -157,18 +159,25 @@ def _refresh_many(method, problem, levels, carry, data) -> Carry:
 
 
 @jax.jit
-def _full_many(problem, levels, carry, data):
-    def one(levels, carry):
-        return full_values(_at(problem, levels), average(carry), data)
+def _outputs_many(method, carry) -> Tree:
+    return jax.vmap(jax.vmap(output, in_axes=(None, 0)))(method, carry)
 
-    return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(levels, carry)
+
+@jax.jit
+def _full_many(problem, levels, x, data):
+    def one(levels, x):
+        return full_values(_at(problem, levels), x, data)
+
+    return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(levels, x)
 
 
 def _at(problem: Problem, levels: Array | np.ndarray) -> Problem:
     return replace(problem, levels=levels)
 
 
-def _rows(ready: Prepared, part, seeds, levels, carry: Carry, step: int, layout: Layout) -> pd.DataFrame:
+def _rows(
+    ready: Prepared, method, part, seeds, levels, carry: Carry, step: int, layout: Layout, points: bool
+) -> pd.DataFrame:
     """The slice's rows: combinations, and within them seeds."""
     names, knows_objective = ready.names, ready.problem.knows_objective
     shape = part.count, seeds.count
@@ -187,11 +196,17 @@ def _rows(ready: Prepared, part, seeds, levels, carry: Carry, step: int, layout:
     columns |= {"objective": means.objective} if knows_objective else {}
     columns |= dict(zip(names, means.h.T, strict=True))
     columns |= {f"dual {name}": column for name, column in zip(names, means.lam.T, strict=True)} | means.tracked
+    x = _outputs_many(method, carry)
     if isinstance(ready.sampler, Rows):
-        f, h = map(flat, _full_many(ready.problem, levels, carry, ready.sampler.data))
+        f, h = map(flat, _full_many(ready.problem, levels, x, ready.sampler.data))
         columns |= {"full objective": f} if knows_objective else {}
         columns |= {f"full {name}": column for name, column in zip(names, h.T, strict=True)}
-    return pd.DataFrame(columns).infer_objects()
+    table = pd.DataFrame(columns).infer_objects()
+    if points:
+        x = jax.tree.map(np.asarray, x)
+        at = itertools.product(range(shape[0]), range(shape[1]))
+        table["x"] = pd.Series([jax.tree.map(lambda leaf, k=k, i=i: leaf[k, i], x) for k, i in at], dtype=object)
+    return table
 
 
 # ---- grids and slices -------------------------------------------------------------------------------------------------

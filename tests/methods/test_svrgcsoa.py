@@ -1,14 +1,11 @@
 """SVRG-CSOA: against a NumPy loop, its linear convergence, its duality gap."""
 
-from typing import Any
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from finite import N, error, finite
 
 import tightrope as tr
+from studies.finite_sums import N, error, finite
 from tightrope.full_data import full_jacobian
 from tightrope.problems import EXACT
 from tightrope.sampling import Plan
@@ -25,20 +22,6 @@ def test_the_error_falls_tenfold_every_two_epochs_until_rounding(name):
         errors[epochs] = max(error(problem, data, result.x, optimum), 1e-9)  # cvxpy's accuracy
     for epochs in (2, 4, 6):
         assert errors[epochs + 2] <= max(errors[epochs] / 10, 1e-9)
-
-
-@pytest.mark.parametrize("name", ["l1-lp", "simplex"])
-def test_it_is_never_worse_than_csoa_at_equal_passes(name):
-    problem, data, optimum = finite(name)
-    for seed in range(5):
-        for passes in (6, 15):
-            ours, theirs = (
-                error(
-                    problem, data, tr.minimize(problem, data, method=m, passes=passes, seed=seed, record=0).x, optimum
-                )
-                for m in ("svrg-csoa", "csoa")
-            )
-            assert ours <= theirs
 
 
 def test_forty_steps_equal_a_numpy_loop():
@@ -97,15 +80,6 @@ def test_a_pass_over_all_rows_equals_the_mean_of_jacobians():
     at_once = problem.jacobian(x, data.data)
     for ours, theirs in zip(whole, at_once, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
-
-
-def test_resumed_in_the_middle_of_an_epoch_it_equals_an_uninterrupted_run(tmp_path):
-    problem, data, _ = finite("scalar")
-    settings: dict[str, Any] = {"method": "svrg-csoa", "steps": 100}
-    whole = tr.minimize(problem, data, **settings)
-    tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c", callback=lambda s: s.step >= 40, chunk=3)
-    resumed = tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c", chunk=17)
-    jax.tree.map(np.testing.assert_array_equal, (whole.x, whole.state), (resumed.x, resumed.state))
 
 
 # ---- the duality gap -------------------------------------------------------------------------------------------------
