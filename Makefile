@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+PEERS := .venv-peers/.installed
 
-.PHONY: install demo test lint types verify bench clean
+.PHONY: install demo test lint types verify bench bench-fairness clean
 
 install: $(STAMP)
 
@@ -31,9 +32,18 @@ verify: install
 	$(BIN)/python -m studies.finite_data
 
 bench: install
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,bench]"
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/finite_data.py --big --lego
+	$(BIN)/python -m benchmarks.finite_data --big
+	$(MAKE) bench-fairness
+
+bench-fairness: $(PEERS)
+	.venv-peers/bin/python benchmarks/fairness.py
+
+# The libraries that tightrope is compared with have an environment of their own, beside tightrope itself.
+$(PEERS): benchmarks/peers.txt $(STAMP)
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/peers.txt --editable .
+	@touch $@
 
 clean:
-	rm -rf .venv out dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers out dist build .pytest_cache .ruff_cache .hypothesis

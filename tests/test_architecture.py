@@ -17,16 +17,19 @@ SOURCE = Path(tr.__file__).parent
 
 # From the bottom up; a room imports from itself and from the rooms before it.
 ROOMS = [
-    {"_tree", "_errors"},
-    {"schedules", "sets", "oracle", "constraints", "datasets"},
+    {"_tree", "_errors", "files"},
+    {"schedules", "sets", "oracle", "constraints", "datasets", "sensitive", "metrics"},
     {"problem"},
     {"sampling", "full_data"},
     {"methods"},
     {"checkpoint", "progress", "result", "check"},
     {"prepare"},
     {"run", "feasible"},
-    {"minimize", "sweep", "plotting"},
+    {"minimize", "online", "sweep", "plotting"},
     {"problems"},
+    {"estimators"},
+    {"reproduce"},
+    {"cli"},
 ]
 FLOOR = {name: floor for floor, names in enumerate(ROOMS) for name in names}
 

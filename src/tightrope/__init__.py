@@ -4,8 +4,10 @@ from tightrope._tree import pytree, static
 from tightrope.check import check_problem
 from tightrope.checkpoint import CheckpointError
 from tightrope.constraints import equality, stack, two_sided
-from tightrope.methods import CSOA, FWCSOA, METHODS, SVRFCSOA, SVRGCSOA, Cost, Info, Method, dual_step
+from tightrope.estimators import FairLogisticRegression
+from tightrope.methods import CSOA, FWCSOA, GOCO, METHODS, SVRFCSOA, SVRGCSOA, Cost, Info, Method, dual_step
 from tightrope.minimize import minimize
+from tightrope.online import Online
 from tightrope.problem import Problem
 from tightrope.result import Result, Status
 from tightrope.sampling import Generator, Rows, Stream
@@ -30,6 +32,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CSOA",
     "FWCSOA",
+    "GOCO",
     "METHODS",
     "SETS",
     "SVRFCSOA",
@@ -38,6 +41,7 @@ __all__ = [
     "CheckpointError",
     "ConvexSet",
     "Cost",
+    "FairLogisticRegression",
     "Generator",
     "GroupBall",
     "Info",
@@ -46,6 +50,7 @@ __all__ = [
     "LinfBall",
     "Method",
     "NuclearBall",
+    "Online",
     "Polytope",
     "Problem",
     "Product",

@@ -1,8 +1,6 @@
 """A run on disk: arrays in safetensors, the rest as JSON in its header, one file, replaced atomically; no pickle."""
 
 import hashlib
-import json
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -13,10 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from tightrope._tree import Tree
+from tightrope.files import FileError, read_file, write_file
 
 _FORMAT = "tightrope checkpoint 1"
 
@@ -79,27 +76,17 @@ class Checkpoint:
             "seconds": seconds,
             "rows": rows,
         }
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        try:
-            with open(beside, "wb") as file:
-                file.write(save(arrays, metadata={"tightrope": json.dumps(about)}))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_file(self.path, arrays, about)
         self.written = time.monotonic()
 
     def load(self, like: Tree) -> Saved:
         """Read the file into the structure of `like`; refuse what is not this run's."""
         try:
-            with safe_open(self.path, framework="numpy") as file:
-                about = json.loads((file.metadata() or {}).get("tightrope", "null"))
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        except (SafetensorError, json.JSONDecodeError, OSError) as error:
-            raise CheckpointError(f"{self.path} cannot be read as a checkpoint ({error}). {_REMEDY}") from error
-        if not isinstance(about, dict) or about.get("format") != _FORMAT:
-            raise CheckpointError(f"{self.path} is not a tightrope checkpoint. {_REMEDY}")
+            arrays, about = read_file(self.path, "checkpoint")
+        except FileError as error:
+            raise CheckpointError(f"{error} {_REMEDY}") from error
+        if about["format"] != _FORMAT:
+            raise CheckpointError(f"{self.path} was written by another version of tightrope. {_REMEDY}")
         other = [part for part, mark in self.fingerprint.items() if about["fingerprint"].get(part) != mark]
         if other:
             raise CheckpointError(

@@ -273,7 +273,7 @@ class _Loop:
         before, began = self.out.seconds, time.perf_counter()
         while self.out.position.step < self.steps:
             position, chunk_began = self.out.position, time.perf_counter()
-            ready = self._refreshed(position)
+            ready = self._refreshed(position, bar)
             if ready is None:
                 return
             buffer = self._take(draws, position.step)
@@ -321,7 +321,7 @@ class _Loop:
         ends += [step + self.options.chunk] if self.options.chunk else []
         return min(ends) - step
 
-    def _refreshed(self, position: Position) -> Carry | None:
+    def _refreshed(self, position: Position, bar: Progress) -> Carry | None:
         """After a look at all the data where one is due; kept only with the chunk that follows, so an interrupted
         refresh is simply redone. None, and the run stopped, where it shows that the tolerance is met."""
         every = self.method.refresh_every
@@ -334,6 +334,8 @@ class _Loop:
             self.gap = float(cast(Array, self.method.gap(state, self.options.inner)))
             if self.gap <= self.options.tol and position.step:
                 self.out.position = Position(ready, position.step)
+                if not self.out.rows or self.out.rows[-1]["step"] < position.step:
+                    self._record(bar)
                 self.out.rows[-1]["gap"] = self.gap
                 self.stop(Status.TOLERANCE, f"The gap is {self.gap:.3g} after {position.step:,} steps.")
                 return None

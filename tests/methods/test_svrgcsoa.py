@@ -100,6 +100,13 @@ def test_the_gap_is_a_true_bound_and_stops_the_run(name):
     assert float(result.state.snap.bound) <= optimum + 1e-9
 
 
+def test_the_last_row_of_the_trace_is_where_the_tolerance_was_met():
+    problem, data, _ = finite("scalar")
+    result = tr.minimize(problem, data, method="svrg-csoa", tol=1e-5, record=0)
+    assert result.trace["step"].tolist() == [result.cost.steps]
+    assert result.trace["gap"].iloc[-1] <= 1e-5
+
+
 def test_a_tolerance_needs_a_method_that_knows_a_gap():
     problem, data, _ = finite("scalar")
     with pytest.raises(TypeError, match="tol needs a duality gap, which CSOA does not know"):

@@ -71,6 +71,20 @@ def fwcsoa_in_numpy(steps, eta, gamma, rho, shrink, upsilon):
     return x, lam, np.mean(points, axis=0)
 
 
+def goco_in_numpy(steps, v0, alpha0, margin0):
+    """As printed, with queues in their own units."""
+    V, alpha, rho = v0 * np.sqrt(T), alpha0 * T, margin0 / np.sqrt(T)
+    x, Q, points, queues = np.zeros(D), np.zeros(N), [], []
+    for t in range(steps):
+        points.append(x)
+        queues.append(Q)
+        d = V * grad_f(x, t) + jac_h(x, t).T @ Q
+        x_next = ball(x - d / (2 * alpha))
+        Q = np.maximum(Q + value_h(x, t) + rho + jac_h(x, t) @ (x_next - x), 0)
+        x = x_next
+    return x, Q / V, np.mean(points, axis=0), np.mean(queues, axis=0) / V
+
+
 def stop_after(steps):
     return lambda snapshot: snapshot.step >= steps
 
@@ -111,6 +125,18 @@ def test_fwcsoa_without_a_dual_step_of_its_own_uses_one_step_for_both(schedule):
     np.testing.assert_array_equal(one.average, two.average)
 
 
+@pytest.mark.parametrize(("v0", "alpha0", "margin0"), [(1.0, 1.0, 0.0), (3.0, 0.4, 0.7), (0.5, 2.5, 0.0)])
+def test_goco_equals_a_numpy_loop(v0, alpha0, margin0):
+    problem = tr.Problem(f, h, tr.L2Ball(1.5, shape=D))
+    result = tr.minimize(problem, in_order(), method=tr.GOCO(v0, alpha0, margin0), steps=T)
+    x, lam, mean, dual = goco_in_numpy(T, v0, alpha0, margin0)
+    assert np.all(dual > 0)  # the queues are at work
+    np.testing.assert_allclose(result.last, x, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.dual, dual, rtol=1e-12, atol=1e-13)
+
+
 def test_one_step_of_csoa_by_hand():
     # f = <theta, x>, h = x_1 - 1; x_1 = (1/2, 0), lambda_1 = 2, eta = 1/10: the gradient is (3 + 2, 4), so
     # y = (0.5 - 0.5, 0 - 0.4) = (0, -0.4), inside the ball; lambda = (1 - 0.01 * 0.5) 2 + 0.1 (-0.5 + 0.2) = 1.96.
@@ -123,6 +149,41 @@ def test_one_step_of_csoa_by_hand():
     np.testing.assert_allclose(info.x, [0.5, 0.0])
     assert float(info.f) == 1.5
     assert float(info.h[0]) == -0.5
+
+
+def test_one_step_of_goco_by_hand():
+    # f = <theta, x>, h = x_1^2 - 1; x = (1/2, 0), T = 100, V = 20, alpha = 50, rho = 1/5, Q = 40, so lambda = 2. The
+    # gradient of h is (1, 0): d = 20 (3, 4) + 40 (1, 0) = (100, 80), y = (0.5 - 1, -0.8), inside the ball;
+    # Q = 40 + (-0.75 + 0.2) - 1 = 38.45, lambda = 1.9225.
+    problem = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] ** 2 - 1, tr.L2Ball(1.0, shape=2))
+    method = tr.GOCO(v0=2.0, alpha0=0.5, margin0=2.0)
+    state = method.init(problem, jnp.array([0.5, 0.0]), jnp.array([2.0]), jnp.asarray(100))
+    state, info = method.step(problem, state, jnp.array([[3.0, 4.0]]))
+    np.testing.assert_allclose(state.x, [-0.5, -0.8], rtol=1e-14)
+    np.testing.assert_allclose(state.lam, [1.9225], rtol=1e-14)
+    np.testing.assert_allclose(info.lam, [2.0])
+    np.testing.assert_allclose(info.h, [-0.75])
+    assert method.tightening(100) == pytest.approx(0.2)
+    assert tr.GOCO().tightening(100) == 0.0
+
+
+def test_goco_gives_the_same_with_an_oracle():
+    def oracle(x, theta):
+        return x - theta["a"], h(x, theta), theta["B"] + jnp.broadcast_to(x / 2, (N, D))
+
+    problem, method = tr.Problem(f, h, tr.L2Ball(1.5, shape=D)), tr.GOCO(margin0=0.5)
+    wanted = tr.minimize(problem, in_order(), method=method, steps=T)
+    given = tr.minimize(
+        tr.Problem.from_oracle(oracle, problem.domain, n_constraints=N), in_order(), method=method, steps=T
+    )
+    np.testing.assert_allclose(given.average, wanted.average, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(given.dual, wanted.dual, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["v0", "alpha0"])
+def test_goco_refuses_to_divide_by_zero(name):
+    with pytest.raises(ValueError, match=f"GOCO: {name} is 0.0; expected more than zero"):
+        tr.GOCO(**{name: 0})
 
 
 def test_two_steps_of_fwcsoa_by_hand():

@@ -1,12 +1,13 @@
 """Data for the examples and studies, inside the package: nothing is downloaded.
 
 `load_adult` is the table as published; `label_encoded` and `one_hot` make numbers of it; `split` is the seeded split of
-the fairness experiments; `adult_label_encoded` is all of that in one call.
+the fairness experiments; `adult_label_encoded` is all of that in one call. `rotated_gaussians` is their synthetic data.
 """
 
 from tightrope.datasets.adult import COLUMNS, load_adult
 from tightrope.datasets.features import Features, label_encoded, one_hot
 from tightrope.datasets.splits import Split, adult_label_encoded, split
+from tightrope.datasets.synthetic import rotated_gaussians
 
 __all__ = [
     "COLUMNS",
@@ -16,5 +17,6 @@ __all__ = [
     "label_encoded",
     "load_adult",
     "one_hot",
+    "rotated_gaussians",
     "split",
 ]

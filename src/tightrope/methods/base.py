@@ -42,6 +42,7 @@ class Method(ABC):
     output: ClassVar[Output] = "average"
     draws: ClassVar[int] = 1  # independent samples a step; with 2, theta is a pair
     refresh_every: int | None = None  # steps between looks at all the data
+    anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end
 
     @abstractmethod
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:

@@ -1,0 +1,5 @@
+"""scikit-learn estimators. They assemble a problem and call `minimize`, and know nothing of loops."""
+
+from tightrope.estimators.fair import FairLogisticRegression
+
+__all__ = ["FairLogisticRegression"]

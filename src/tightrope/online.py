@@ -1,0 +1,289 @@
+"""A run that is fed: for samples that arrive in batches which the user holds, with no end known beforehand."""
+
+from bisect import bisect_left
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._tree import Tree
+from tightrope.methods import CSOA, Method
+from tightrope.prepare import Prepared, prepare
+from tightrope.problem import Problem
+from tightrope.result import Result
+from tightrope.run import Carry, Layout, advance, average, start, summarise
+from tightrope.sampling import Stream
+
+_MOST_STEPS = 2**31 - 1  # step numbers are 32-bit; it also stands for the horizon, which no anytime method looks at
+_SHORTEST, _LONGEST = 64, 16_384  # steps in a buffer; powers of two between them are all the shapes there are
+_BUFFER_BYTES = 32 * 2**20
+
+
+class Standing(NamedTuple):
+    """Where a fed run stands; replaced whole, so that an update is taken whole or not at all."""
+
+    carry: Carry
+    step: np.ndarray  # steps taken
+    waiting: Tree  # samples too few for a step; they open the next update
+
+
+class Online:
+    """A run that is fed by hand: one step per sample, in the order given, for as long as samples come.
+
+    It takes the same steps as `minimize` on a `Stream` of the same samples, bit for bit, however they are cut into
+    updates. Memory does not grow: only the state and fewer samples than a step needs are kept. An update is taken whole
+    or not at all: one that is interrupted, or meets a value that is not finite, leaves the run where it was.
+
+    Args:
+        problem: the problem.
+        method: a method that needs no horizon (its `anytime` is true) and no look at all the data;
+            `CSOA(anytime=True)` by default.
+        x0: where to start; the domain's own starting point by default.
+        batch_size: samples a step; a pair gives separate sizes for objective and constraints. Samples left over wait for
+            the next update.
+        warm_start: a result of `minimize` whose last point and multipliers to start from.
+        example: a batch of which only shapes and dtypes are read (it may have no rows). With it the problem is checked
+            at once and `load_state_dict` can be called; otherwise the first update does this.
+
+    Example:
+        >>> import numpy as np, tightrope as tr
+        >>> problem = tr.Problem(
+        ...     objective=lambda x, theta: ((x - theta) ** 2).sum() / 2,
+        ...     constraints=lambda x, theta: x[:1],
+        ...     domain=tr.L2Ball(2.0, shape=2),
+        ...     levels=0.5,
+        ... )
+        >>> run = tr.Online(problem)
+        >>> rng = np.random.default_rng(0)
+        >>> for _ in range(3):
+        ...     batch = rng.normal(1.0, 1.0, size=(1000, 2)).astype(np.float32)
+        ...     run.update(batch)
+        >>> run.step, bool(run.average[0] < 0.55)
+        (3000, True)
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        method: Method | None = None,
+        x0: Tree = None,
+        *,
+        batch_size: int | tuple[int, int] = 1,
+        warm_start: Result | None = None,
+        example: Tree = None,
+    ):
+        method = CSOA(anytime=True) if method is None else method
+        _check_method(method)
+        self._asked: dict[str, Any] = {
+            "problem": problem, "method": method, "x0": x0, "batch_size": batch_size, "warm_start": warm_start,
+        }  # fmt: skip
+        self._ready: Prepared | None = None
+        self._standing: Standing | None = None
+        if example is not None:
+            self._begin(_as_batch(example))
+
+    def update(self, batch: Tree) -> None:
+        """Take a step on every sample of a batch, a pytree of arrays with one sample per row.
+
+        Raises:
+            FloatingPointError: at a value that is not finite; the run stays where it was before the update.
+        """
+        rows = _as_batch(batch)
+        ready, (carry, step, waiting) = self._begin(rows)
+        rows = _join(waiting, rows)
+        a_step = ready.plan.draws * ready.plan.batch_size
+        first, kept = int(step), _length(waiting)
+        steps = _length(rows) // a_step
+        if first + steps > _MOST_STEPS:
+            raise ValueError(
+                f"Online: {first + steps:,} steps are more than 2^31 - 1. Start another run from this one."
+            )
+        longest = _longest(rows, a_step)
+        for done in range(0, steps, longest):
+            count = min(longest, steps - done)
+            items = self._items(_cut(rows, done * a_step, (done + count) * a_step), count)
+            before = carry
+            carry, finite = self._advance(before, items, first + done, count)
+            if not finite:
+                bad = done + bisect_left(
+                    range(1, count), True, key=lambda k: not self._advance(before, items, first + done, k)[1]
+                )
+                self._refuse(bad, a_step, kept)
+        self._standing = Standing(carry, np.asarray(first + steps), _copy(_cut(rows, steps * a_step, None)))
+
+    @property
+    def average(self) -> Tree:
+        """The method's weighted mean of the iterates; before the first step, the starting point."""
+        standing = self._known("average")
+        return average(standing.carry) if standing.step else standing.carry.state.x
+
+    @property
+    def last(self) -> Tree:
+        """The last iterate."""
+        return self._known("last").carry.state.x
+
+    @property
+    def dual(self) -> np.ndarray:
+        """The mean of the multipliers; before the first step, those it starts from."""
+        carry, step, _ = self._known("dual")
+        return summarise(carry.totals.scalars, carry.state.lam.size, ()).lam if step else self.dual_last
+
+    @property
+    def dual_last(self) -> np.ndarray:
+        """The last multipliers."""
+        return np.asarray(self._known("dual_last").carry.state.lam)
+
+    @property
+    def step(self) -> int:
+        """How many steps were taken."""
+        return 0 if self._standing is None else int(self._standing.step)
+
+    @property
+    def samples(self) -> int:
+        """How many samples they used; those that wait for a full batch are not counted."""
+        return 0 if self._ready is None else self.step * self._ready.plan.draws * self._ready.plan.batch_size
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Everything the run is, as plain arrays by name: for `numpy.savez`, safetensors or a dict of one's own."""
+        leaves = jax.tree_util.tree_leaves_with_path(self._known("state_dict"))
+        return {_name(path): np.array(leaf) for path, leaf in leaves}
+
+    def load_state_dict(self, arrays: dict[str, np.ndarray]) -> None:
+        """Stand where another run of the same problem, method and batch size stood when it gave `arrays`."""
+        paths, structure = jax.tree_util.tree_flatten_with_path(self._known("load_state_dict"))
+        own = {_name(path): leaf for path, leaf in paths}
+        if set(arrays) != set(own):
+            differ = ", ".join(sorted(set(arrays) ^ set(own)))
+            raise ValueError(
+                f"Online: the arrays differ from this run's in {differ}; expected those of a run like this."
+            )
+        for name, leaf in own.items():
+            given, waits = np.asarray(arrays[name]), name.startswith("waiting")
+            shapes = (given.shape[waits:], np.shape(leaf)[waits:])  # of waiting samples there may be any number
+            if shapes[0] != shapes[1] or given.dtype != leaf.dtype:
+                raise ValueError(
+                    f"Online: {name} is {given.dtype} of shape {given.shape}; expected {leaf.dtype} of shape "
+                    f"{np.shape(leaf)}, as in this run."
+                )
+        standing: Standing = jax.tree.unflatten(structure, [np.array(arrays[name]) for name in own])
+        self._standing = standing._replace(carry=jax.tree.map(jnp.asarray, standing.carry))
+
+    # ---- inside ------------------------------------------------------------------------------------------------
+
+    def _begin(self, rows: Tree) -> tuple[Prepared, Standing]:
+        """What a run starts from, once a batch shows what samples look like."""
+        if self._ready is None or self._standing is None:
+            like = Stream([jax.tree.map(lambda a: np.zeros((1, *a.shape[1:]), a.dtype), rows)])  # read for its shapes
+            ready = prepare(data=like, steps=_MOST_STEPS, passes=None, seeds=(0,), **self._asked)
+            horizon = jnp.asarray(_MOST_STEPS, jnp.int32)
+            carry = start(ready.method, ready.problem, ready.x, ready.lam, horizon, Layout(ready.sizes))
+            self._ready, self._standing = ready, Standing(carry, np.asarray(0), _copy(_cut(rows, 0, 0)))
+        return self._ready, self._standing
+
+    def _known(self, what: str) -> Standing:
+        if self._standing is None:
+            raise ValueError(f"Online: {what} is not known before the first update; call update, or give an example.")
+        return self._standing
+
+    def _items(self, rows: Tree, count: int) -> Tree:
+        """The samples of `count` steps, filled up to a power of two, so that few programs are compiled."""
+        assert self._ready is not None
+        length, plan = max(_SHORTEST, 1 << (count - 1).bit_length()), self._ready.plan
+
+        def shaped(a):
+            fixed = np.zeros((length, plan.draws, plan.batch_size, *a.shape[1:]), a.dtype)
+            fixed[:count] = a.reshape(count, *fixed.shape[1:])
+            return jnp.asarray(fixed[None])
+
+        return jax.tree.map(shaped, rows)
+
+    def _advance(self, carry: Carry, items: Tree, first: int, count: int) -> tuple[Carry, bool]:
+        ready = self._ready
+        assert ready is not None
+        where = np.int32(0), np.int32(first), np.int32(count)
+        # To compiled code all streams are alike, so this is the program `minimize` runs on one.
+        carry, finite = advance(
+            ready.method, ready.problem, ready.sampler, carry, items, *where, layout=Layout(ready.sizes)
+        )
+        return carry, bool(finite)
+
+    def _refuse(self, bad: int, a_step: int, kept: int) -> None:
+        """Say which samples of this update met a value that is not finite; `bad` counts its steps from 0."""
+        low, high = bad * a_step - kept, (bad + 1) * a_step - kept - 1
+        rows = f"row {high}" if low == high else f"rows {max(low, 0)} to {high}"
+        said = "The run stays where it was before this update; drop or repair the samples and update again."
+        if low < 0:  # kept for ever, they would fail every update to come
+            assert self._standing is not None
+            self._standing = self._standing._replace(waiting=_copy(_cut(self._standing.waiting, 0, 0)))
+            rows, said = f"{rows} and {-low} kept from before", f"The samples kept from before are dropped. {said}"
+        raise FloatingPointError(
+            f"Online: a value, a gradient or the point is not finite in step {self.step + bad + 1:,}, on {rows} of the "
+            f"batch (counted from 0). {said}"
+        )
+
+
+def _check_method(method: Any) -> None:
+    """Refuse what a run without an end and without its data at hand cannot do."""
+    if not isinstance(method, Method):
+        raise TypeError(f"Online: method is {method!r}; expected a method object such as tr.CSOA(anytime=True).")
+    name = type(method).__name__
+    if "rows" in method.needs or method.refresh_every:
+        raise TypeError(f"Online: {name} looks at all the data, which a fed run does not keep. Use CSOA(anytime=True).")
+    if not method.anytime:
+        raise ValueError(
+            f"Online: the steps of {name} depend on how many there will be, which a fed run does not know. Use a method "
+            "whose `anytime` is true, such as CSOA(anytime=True)."
+        )
+    if any(np.ndim(leaf) for leaf in jax.tree.leaves(method)):
+        raise ValueError(f"Online: a coefficient of {name} has several values; expected one. tr.sweep tries many.")
+
+
+def _as_batch(batch: Tree) -> Tree:
+    """The batch as NumPy arrays, in dtypes that compiled code has."""
+    arrays = jax.tree.map(np.asarray, batch)
+    shapes = [a.shape for a in jax.tree.leaves(arrays)]
+    if not shapes or () in shapes or len({shape[0] for shape in shapes}) > 1:
+        raise ValueError(
+            f"Online: a batch has arrays of shapes {shapes}; expected arrays with one row per sample, as many in each."
+        )
+    for a in jax.tree.leaves(arrays):
+        if not (jnp.issubdtype(a.dtype, np.number) or a.dtype == np.bool_):
+            raise TypeError(f"Online: an array of dtype {a.dtype} was given; expected numbers. Encode text first.")
+    return jax.tree.map(lambda a: a.astype(jax.dtypes.canonicalize_dtype(a.dtype), copy=False), arrays)
+
+
+def _join(waiting: Tree, rows: Tree) -> Tree:
+    """The waiting samples, then the new ones, which must look like them."""
+    old, new = (jax.tree.map(lambda a: f"{a.dtype}{list(a.shape[1:])}", tree) for tree in (waiting, rows))
+    if jax.tree.structure(waiting) != jax.tree.structure(rows) or not all(
+        b.shape[1:] == a.shape[1:] and np.can_cast(b.dtype, a.dtype, "same_kind")
+        for a, b in zip(jax.tree.leaves(waiting), jax.tree.leaves(rows), strict=True)
+    ):
+        raise ValueError(f"Online: a batch has samples {new}; expected {old}, as before.")
+    rows = jax.tree.map(lambda a, b: b.astype(a.dtype, copy=False), waiting, rows)
+    return jax.tree.map(lambda a, b: np.concatenate([a, b]), waiting, rows) if _length(waiting) else rows
+
+
+def _longest(rows: Tree, a_step: int) -> int:
+    """Steps in the longest buffer: a power of two, within a bound on memory."""
+    size = sum(a.dtype.itemsize * int(np.prod(a.shape[1:])) for a in jax.tree.leaves(rows)) * a_step
+    fitting = max(_SHORTEST, _BUFFER_BYTES // max(1, size))
+    return min(_LONGEST, 1 << (fitting.bit_length() - 1))
+
+
+def _length(rows: Tree) -> int:
+    return jax.tree.leaves(rows)[0].shape[0]
+
+
+def _cut(rows: Tree, low: int, high: int | None) -> Tree:
+    return jax.tree.map(lambda a: a[low:high], rows)
+
+
+def _copy(rows: Tree) -> Tree:
+    """Copies, which do not keep the arrays alive that they were cut from."""
+    return jax.tree.map(np.array, rows)
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

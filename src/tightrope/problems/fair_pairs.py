@@ -1,0 +1,56 @@
+"""Fair classification from a stream, where the mean of the sensitive attribute is not known: samples are pairs of rows.
+
+For two independent rows, (s - s')(z - z')/2 has the covariance of s and the score z as its mean, with no mean of s in it.
+Weights and the notion of fairness enter by a factor u of the whole constraint: E u (q - c) <= 0 says the same of the
+weighted covariance, and needs no normalisation that a stream could not give.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._tree import Array, Tree
+from tightrope.problem import Problem
+from tightrope.problems.fair import levels_of
+from tightrope.sensitive import Sensitive
+from tightrope.sets import L2Ball
+
+
+def paired_loss(x: Array, theta: Tree, params: Tree) -> Array:
+    """The mean of two rows' weight log(1 + exp(-label <a, x>)), plus l2/2 |x|^2 over penalised coefficients."""
+    features, label, weight, _ = theta
+    loss = jnp.mean(weight * jnp.logaddexp(0.0, -label * (features @ x)))
+    return loss + params["l2"] / 2 * jnp.dot(params["penalised"] * x, x)
+
+
+def paired_covariance(x: Array, theta: Tree, params: Tree) -> Array:
+    """u (q - c) and u (-q - c), q = (s - s')(z - z')/2 for each sensitive column; 2K values."""
+    features, label, weight, s = theta
+    z = features @ x
+    counted = jnp.where(params["positives_only"] & (label < 0), 0.0, weight)
+    q = (s[0] - s[1]) * (z[0] - z[1]) / 2
+    return counted[0] * counted[1] * (jnp.concatenate([q, -q]) - params["c"])
+
+
+def paired_classification(
+    d: int, sensitive: Sensitive | None, threshold: Any, radius: float, *, notion: str, l2: float, intercept: bool
+) -> Problem:
+    """The problem of `fair_classification` for samples that are pairs of rows: arrays (2, d), (2,), (2,) and (2, K) of
+    features, labels -1 or +1, weights and sensitive columns.
+
+    Args:
+        d: features, the intercept's included, which is the last where there is one and has no penalty.
+        sensitive: the attributes, as read from some rows; None for no constraint.
+        threshold, radius, notion, l2: as for `fair_classification`.
+        intercept: whether the last feature is one.
+    """
+    penalised = np.ones(d)
+    penalised[d - 1 :] = 0.0 if intercept else 1.0
+    params = {"l2": float(l2), "penalised": penalised, "positives_only": np.asarray(notion == "equal_opportunity")}
+    domain = L2Ball(radius, shape=d)
+    if sensitive is None:
+        return Problem(paired_loss, None, domain, params=params)
+    levels = levels_of(threshold, sensitive)
+    names = (*(f"cov({name})" for name in sensitive.names), *(f"-cov({name})" for name in sensitive.names))
+    return Problem(paired_loss, paired_covariance, domain, params=params | {"c": np.tile(levels, 2)}, names=names)

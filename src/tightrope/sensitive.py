@@ -1,0 +1,240 @@
+"""Sensitive attributes: what a column of people's sex, race or age means, and the numbers a covariance is made of."""
+
+import dataclasses
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+MOST_GROUPS = 50
+"""A column with more groups than this is taken for an identifier."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Attribute:
+    """One sensitive attribute.
+
+    Attributes:
+        name: what it is called, "sex".
+        kind: "binary", "categorical" or "continuous".
+        groups: its values, sorted; () for a continuous attribute, which has no groups.
+    """
+
+    name: str
+    kind: str
+    groups: tuple[Any, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sensitive:
+    """Sensitive attributes of n people, as given and as K columns of numbers; made by `read_sensitive`.
+
+    Attributes:
+        attributes: what is known of each attribute.
+        values: the columns as given, one array of n values per attribute.
+        columns: (n, K), float64. A binary attribute is one column, 1 for the second of its sorted values; a categorical
+            one is a column of 0 and 1 per group, that group against the rest; a continuous one is the number itself.
+        owners: for each of the K columns, the index of its attribute.
+        names: for each of the K columns, what to call it: "sex", "race=Black", "age".
+    """
+
+    attributes: tuple[Attribute, ...]
+    values: tuple[np.ndarray, ...]
+    columns: np.ndarray
+    owners: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def groups(self, i: int) -> np.ndarray:
+        """For each row, the place of its group in `attributes[i].groups`."""
+        attribute = self.attributes[i]
+        if attribute.kind == "continuous":
+            raise TypeError(
+                f"{attribute.name} is continuous and has no groups; expected a binary or categorical attribute. Cut it "
+                "into ranges first, e.g. with pandas.cut, where groups are wanted."
+            )
+        columns = self.columns[:, [k for k, owner in enumerate(self.owners) if owner == i]]
+        return columns[:, 0].astype(np.int64) if attribute.kind == "binary" else columns.argmax(axis=1)
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> "Sensitive":
+        """The rows given, by number or by a mask; attributes and groups stay, even where no row of a group is left."""
+        rows = np.asarray(rows)
+        return dataclasses.replace(self, values=tuple(v[rows] for v in self.values), columns=self.columns[rows])
+
+
+def read_sensitive(
+    sensitive: Any, name: str = "sensitive_features", attributes: Sequence[Attribute] | None = None
+) -> Sensitive:
+    """Read sensitive attributes from whatever a user has, and say in a sentence what is wrong with them.
+
+    Text, booleans and columns of type category or object are binary when they have two values and categorical when they
+    have more. Numbers are binary when they have two values and continuous otherwise: give codes of groups as text or as
+    categories.
+
+    Args:
+        sensitive: one attribute (1-D) or several (2-D, a column each): an array, a list, or a Series or DataFrame of
+            pandas, polars or anything alike. A `Sensitive` is returned as it is.
+        name: what the argument is called in errors, and an attribute that has no name of its own.
+        attributes: what is known of the attributes from other rows: the same ones are expected, in the same order, and
+            these rows need not have all their groups.
+
+    Example:
+        >>> import pandas as pd
+        >>> people = pd.DataFrame({"sex": ["F", "M", "F"], "race": ["A", "B", "C"], "age": [20, 30, 45]})
+        >>> read = read_sensitive(people)
+        >>> [attribute.kind for attribute in read.attributes]
+        ['binary', 'categorical', 'continuous']
+        >>> read.names
+        ('sex', 'race=A', 'race=B', 'race=C', 'age')
+        >>> read.columns[1]
+        array([ 1.,  0.,  1.,  0., 30.])
+    """
+    if isinstance(sensitive, Sensitive):
+        return sensitive
+    named = _named_columns(sensitive, name)
+    if len({label for label, _ in named}) < len(named):
+        raise ValueError(f"{name} has columns {[label for label, _ in named]}; expected a different name for each.")
+    if attributes is None:
+        read = [_read_column(label, column, name) for label, column in named]
+    elif len(attributes) != len(named):
+        known = ", ".join(attribute.name for attribute in attributes)
+        raise ValueError(f"{name} has {len(named)} columns; expected {len(attributes)}: {known}.")
+    else:
+        read = [_read_known(attribute, column, name) for attribute, (_, column) in zip(attributes, named, strict=True)]
+    attributes = tuple(attribute for attribute, _, _ in read)
+    return Sensitive(
+        attributes=attributes,
+        values=tuple(values for _, values, _ in read),
+        columns=np.hstack([numbers for _, _, numbers in read]),
+        owners=tuple(i for i, attribute in enumerate(attributes) for _ in _column_names(attribute)),
+        names=tuple(label for attribute in attributes for label in _column_names(attribute)),
+    )
+
+
+def _named_columns(sensitive: Any, name: str) -> list[tuple[str, "pd.Series[Any]"]]:
+    """Each attribute's name and values; every kind of input ends here as pandas columns."""
+    if isinstance(sensitive, pd.Index | pd.api.extensions.ExtensionArray):  # such as a Categorical, which stays one
+        sensitive = pd.Series(sensitive)
+    if hasattr(sensitive, "columns") and hasattr(sensitive, "__getitem__"):  # a DataFrame, of pandas or alike
+        labels = list(sensitive.columns)
+        if len(set(map(str, labels))) < len(labels):
+            raise ValueError(f"{name} has columns {labels}; expected a different name for each.")
+        named = [(str(label), _series(sensitive[label])) for label in labels]
+    elif hasattr(sensitive, "to_list"):  # a Series, of pandas or alike
+        label = getattr(sensitive, "name", None)
+        named = [(name if label in (None, "") else str(label), _series(sensitive))]
+    elif isinstance(sensitive, list | tuple) and sensitive and isinstance(sensitive[0], list | tuple | np.ndarray):
+        if any(np.size(row) != np.size(sensitive[0]) for row in sensitive):
+            raise ValueError(f"{name} is a list of rows of different lengths; expected as many values in every row.")
+        named = _numbered(name, [list(column) for column in zip(*sensitive, strict=True)])
+    elif isinstance(sensitive, list | tuple):
+        named = [(name, pd.Series(list(sensitive)))]
+    else:
+        named = _named_array(np.asarray(sensitive), sensitive, name)
+    if not named or not len(named[0][1]):
+        raise ValueError(f"{name} has no {'rows' if named else 'columns'}; expected a value for each person.")
+    return named
+
+
+def _named_array(array: np.ndarray, given: Any, name: str) -> list[tuple[str, "pd.Series[Any]"]]:
+    if array.ndim not in (1, 2):
+        what = f"has {array.ndim} dimensions" if array.ndim else f"is a {type(given).__name__}"
+        raise ValueError(f"{name} {what}; expected one column (1-D) or several (2-D), a row for each person.")
+    if array.ndim == 1:
+        array = array[:, None]
+    return _numbered(name, list(array.T))
+
+
+def _numbered(name: str, columns: Sequence[Any]) -> list[tuple[str, "pd.Series[Any]"]]:
+    """Columns without names of their own: by number where there are several."""
+    return [(name if len(columns) == 1 else f"{name}[{i}]", pd.Series(c)) for i, c in enumerate(columns)]
+
+
+def _series(column: Any) -> "pd.Series[Any]":
+    if isinstance(column, pd.Series):
+        return column.reset_index(drop=True)
+    # through a list, since other libraries need more packages to make pandas objects, and keep nulls in a mask
+    return pd.Series(column.to_list())
+
+
+def _read_column(label: str, column: "pd.Series[Any]", name: str) -> tuple[Attribute, np.ndarray, np.ndarray]:
+    """The attribute, its values as given, and its columns of numbers."""
+    where = label if label == name else f"{name}: {label}"
+    missing = int(column.isna().sum())
+    if missing:
+        raise ValueError(
+            f"{where} has {missing:,} missing values among {len(column):,}; expected none. Drop these rows, or give the "
+            "missing ones a group of their own."
+        )
+    is_number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
+    if is_number and pd.api.types.is_complex_dtype(column.dtype):
+        raise TypeError(f"{where} has complex numbers; expected real numbers, text or categories.")
+    values = column.to_numpy(np.float64) if is_number else column.astype(object).to_numpy()
+    if is_number and not np.all(np.isfinite(values)):
+        raise ValueError(f"{where} has {int(np.sum(~np.isfinite(values))):,} infinite values; expected finite numbers.")
+    groups, codes = _groups(column.to_numpy() if is_number else values, where)
+    if len(groups) == 1:
+        raise ValueError(
+            f"{where} has only one value, {groups[0]!r}; expected at least two, since nobody can be treated unlike "
+            "anybody else. Leave this attribute out, or give more rows."
+        )
+    raw = column.to_numpy() if is_number or column.dtype == bool else values
+    if len(groups) == 2:
+        return Attribute(label, "binary", groups), raw, codes[:, None].astype(np.float64)
+    if is_number:
+        return Attribute(label, "continuous"), raw, values[:, None]
+    if len(groups) > MOST_GROUPS:
+        raise ValueError(
+            f"{where} has {len(groups):,} groups; expected at most {MOST_GROUPS}. Is it an identifier rather than an "
+            "attribute? Merge rare groups, or give numbers as numbers (float or int) to have them read as continuous."
+        )
+    one_hot = (codes[:, None] == np.arange(len(groups))).astype(np.float64)
+    return Attribute(label, "categorical", groups), raw, one_hot
+
+
+def _read_known(attribute: Attribute, column: "pd.Series[Any]", name: str) -> tuple[Attribute, np.ndarray, np.ndarray]:
+    """The same for an attribute whose groups are known."""
+    plain = column.to_numpy().tolist() if column.dtype != object else column.tolist()
+    if attribute.kind == "continuous":
+        try:
+            numbers = np.asarray(plain, np.float64)
+        except (TypeError, ValueError):
+            numbers = np.array([np.nan])
+        if not np.all(np.isfinite(numbers)):
+            raise ValueError(f"{name}: {attribute.name} has values that are not finite numbers; expected numbers.")
+        return attribute, column.to_numpy(), numbers[:, None]
+    place = {value: code for code, value in enumerate(attribute.groups)}
+    strange = next((value for value in plain if not isinstance(value, Hashable) or value not in place), None)
+    if strange is not None or any(value is None for value in plain):
+        raise ValueError(
+            f"{name}: {attribute.name} has the value {strange!r}; expected one of {', '.join(map(repr, attribute.groups))}."
+        )
+    codes = np.fromiter((place[value] for value in plain), np.int64, len(plain))
+    columns = np.arange(1, 2) if attribute.kind == "binary" else np.arange(len(attribute.groups))
+    return attribute, column.to_numpy(), (codes[:, None] == columns).astype(np.float64)
+
+
+def _groups(values: np.ndarray, where: str) -> tuple[tuple[Any, ...], np.ndarray]:
+    """The different values, sorted, and each row's place among them."""
+    plain = values.tolist()  # Python's own values: np.True_ and True are one group, and read better in reports
+    strange = next((value for value in plain if not isinstance(value, Hashable)), None)
+    if strange is not None:
+        raise TypeError(f"{where} has a {type(strange).__name__} as a value; expected text, numbers or booleans.")
+    try:
+        groups = tuple(sorted(set(plain)))
+    except TypeError as error:
+        kinds = sorted({type(value).__name__ for value in plain})
+        raise TypeError(
+            f"{where} mixes values of types {', '.join(kinds)}; expected one type, such as text."
+        ) from error
+    place = {value: code for code, value in enumerate(groups)}
+    return groups, np.fromiter((place[value] for value in plain), np.int64, len(plain))
+
+
+def _column_names(attribute: Attribute) -> tuple[str, ...]:
+    if attribute.kind == "categorical":
+        return tuple(f"{attribute.name}={group}" for group in attribute.groups)
+    return (attribute.name,)
