@@ -48,8 +48,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         l2: coefficient of the penalty l2/2 |x|^2 on standardised coefficients; the intercept has none.
         class_weight: as in scikit-learn: None, "balanced" or a dict.
         fit_intercept: whether the score has a constant.
-        radius: of the ball that standardised coefficients lie in. It keeps separable data from running off to infinity, and a
-            handful of rows from cancelling the covariance of all others.
+        radius: of the ball that standardised coefficients lie in. It keeps separable data from running off to infinity,
+            and a handful of rows from cancelling the covariance of all others.
         method: "auto", the best for data at hand; "csoa", the paper's, one sample a step; or a method object.
         passes: at most so many passes over the data; by default 10, and some 300 for "auto", which stops by `tol`.
         tol: for "auto", the duality gap at which to stop, as a share of the objective.
@@ -214,11 +214,12 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         selected (the share decided positive).
         """
         if X is None:
-            if getattr(self, "frontier_", None) is None:
+            known = getattr(self, "frontier_", None)
+            if known is None:
                 raise ValueError(
                     "frontier() is known after fit with p_rule; otherwise give it X, y and sensitive_features."
                 )
-            return self.frontier_.copy()
+            return known.copy()
         twin = type(self)(**(self.get_params(deep=False) | {"p_rule": 0.8, "covariance": None}))
         task = twin._task(X, y, sensitive_features, sample_weight)
         twin._need_groups(task)
@@ -298,7 +299,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     ) -> Task:
         """Everything checked, as arrays."""
         sensitive = self._sensitive(X, sensitive_features, None if first else getattr(self, "attributes_", None))
-        features, y = validate_data(self, self._features(X), y, reset=first, dtype=np.float64)
+        checked: Any = validate_data(self, self._features(X), y, reset=first, dtype=np.float64)
+        features, y = checked
         weight = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
         positive = self._positive(y, classes, first)
         if self.class_weight is not None:
