@@ -7,8 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tightrope as tr
 from tightrope.reproduce import FIGURES, Size, fig1, fig2, fig4, reproduce
-from tightrope.reproduce.fairness import C, Optimum, People, Task
+from tightrope.reproduce.fairness import (
+    C,
+    Optimum,
+    People,
+    Task,
+    adult_task,
+    coordinates,
+    measure,
+    paper_problem,
+    with_measures,
+)
 from tightrope.reproduce.tuning import UPSILON0, Choice
 
 TINY = Size(
@@ -17,8 +28,8 @@ TINY = Size(
     tests=200,
     passes=2,
     records=4,
-    tuning_seeds=1,
-    points=2,
+    tuning_seeds=2,  # and four points each way: shaped as the sweep of fig1, compiled once
+    points=4,
     draws=2,
     drawn=200,
     data_seeds=2,
@@ -69,6 +80,17 @@ def test_fig1_what_the_analysis_predicts():
     assert check(lambda u: 0.01, lambda u: 1e-3 * u) == ["not reproduced", "not reproduced"]
     assert check(lambda u: 0.4 if u >= 20 else 0.01, lambda u: 0.8 * C - C) == ["partly", "partly"]
     assert fig1.predictions(ends(lambda u: 0.0, lambda u: 0.0).query("upsilon < 0.05"), TASK, "") == []
+
+
+def test_the_averages_of_a_sweep_are_read_in_order():
+    """There are more than ten coordinates, so that the order of their names is not that of their numbers."""
+    task = adult_task(TINY)
+    problem, data = paper_problem(task.train, task.c)
+    method = tr.CSOA(eta0=np.array(fig1.ETA0), upsilon0=np.array(UPSILON0))  # shaped as in the figure: compiled once
+    table = tr.sweep(problem, data, method, steps=TINY.rows, seeds=range(TINY.seeds), track=coordinates)
+    seen = with_measures(table, lambda x: measure(x, task))
+    assert seen.objective.tolist() == pytest.approx(table["full objective"].tolist())
+    assert seen.excess.tolist() == pytest.approx(table[["full cov", "full -cov"]].max(axis=1).tolist())
 
 
 # ---- figure 2 --------------------------------------------------------------------------------------------------------

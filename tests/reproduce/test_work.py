@@ -1,7 +1,10 @@
 """Parts are stored whole, skipped when finished, and refused when they belong to other settings."""
 
+import dataclasses
 import json
+import sys
 
+import jax
 import pandas as pd
 import pytest
 
@@ -98,6 +101,24 @@ def test_wrong_names_and_places_are_sentences(fake, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match="expected a folder"):
         reproduce(["fake"], tmp_path / "file")
+
+
+def test_missing_matplotlib_is_said_before_any_work(fake, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match="Pictures need matplotlib"):
+        reproduce(["fake"], tmp_path)
+    assert fake.computed == []
+
+
+def test_a_report_that_fails_leaves_the_configuration_as_it_was(fake, tmp_path, monkeypatch):
+    def report(tables, size):
+        raise ValueError("nothing to report")
+
+    monkeypatch.setitem(package.FIGURES, "fake", dataclasses.replace(package.FIGURES["fake"], report=report))
+    with jax.enable_x64(False):
+        with pytest.raises(ValueError, match="nothing to report"):
+            reproduce(["fake"], tmp_path)
+        assert not jax.config.read("jax_enable_x64")
 
 
 def test_the_bar_is_drawn_where_asked_for(fake, tmp_path, capsys):

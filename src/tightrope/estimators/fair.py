@@ -1,7 +1,7 @@
 """Logistic regression that meets a fairness constraint, as a scikit-learn classifier."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,10 +159,11 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sensitive_features: Any = None, sample_weight: Any = None
     ) -> "FairLogisticRegression":
-        """Learn from the next batch of a stream, with CSOA: a step for each pair of rows, in constant memory.
+        """Learn from the next batch of a stream, with CSOA: a step for every eight rows, in constant memory.
 
-        The mean of the sensitive attribute is not known in a stream; from two independent rows, (s - s')(z - z')/2 is the
-        covariance in the mean all the same. Features are standardised by `scaling`, or by the first batch for good.
+        The mean of the sensitive attribute is not known in a stream; of two independent rows, (s - s')(z - z')/2 is the
+        covariance in the mean all the same, and a step takes all pairs of its rows. Features are standardised by
+        `scaling`, or by the first batch for good.
 
         Args:
             X, y, sensitive_features, sample_weight: as for `fit`.
@@ -265,7 +266,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "p_rule and covariance were both given; expected one of them: either finds what the other says."
             )
-        if self.p_rule is not None and not 0 < self.p_rule < 1:
+        if self.p_rule is not None and not (_is_number(self.p_rule) and 0 < self.p_rule < 1):
             raise ValueError(
                 f"p_rule is {self.p_rule!r}; expected a share between 0 and 1, such as 0.8 for the 80 % rule."
             )
@@ -273,10 +274,17 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             raise ValueError(f"notion is {self.notion!r}; expected {' or '.join(map(repr, NOTIONS))}.")
         if self.search not in SEARCHES:
             raise ValueError(f"search is {self.search!r}; expected {' or '.join(map(repr, SEARCHES))}.")
-        if isinstance(self.method, str) and self.method not in ("auto", *METHODS):
+        if not isinstance(self.method, Method) and self.method not in ("auto", *METHODS):
             raise ValueError(f"method is {self.method!r}; expected auto, {', '.join(METHODS)} or a method object.")
-        if not (np.isfinite(self.radius) and self.radius > 0):
-            raise ValueError(f"radius is {self.radius!r}; expected a positive number.")
+        for name in ("radius", "tol") if self.passes is None else ("radius", "tol", "passes"):
+            if not _is_number(getattr(self, name)) or getattr(self, name) <= 0:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected a positive number.")
+        if not _is_number(self.l2) or self.l2 < 0:
+            raise ValueError(f"l2 is {self.l2!r}; expected a number of at least 0.")
+        if not _is_number(self.confidence) or not 0 < self.confidence < 1:
+            raise ValueError(f"confidence is {self.confidence!r}; expected a number between 0 and 1.")
+        if self.sensitive is not None and not isinstance(self.sensitive, str | Iterable):
+            raise TypeError(f"sensitive is {self.sensitive!r}; expected the name of a column, or a list of names.")
         if not isinstance(self.folds, int) or self.folds < 2:
             raise ValueError(f"folds is {self.folds!r}; expected a whole number of at least 2.")
         if not isinstance(self.random_state, int | np.integer) or self.random_state < 0:
@@ -380,3 +388,10 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                 "radius.",
                 stacklevel=3,
             )
+
+
+def _is_number(value: Any) -> bool:
+    """A finite number, and not a boolean."""
+    return (
+        isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and np.isfinite(value)
+    )

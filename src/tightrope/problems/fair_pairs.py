@@ -1,8 +1,9 @@
-"""Fair classification from a stream, where the mean of the sensitive attribute is not known: samples are pairs of rows.
+"""Fair classification from a stream, where the mean of the sensitive attribute is not known: samples are groups of rows.
 
 For two independent rows, (s - s')(z - z')/2 has the covariance of s and the score z as its mean, with no mean of s in it.
-Weights and the notion of fairness enter by a factor u of the whole constraint: E u (q - c) <= 0 says the same of the
-weighted covariance, and needs no normalisation that a stream could not give.
+The mean over all pairs of a group of m rows is the sample covariance with m - 1, and its noise beyond that of a known mean
+falls like 1/(m - 1). Weights and the notion of fairness enter by a factor u of each row: E u u' (q - c) <= 0 says the same
+of the weighted covariance, and needs no normalisation that a stream could not give.
 """
 
 from typing import Any
@@ -18,26 +19,31 @@ from tightrope.sets import L2Ball
 
 
 def paired_loss(x: Array, theta: Tree, params: Tree) -> Array:
-    """The mean of two rows' weight log(1 + exp(-label <a, x>)), plus l2/2 |x|^2 over penalised coefficients."""
+    """The mean of the rows' weight log(1 + exp(-label <a, x>)), plus l2/2 |x|^2 over penalised coefficients."""
     features, label, weight, _ = theta
     loss = jnp.mean(weight * jnp.logaddexp(0.0, -label * (features @ x)))
     return loss + params["l2"] / 2 * jnp.dot(params["penalised"] * x, x)
 
 
 def paired_covariance(x: Array, theta: Tree, params: Tree) -> Array:
-    """u (q - c) and u (-q - c), q = (s - s')(z - z')/2 for each sensitive column; 2K values."""
+    """The mean over pairs of u u' (q - c) and u u' (-q - c), q = (s - s')(z - z')/2 for each sensitive column; 2K values.
+
+    Without a loop over pairs: the sum over both orders of u u' q is (sum u)(sum u s z) - (sum u s)(sum u z).
+    """
     features, label, weight, s = theta
-    z = features @ x
-    counted = jnp.where(params["positives_only"] & (label < 0), 0.0, weight)
-    q = (s[0] - s[1]) * (z[0] - z[1]) / 2
-    return counted[0] * counted[1] * (jnp.concatenate([q, -q]) - params["c"])
+    m = weight.shape[0]
+    u = jnp.where(params["positives_only"] & (label < 0), 0.0, weight)
+    z, s = u * (features @ x), s - s[:1]  # differences are all that counts, and no digits are lost if s is large
+    q = (u.sum() * (z @ s) - (u @ s) * z.sum()) / (m * (m - 1))
+    both = (u.sum() ** 2 - jnp.dot(u, u)) / (m * (m - 1))
+    return jnp.concatenate([q, -q]) - both * params["c"]
 
 
 def paired_classification(
     d: int, sensitive: Sensitive | None, threshold: Any, radius: float, *, notion: str, l2: float, intercept: bool
 ) -> Problem:
-    """The problem of `fair_classification` for samples that are pairs of rows: arrays (2, d), (2,), (2,) and (2, K) of
-    features, labels -1 or +1, weights and sensitive columns.
+    """The problem of `fair_classification` for samples that are groups of m >= 2 rows: arrays (m, d), (m,), (m,) and
+    (m, K) of features, labels -1 or +1, weights and sensitive columns.
 
     Args:
         d: features, the intercept's included, which is the last where there is one and has no penalty.

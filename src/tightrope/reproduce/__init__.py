@@ -7,6 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import jax
+
+from tightrope.plotting import new_figure
+from tightrope.progress import Progress
 from tightrope.reproduce import fig1, fig2, fig4
 from tightrope.reproduce.claims import Claim
 from tightrope.reproduce.work import FULL, QUICK, Figure, OtherSettingsError, Size, check, compute, write
@@ -49,13 +53,15 @@ def reproduce(
     out, size = Path(out), size or (QUICK if quick else FULL)
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"reproduce: {out} is a file; expected a folder to write to.")
-    check(chosen, size, out)
-    verdicts = {}
+    new_figure()  # says now, and not after the work, that matplotlib is missing
+    missing, verdicts = check(chosen, size, out), {}
     try:
-        for name, tables in compute(chosen, size, out, progress):
-            report = chosen[name].report(tables, size)
-            write(out, name, chosen[name], report)
-            verdicts[name] = report.claims
+        # in float64 whatever the user's configuration, so that the figures do not depend on it
+        with jax.enable_x64(True), Progress(missing, progress, "parts") as bar:
+            for name, figure in chosen.items():
+                report = figure.report(compute(name, figure, size, out, bar), size)
+                write(out, name, figure, report)
+                verdicts[name] = report.claims
     except KeyboardInterrupt:
         print(
             f"Interrupted. What was finished is in {out / 'parts'}; the same call goes on from there.", file=sys.stderr

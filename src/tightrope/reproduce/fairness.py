@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -57,6 +58,17 @@ class People:
 def together(*parts: People) -> People:
     """All of several."""
     return People(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "s")))
+
+
+def coefficients(method: Method) -> dict[str, float]:
+    """A method's coefficients by name.
+
+    Example:
+        >>> import tightrope as tr
+        >>> coefficients(tr.GOCO(v0=0.5, alpha0=2.5))
+        {'v0': 0.5, 'alpha0': 2.5, 'margin0': 0.0}
+    """
+    return {jax.tree_util.keystr(path)[1:]: value for path, value in jax.tree_util.tree_leaves_with_path(method)}
 
 
 class Optimum(NamedTuple):

@@ -5,11 +5,22 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tightrope.methods import CSOA
+from tightrope._tree import replace
 from tightrope.plotting import new_figure
 from tightrope.reproduce.claims import Claim, band, decide, trend
 from tightrope.reproduce.drawing import curve, label, legend_below, optimum, shades, zero
-from tightrope.reproduce.fairness import PAPER, Task, adult_task, coordinates, groups, measure, paper_problem, points
+from tightrope.reproduce.fairness import (
+    PAPER,
+    C,
+    Task,
+    adult_task,
+    coefficients,
+    coordinates,
+    groups,
+    measure,
+    paper_problem,
+    points,
+)
 from tightrope.reproduce.tuning import SACRIFICE, UPSILON0
 from tightrope.reproduce.work import Figure, Report, Size, Tables, Unit
 from tightrope.sweep import sweep
@@ -30,6 +41,8 @@ def _unit(size: Size, passes: int, seeds: range) -> Unit:
     settings = {
         "rows": size.rows,
         "tests": size.tests,
+        "c": C,
+        "delta": coefficients(PAPER["CSOA"])["delta"],
         "passes": passes,
         "seeds": list(seeds),
         "records": size.records,
@@ -43,9 +56,7 @@ def _unit(size: Size, passes: int, seeds: range) -> Unit:
 def run(task: Task, passes: int, seeds: Sequence[int], records: int) -> pd.DataFrame:
     """Objective, |covariance| - c and mean multipliers along the runs, at the running average; p% at their ends."""
     problem, data = paper_problem(task.train, task.c)
-    paper = PAPER["CSOA"]
-    assert isinstance(paper, CSOA)
-    method = CSOA(eta0=np.array(ETA0), delta=paper.delta, upsilon0=np.array(UPSILON0))
+    method = replace(PAPER["CSOA"], eta0=np.array(ETA0), upsilon0=np.array(UPSILON0))
     steps = passes * len(task.train.y)
     table = sweep(problem, data, method, steps=steps, seeds=seeds, record=records, track=coordinates, progress=False)
     rows = pd.DataFrame(

@@ -7,13 +7,10 @@ the running average, which is what the theorems speak of, or the current iterate
 import dataclasses
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
-from tightrope.methods import Method
 from tightrope.plotting import new_figure
 from tightrope.reproduce.claims import Claim, at_most, band, decide
 from tightrope.reproduce.drawing import COLOURS, STYLES, curve, label, legend_below, optimum, zero
@@ -24,13 +21,14 @@ from tightrope.reproduce.fairness import (
     Task,
     adult_task,
     batch_optimum,
+    coefficients,
     fairness,
     follow,
     groups,
     together,
 )
 from tightrope.reproduce.fig1 import ALMOST_ZERO
-from tightrope.reproduce.tuning import RULE, SACRIFICE, Choice, as_methods, tuned, tuning_table
+from tightrope.reproduce.tuning import RULE, SACRIFICE, UPSILON0, Choice, as_methods, tuned, tuning_table
 from tightrope.reproduce.work import Figure, Report, Size, Tables, Unit
 
 LEVELS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06)
@@ -62,10 +60,13 @@ def units(size: Size) -> list[Unit]:
     """The batch solutions, the tuning, then the runs: a unit per variant, method and group of seeds."""
     on = {"rows": size.rows, "tests": size.tests, "c": C}
     batch = Unit(
-        "batch", on | {"draws": size.draws, "drawn": size.drawn}, lambda _: solve_draws(adult_task(size), size)
+        "batch",
+        on | {"draws": size.draws, "drawn": size.drawn, "levels": list(LEVELS)},
+        lambda _: solve_draws(adult_task(size), size),
     )
     seeds = range(1000, 1000 + size.tuning_seeds)  # others than those of the runs that are shown
-    tuning_settings = on | {"seeds": list(seeds), "points": size.points}
+    around = {name: coefficients(method) for name, method in PAPER.items()}
+    tuning_settings = on | {"seeds": list(seeds), "points": size.points, "around": around, "upsilon0": list(UPSILON0)}
     tuning = Unit("tuning", tuning_settings, lambda _: tuning_table(adult_task(size), size.rows, seeds, size.points))
     runs = []
     for variant in variants(size):
@@ -77,11 +78,6 @@ def units(size: Size) -> list[Unit]:
                 title = f"{variant.name}-{name.lower()}-seeds{part[0]}-{part[-1]}"
                 runs.append(Unit(title, settings, partial(run, size, variant, name, part)))
     return [batch, tuning, *runs]
-
-
-def coefficients(method: Method) -> dict[str, Any]:
-    """A method's coefficients by name."""
-    return {jax.tree_util.keystr(path)[1:]: value for path, value in jax.tree_util.tree_leaves_with_path(method)}
 
 
 def run(size: Size, variant: Variant, name: str, seeds: range, done: Tables) -> pd.DataFrame:
@@ -263,8 +259,8 @@ def draw(table: pd.DataFrame, task: Task, title: str):
         ("error", "average"): ("(a) normalised error", "(F $-$ F*)/F*"),
         ("excess", "average"): ("(b) constraint; above 0: violated", "|cov| $-$ c"),
         ("accuracy", "average"): ("(c) accuracy on the test rows", "share"),
-        ("p", "average"): ("(c) p% on the test rows, running average", "p%, as a share"),
-        ("p", "last"): ("(c) p% on the test rows, current iterate", "p%, as a share"),
+        ("p", "average"): ("(c) p% of the running average, test rows", "p%, as a share"),
+        ("p", "last"): ("(c) p% of the current iterate; thin: one seed", "p%, as a share"),
     }
     for axis, ((name, point), (heading, unit)) in zip(axes.flat, panels.items(), strict=True):
         for method, colour in COLOURS.items():
@@ -274,12 +270,11 @@ def draw(table: pd.DataFrame, task: Task, title: str):
     optimum(axes[0, 0], task.optimum.objective)
     zero(axes[0, 1])
     zero(axes[0, 2])
+    one = table[(table.point == "last") & (table.seed == table.seed.min())]
+    for method, colour in COLOURS.items():  # a median over seeds hides how a single run moves
+        alone = one[one.method == method]
+        axes[1, 2].plot(alone.step, alone.p, color=colour, linewidth=0.8, alpha=0.9, linestyle=STYLES[method])
     for axis in axes[1, 1:]:
-        one = table[(table.point == "last") & (table.seed == table.seed.min())] if axis is axes[1, 2] else None
-        if one is not None:  # a median over seeds hides how a single run moves
-            for method, colour in COLOURS.items():
-                run = one[one.method == method]
-                axis.plot(run.step, run.p, color=colour, linewidth=0.7, alpha=0.8, linestyle=STYLES[method])
         axis.axhline(RULE, color="black", linewidth=0.8, linestyle=":")
         axis.set_ylim(0, 1)
     figure.suptitle(title, fontsize=9.5)

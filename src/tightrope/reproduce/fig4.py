@@ -15,6 +15,7 @@ from tightrope.reproduce.fairness import (
     People,
     Task,
     batch_optimum,
+    coefficients,
     coordinates,
     follow,
     groups,
@@ -54,7 +55,7 @@ def task(phi: str, seed: int, rows: int, c: float) -> Task:
 
 def units(size: Size) -> list[Unit]:
     """Runs at one c that are followed; then runs at every c, on several data sets for each angle."""
-    on = {"rows": size.synthetic_rows, "passes": size.synthetic_passes}
+    on = {"rows": size.synthetic_rows, "passes": size.synthetic_passes, **coefficients(METHOD)}
     found = []
     for seeds in groups(size.seeds):
         settings = on | {"c": SHOWN, "seeds": list(seeds), "records": size.records}

@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 
 from tightrope._tree import replace
-from tightrope.methods import CSOA, GOCO, Method
+from tightrope.methods import Method
 from tightrope.reproduce.fairness import (
     PAPER,
     Optimum,
     Task,
+    coefficients,
     coordinates,
     fairness,
     measure,
@@ -121,17 +122,15 @@ def tuning_table(task: Task, steps: int, seeds: range, points: int) -> pd.DataFr
     """Every setting that the protocol looks at, a row per setting and seed: objective and violation of the average in
     training, accuracy and p% in validation."""
     csoa, goco = PAPER["CSOA"], PAPER["G-OCO"]
-    assert isinstance(csoa, CSOA)
-    assert isinstance(goco, GOCO)
-    half = np.sqrt(10.0)
-    eta0, delta = grid(csoa.eta0, points, 0, half), grid(csoa.delta, points, 1, 10.0)
-    first = _sweep(task, CSOA(eta0=eta0, delta=delta, upsilon0=0.0), steps, seeds)
+    around, half = coefficients(csoa) | coefficients(goco), np.sqrt(10.0)
+    eta0, delta = grid(around["eta0"], points, 0, half), grid(around["delta"], points, 1, 10.0)
+    first = _sweep(task, replace(csoa, eta0=eta0, delta=delta, upsilon0=0.0), steps, seeds)
     best = best_gap(first, ("eta0", "delta"), task.optimum)
     second = _sweep(task, replace(csoa, **best, upsilon0=np.array(UPSILON0[1:])), steps, seeds)
     # at least as many settings as CSOA has tried
     side = int(np.ceil(np.sqrt(len(eta0) * len(delta) + len(UPSILON0) - 1)))
-    below = side // 2 - 1
-    rival = GOCO(v0=grid(goco.v0, side, max(below, 1), half), alpha0=grid(goco.alpha0, side, side - 2, half))
+    v0, alpha0 = grid(around["v0"], side, side // 3, half), grid(around["alpha0"], side, side - 2, half)
+    rival = replace(goco, v0=v0, alpha0=alpha0)
     tables = {"CSOA": pd.concat([first, second]), "G-OCO": _sweep(task, rival, steps, seeds)}
     kept = ["seed", *CSOA_NAMES, *GOCO_NAMES, "objective", "violation", "accuracy", "p"]
     whole = [table.assign(method=name) for name, table in tables.items()]

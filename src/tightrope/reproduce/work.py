@@ -4,11 +4,10 @@ import dataclasses
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import pandas as pd
 
 import tightrope
@@ -160,30 +159,21 @@ def check(figures: Mapping[str, Figure], size: Size, out: Path) -> int:
     return sum(not Store(out, name).has(unit) for name, figure in figures.items() for unit in figure.units(size))
 
 
-def compute(
-    figures: Mapping[str, Figure], size: Size, out: Path, progress: bool | None
-) -> Iterator[tuple[str, Tables]]:
-    """The tables of each figure's units; those that are stored are read, the others computed and stored.
-
-    In float64 whatever the user's configuration, so that the figures do not depend on it.
-    """
-    done = 0
-    with jax.enable_x64(True), Progress(check(figures, size, out), progress, "parts") as bar:
-        for name, figure in figures.items():
-            store, ready = Store(out, name), {}
-            for unit in figure.units(size):
-                if not store.has(unit):
-                    _say(bar, f"parts, now {name}: {unit.name}")
-                    store.save(unit, unit.run(ready))
-                    done += 1
-                    bar.show(done)
-                ready[unit.name] = store.load(unit)  # read back, so that a resumed run sees the same digits
-            yield name, ready
+def compute(name: str, figure: Figure, size: Size, out: Path, bar: Progress) -> Tables:
+    """The tables of a figure's units; those that are stored are read, the others computed and stored."""
+    store, ready = Store(out, name), {}
+    for unit in figure.units(size):
+        if not store.has(unit):
+            _show(bar, f"parts, now {name}: {unit.name}", 0)
+            store.save(unit, unit.run(ready))
+            _show(bar, "parts", 1)
+        ready[unit.name] = store.load(unit)  # read back, so that a resumed run sees the same digits
+    return ready
 
 
-def _say(bar: Progress, words: str) -> None:
+def _show(bar: Progress, words: str, finished: int) -> None:
     if bar.bar is not None:
-        bar.bar.update(bar.task, description=words)
+        bar.bar.update(bar.task, description=words, advance=finished)
 
 
 def write(out: Path, name: str, figure: Figure, report: Report) -> list[Path]:

@@ -1,0 +1,311 @@
+"""From a raw table of text and numbers to features: what is in a file, what each column means, and what is wrong with it."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tightrope._errors import positive_int
+from tightrope.datasets.features import _merged as merged
+from tightrope.files import FileError
+
+MOST_WORDS = 100
+"""A text column with more different values than this is taken for an identifier."""
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+"""What stands for a missing value in a text file. "None" and "?" are words like any other."""
+
+TEXT = ("indicators", "codes")
+"""What text can become."""
+
+_NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal", "boolean"}
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read a table from a file, by its suffix: .csv (commas), .tsv (tabs) or .parquet.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "people.csv"
+        ...     _ = path.write_text("age,sex\\n31,F\\n52,M\\n")
+        ...     read_table(path).shape
+        (2, 2)
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".tsv", ".parquet"):
+        raise FileError(f"{path} ends in {suffix or 'nothing'!r}; expected a table in .csv, .tsv or .parquet.")
+    if not path.is_file():
+        raise FileError(f"{path} is {'a folder' if path.is_dir() else 'not there'}; expected a file with a table.")
+    try:
+        frame = _read_parquet(path) if suffix == ".parquet" else _read_text(path, "," if suffix == ".csv" else "\t")
+    except (OSError, ValueError) as error:  # what pandas and pyarrow raise for broken files are ValueErrors
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{path} cannot be read as {suffix}: {str(error).strip().rstrip('.')}.") from error
+    frame.columns = [str(name).strip() for name in frame.columns]
+    if frame.empty:
+        raise FileError(f"{path} has {len(frame.columns)} columns and no rows; expected a row for each person.")
+    return frame
+
+
+def _read_text(path: Path, separator: str) -> pd.DataFrame:
+    return pd.read_csv(
+        path, sep=separator, skipinitialspace=True, keep_default_na=False, na_values=list(MISSING), low_memory=False,
+        encoding="utf-8-sig",
+    )  # fmt: skip
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    try:
+        import pyarrow  # noqa: F401 (pandas would name another package as well)
+    except ImportError as error:
+        raise FileError(
+            f"{path} is a Parquet file, and reading it needs pyarrow: pip install 'tightrope[parquet]', or give a CSV file."
+        ) from error
+    return pd.read_parquet(path, engine="pyarrow")
+
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
+
+
+def need_columns(frame: pd.DataFrame, names: Sequence[str], what: str = "The table") -> None:
+    """Refuse names that the table has no column of, with the nearest one it has."""
+    absent = [name for name in names if name not in frame.columns]
+    if not absent:
+        return
+    there = {str(name).lower(): str(name) for name in frame.columns}
+    near = difflib.get_close_matches(absent[0].lower(), there, 1, 0.5)
+    few = ", ".join(list(there.values())[:20]) + (", ..." if len(there) > 20 else "")
+    advice = f"Did you mean {there[near[0]]!r}?" if near else f"It has {few}."
+    raise ValueError(f"{what} has no column {', '.join(map(repr, absent))}. {advice}")
+
+
+def refuse_missing(frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """Refuse missing values in the columns given, and say where they are."""
+    counts = frame[list(names)].isna().sum()
+    counts = counts[counts > 0]
+    if counts.empty:
+        return
+    said = ", ".join(f"{name} ({count:,})" for name, count in counts.head(8).items())
+    said += ", ..." if len(counts) > 8 else ""
+    rows = int(frame[list(names)].isna().any(axis=1).sum())
+    raise ValueError(
+        f"{rows:,} of {len(frame):,} rows have missing values, in {said}; expected none. Drop these rows "
+        "(--drop-missing on the command line), leave the columns out (--drop), or fill them in."
+    )
+
+
+# ---- the encoder -----------------------------------------------------------------------------------------------------
+
+
+class Column(NamedTuple):
+    """A column of the table: a number, or text whose words form groups: an indicator for each, or their place in order."""
+
+    name: str
+    groups: tuple[tuple[str, ...], ...] | None = None  # None: a number
+    coded: bool = False  # one feature, the place of the group
+
+    @property
+    def indicators(self) -> tuple[tuple[str, ...], ...]:
+        """The groups that have an indicator: of two, the second says it all; one says nothing."""
+        groups = self.groups or ()
+        return groups if len(groups) > 2 else groups[1:]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of its features."""
+        if self.groups is None or self.coded:
+            return (self.name,)
+        return tuple(f"{self.name}={'+'.join(group)}" for group in self.indicators)
+
+
+class TableEncoder:
+    """Numbers as they are, text as indicators of its words, the rare ones merged; columns and words are remembered.
+
+    An indicator of a handful of rows makes a covariance constraint meaningless: its coefficient can cancel the covariance
+    of all other rows. The rarest words of a column are therefore merged, and named together, until every indicator has
+    `min_count` rows. A column left with two groups has one indicator, and none if it is left with one.
+
+    Args:
+        min_count: how many of the rows counted an indicator has at least. By default 100 or 0.5 % of them, whichever is
+            less, but at least 2.
+        text: "indicators"; or "codes", where text becomes one number, its place in the sorted list of words, and nothing
+            is merged. A code has no meaning of its own and predicts worse, but leaves less of what text says about a
+            sensitive attribute.
+
+    Attributes:
+        columns: what is known of each column, in order.
+        names: of the features.
+
+    Example:
+        >>> import pandas as pd
+        >>> people = pd.DataFrame({"age": [31, 52, 40, 28], "job": ["cook", "clerk", "cook", "clerk"]})
+        >>> encoder = TableEncoder().fit(people)
+        >>> encoder.names
+        ('age', 'job=cook')
+        >>> encoder.transform(people)["job=cook"].tolist()
+        [1.0, 0.0, 1.0, 0.0]
+        >>> TableEncoder.from_dict(encoder.to_dict()).names == encoder.names
+        True
+    """
+
+    def __init__(self, min_count: int | None = None, text: str = "indicators"):
+        if text not in TEXT:
+            raise ValueError(f"text is {text!r}; expected {' or '.join(map(repr, TEXT))}.")
+        self.text = text
+        self.min_count = None if min_count is None else positive_int("TableEncoder", "min_count", min_count)
+        self.columns: tuple[Column, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features."""
+        return tuple(name for column in self.columns for name in column.features)
+
+    def fit(self, frame: pd.DataFrame, fit_on: Sequence[int] | np.ndarray | None = None) -> "TableEncoder":
+        """Learn the columns and their words.
+
+        Args:
+            frame: the table. The words of all its rows are known afterwards.
+            fit_on: the numbers of the rows that are counted, those for training; all, if not given.
+        """
+        _check_frame(frame)
+        refuse_missing(frame, list(frame.columns))
+        rows = np.arange(len(frame)) if fit_on is None else np.asarray(fit_on)
+        least = max(2, min(100, -(-len(rows) // 200))) if self.min_count is None else self.min_count
+        if least > len(rows):
+            raise ValueError(
+                f"TableEncoder: min_count is {least:,} and {len(rows):,} rows are counted, so that no word is frequent "
+                "enough; give more rows, or a smaller min_count."
+            )
+        self.columns = tuple(_read_column(frame[name], rows, least, self.text == "codes") for name in frame.columns)
+        if not self.names:
+            raise ValueError(
+                "Nothing is left to learn from: every column is text with one frequent value. Give more columns or rows."
+            )
+        if len(set(self.names)) < len(self.names):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise ValueError(f"Two features would be called {twice!r}; rename a column of the table.")
+        return self
+
+    def transform(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The features of a table that has the same columns, in any order and among others; float64."""
+        if not self.columns:
+            raise ValueError("This TableEncoder has not seen a table yet; call fit first.")
+        needed = [column.name for column in self.columns]
+        need_columns(frame, needed)
+        refuse_missing(frame, needed)
+        arrays = [array for column in self.columns for array in _encode(column, frame[column.name])]
+        return pd.DataFrame(np.column_stack(arrays), index=frame.index, columns=list(self.names))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All there is to know, as JSON can hold it."""
+        columns = [
+            {"name": c.name, "groups": None if c.groups is None else list(map(list, c.groups)), "coded": c.coded}
+            for c in self.columns
+        ]
+        return {"min_count": self.min_count, "text": self.text, "columns": columns}
+
+    @classmethod
+    def from_dict(cls, about: Mapping[str, Any]) -> "TableEncoder":
+        """The encoder that `to_dict` described."""
+        try:
+            encoder = cls(about["min_count"], about["text"])
+            encoder.columns = tuple(
+                Column(c["name"], None if c["groups"] is None else tuple(map(tuple, c["groups"])), c["coded"])
+                for c in about["columns"]
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError("This is no description of a TableEncoder; expected what its to_dict gives.") from error
+        return encoder
+
+
+def _check_frame(frame: pd.DataFrame) -> None:
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(f"TableEncoder: a {type(frame).__name__} was given; expected a pandas DataFrame.")
+    if not len(frame) or not len(frame.columns):
+        raise ValueError(
+            f"TableEncoder: the table has {len(frame):,} rows and {len(frame.columns)} columns for features; expected some "
+            "of both."
+        )
+    twice = [str(name) for name in frame.columns[frame.columns.duplicated()]]
+    if twice:
+        raise ValueError(f"The table has more than one column {twice[0]!r}; expected a different name for each.")
+    strange = [name for name in frame.columns if not isinstance(name, str)]
+    if strange:
+        raise TypeError(
+            f"The table has a column named {strange[0]!r}, which is not text; rename it: frame.columns.map(str)."
+        )
+
+
+def _read_column(values: "pd.Series[Any]", rows: np.ndarray, least: int, coded: bool) -> Column:
+    name = str(values.name)
+    if _is_number(values):
+        _numbers(values)
+        return Column(name)
+    if pd.api.types.is_datetime64_any_dtype(values.dtype) or pd.api.types.is_timedelta64_dtype(values.dtype):
+        raise ValueError(
+            f"{name} holds dates or times; expected numbers or text. Turn it into numbers, such as years, or leave it out "
+            "(--drop)."
+        )
+    words, codes = np.unique(values.astype(str).to_numpy(str), return_inverse=True)
+    if len(words) > MOST_WORDS:
+        raise ValueError(
+            f"{name} is text with {len(words):,} different values; expected at most {MOST_WORDS}. Is it an identifier? "
+            "Leave it out (--drop), or merge its values into fewer."
+        )
+    if coded:
+        return Column(name, tuple((str(word),) for word in words), coded)
+    groups = merged(np.bincount(codes[rows], minlength=len(words)), least)
+    return Column(name, tuple(tuple(str(words[code]) for code in group) for group in groups))
+
+
+def _encode(column: Column, values: "pd.Series[Any]") -> list[np.ndarray]:
+    """A column's features, one array each."""
+    if column.groups is None:
+        return [_numbers(values)]
+    words = values.astype(str).to_numpy(str)
+    known = [word for group in column.groups for word in group]
+    strange = ~np.isin(words, known)
+    if strange.any():
+        found = np.unique(words[strange])
+        some = ", ".join(repr(str(word)) for word in found[:5]) + (", ..." if len(found) > 5 else "")
+        raise ValueError(
+            f"{column.name} has values that were not there when the classifier was fitted: {some}, in "
+            f"{int(strange.sum()):,} of {len(words):,} rows. Replace them by known ones ({', '.join(known[:5])}"
+            f"{', ...' if len(known) > 5 else ''}), leave these rows out, or fit again with rows that have them."
+        )
+    if column.coded:
+        return [np.searchsorted(np.array(known), words).astype(float)]  # they are sorted
+    return [np.isin(words, group).astype(float) for group in column.indicators]
+
+
+def _is_number(values: "pd.Series[Any]") -> bool:
+    if pd.api.types.is_numeric_dtype(values.dtype):  # of booleans too
+        return True
+    return values.dtype == object and pd.api.types.infer_dtype(values) in _NUMBERS
+
+
+def _numbers(values: "pd.Series[Any]") -> np.ndarray:
+    """A column as float64, or what is wrong with it."""
+    plain = values.astype(object)  # categories that are numbers, too
+    numbers = pd.to_numeric(plain, errors="coerce").to_numpy(np.float64)
+    strange = plain[np.isnan(numbers)].unique()
+    if len(strange):
+        some = ", ".join(repr(word) for word in strange[:3])
+        raise ValueError(
+            f"{values.name} was a number when the classifier was fitted and is now text in {int(np.isnan(numbers).sum()):,} "
+            f"of {len(plain):,} rows, such as {some}; expected numbers. Correct these rows or leave them out."
+        )
+    infinite = int(np.isinf(numbers).sum())
+    if infinite:
+        raise ValueError(f"{values.name} has {infinite:,} infinite values; expected finite numbers.")
+    return numbers

@@ -1,0 +1,682 @@
+"""The fair classifier, against scikit-learn, SciPy and NumPy.
+
+Nearly all data has 640 rows, which is a size that rows are filled up to, so that few programs are compiled.
+"""
+
+import pickle
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.optimize import minimize as scipy_minimize
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import tightrope as tr
+from tightrope.datasets import rotated_gaussians
+from tightrope.estimators.streaming import GROUP
+from tightrope.files import FileError, read_file, write_file
+from tightrope.problems.fair_pairs import paired_classification
+from tightrope.sensitive import read_sensitive
+
+N = 640
+_everything, Y, S, _ = rotated_gaussians(n=N, phi=np.pi / 8)
+X = 3.0 + _everything[:, :2] @ np.array([[1.0, 0.1], [0.0, 0.2]])  # not standardised, not centred
+PEOPLE = pd.DataFrame(
+    {"sex": np.where(S > 0, "M", "F"), "race": np.array(list("ABC"))[np.arange(N) * 7 % 3], "age": 40 + 5 * X[:, 0] - S}
+)
+C = 0.05
+
+
+def fair(**parameters: Any) -> Any:
+    """A classifier with covariance=0.05, unless told otherwise."""
+    given: dict[str, Any] = {"covariance": C} | parameters
+    return tr.FairLogisticRegression(**given)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Any:
+    return fair().fit(X, Y, sensitive_features=S)
+
+
+def score(model, features=X):
+    """By hand, from the coefficients and the features as given."""
+    return features @ model.coef_[0] + model.intercept_[0]
+
+
+def covariance(z, s, weight=None) -> float:
+    return float(np.cov(np.asarray(s, float), z, aweights=weight, ddof=0)[0, 1])
+
+
+class Reference:
+    """The problem in NumPy, on standardised features with a constant, and its solution by SLSQP run to the end."""
+
+    def __init__(self, features=X, y=Y, columns=(S,), c: Any = C, l2=0.0, weight=None, counted=None):
+        weight = np.ones(len(y)) if weight is None else np.asarray(weight, float)
+        self.share, self.l2, self.y = weight / weight.sum(), l2, y
+        mean = self.share @ features
+        self.scale = np.sqrt(self.share @ (features - mean) ** 2)
+        self.Z = np.column_stack([(features - mean) / self.scale, np.ones(len(y))])
+        counted = self.share if counted is None else self.share * counted / (self.share @ counted)
+        self.v = np.stack([(counted * (s - counted @ s)) @ self.Z for s in np.asarray(columns, float)])
+        both, c = np.concatenate([-self.v, self.v]), np.tile(np.broadcast_to(c, len(self.v)), 2)
+        limits = [{"type": "ineq", "fun": lambda x: c + both @ x, "jac": lambda x: both}]
+        start, options = np.zeros(self.Z.shape[1]), {"ftol": 1e-16, "maxiter": 1000}
+        found: Any = scipy_minimize(
+            self.value,
+            start,
+            jac=self.gradient,
+            method="SLSQP",
+            constraints=limits if len(self.v) else (),
+            options=options,
+        )
+        self.x, self.optimum = found.x, float(found.fun)
+
+    def value(self, x) -> float:
+        return float(self.share @ np.logaddexp(0, -self.y * (self.Z @ x)) + self.l2 / 2 * x[:-1] @ x[:-1])
+
+    def gradient(self, x):
+        slope = -self.share * self.y / (1 + np.exp(self.y * (self.Z @ x)))
+        return slope @ self.Z + self.l2 * np.append(x[:-1], 0.0)
+
+    def gap(self, model, features=X) -> float:
+        """Of a classifier: its score at the rows is all that counts, and its coefficients for the penalty."""
+        z = score(model, features)
+        coef = model.coef_[0] * self.scale
+        return float(self.share @ np.logaddexp(0, -self.y * z) + self.l2 / 2 * coef @ coef) - self.optimum
+
+
+# ---- the optimum -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_without_constraint_it_is_scikit_learns(l2):
+    scaler = StandardScaler().fit(X)  # scikit-learn penalises coefficients of features as given
+    peer = LogisticRegression(C=1 / (N * l2) if l2 else np.inf, tol=1e-12, max_iter=10_000)
+    peer.fit(scaler.transform(X), Y)
+    model = tr.FairLogisticRegression(l2=l2).fit(X, Y)
+    np.testing.assert_allclose(model.decision_function(X), peer.decision_function(scaler.transform(X)), atol=1e-4)
+    np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(scaler.transform(X)), atol=1e-5)
+    np.testing.assert_array_equal(model.predict(X), peer.predict(scaler.transform(X)))
+    assert model.threshold_ is None
+    assert model.attributes_ == ()
+    assert abs(Reference(columns=(), l2=l2).gap(model)) < 1e-10
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_with_a_constraint_it_is_slsqps(l2):
+    reference = Reference(l2=l2)
+    multiplier = float(-reference.gradient(reference.x) @ reference.v[0] / (reference.v[0] @ reference.v[0]))
+    assert multiplier > 0.01  # the constraint matters
+    model = fair(l2=l2).fit(X, Y, sensitive_features=S)
+    assert abs(reference.gap(model)) < 1e-8
+    assert abs(covariance(score(model), S)) <= C
+    np.testing.assert_allclose(model.dual_, [multiplier, 0.0], atol=1e-3)
+    assert model.threshold_ == C
+    assert model.attributes_[0].kind == "binary"
+
+
+def test_the_constraint_holds_in_the_units_of_the_features():
+    """However they are scaled: computed from the coefficients and the features as given, in each of 24 cases."""
+    for case in range(24):
+        rng = np.random.default_rng(case)
+        y, s = rng.choice([-1.0, 1.0], N), rng.integers(0, 2, N)
+        features = rng.normal(size=(N, rng.integers(2, 8))) + 0.8 * np.outer(y, rng.normal(size=7))[:, : 1 + case % 2]
+        features[:, 0] += 0.7 * s
+        features = features * 10.0 ** rng.uniform(-6, 6, features.shape[1])
+        features[:, 0] *= 1e6
+        features[:, 1] += 1e4 * features[:, 1].std()
+        c = 10.0 ** rng.uniform(-3, -1)
+        model = fair(covariance=c, random_state=case).fit(features, y, sensitive_features=s)
+        z = score(model, features)
+        assert abs(np.mean((s - s.mean()) * z)) <= c, case
+        assert abs(Reference(features, y, (s,), c).gap(model, features)) < 1e-8, case
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_intercept(fit_intercept):
+    model = fair(fit_intercept=fit_intercept).fit(X, Y, sensitive_features=S)
+    assert (model.intercept_[0] != 0) == fit_intercept
+    assert model.coef_.shape == (1, 2)
+
+
+def test_a_constant_column_gets_no_part():
+    with_constant = np.column_stack([X, np.full(N, 7.0)])
+    model = fair().fit(with_constant, Y, sensitive_features=S)
+    assert abs(Reference().gap(model, with_constant)) < 1e-8
+
+
+# ---- weights ---------------------------------------------------------------------------------------------------------
+
+
+def test_weights_are_repetitions():
+    times = np.arange(N) % 3  # 0, 1, 2
+    rows = np.repeat(np.arange(N), times)
+    weighted = fair(l2=0.01).fit(X, Y, sensitive_features=S, sample_weight=times)
+    repeated = fair(l2=0.01).fit(X[rows], Y[rows], sensitive_features=S[rows])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-4)
+    np.testing.assert_allclose(weighted.intercept_, repeated.intercept_, atol=1e-3)
+    reference = Reference(l2=0.01, weight=times)
+    assert abs(reference.gap(weighted)) < 1e-8
+    assert abs(reference.gap(repeated)) < 1e-8
+    assert abs(covariance(score(weighted), S, times)) <= C
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {-1.0: 1.0, 1.0: 5.0}])
+def test_class_weight(class_weight):
+    kept = (Y > 0) | (np.arange(N) % 2 == 0)
+    given = np.where(kept, 1.0, 1e-3)  # so that balanced weights differ from one another
+    counts = {label: np.sum(label == Y) for label in (-1.0, 1.0)}
+    by_hand = {label: N / (2 * counts[label]) for label in counts} if class_weight == "balanced" else class_weight
+    weight = given * np.where(Y > 0, by_hand[1.0], by_hand[-1.0])
+    model = fair(class_weight=class_weight).fit(X, Y, sensitive_features=S, sample_weight=given)
+    assert abs(Reference(weight=weight).gap(model)) < 1e-8
+
+
+# ---- attributes ------------------------------------------------------------------------------------------------------
+
+
+def indicators():
+    return np.stack([S, *(PEOPLE["race"] == group for group in "ABC"), PEOPLE["age"]]).astype(float)
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
+def test_several_attributes_with_thresholds_of_their_own(notion):
+    thresholds = {"age": 0.8, "sex": 0.1, "race": 0.01}
+    model = fair(covariance=thresholds, notion=notion).fit(X, Y, sensitive_features=PEOPLE)
+    counted = Y > 0 if notion == "equal_opportunity" else np.ones(N, bool)
+    c = np.array([0.1, 0.01, 0.01, 0.01, 0.8])
+    sizes = np.array([abs(covariance(score(model)[counted], s[counted])) for s in indicators()])
+    assert np.all(sizes <= c)
+    assert np.any(sizes > 0.999 * c)
+    assert abs(Reference(columns=indicators(), c=c, counted=counted).gap(model)) < 1e-7
+    assert model.threshold_ == thresholds
+    assert [a.kind for a in model.attributes_] == ["binary", "categorical", "continuous"]
+    assert tuple(model.result_.constraints.index)[:3] == ("cov(sex)", "cov(race=A)", "cov(race=B)")
+
+
+def test_the_notion_counts_only_the_truly_positive():
+    model = fair(notion="equal_opportunity").fit(X, Y, sensitive_features=S)
+    z, positive = score(model), Y > 0
+    assert abs(covariance(z[positive], S[positive])) <= C
+    assert abs(covariance(z, S)) > 2 * C
+    assert abs(Reference(counted=positive).gap(model)) < 1e-8
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_sensitive_columns_by_name(fitted, library):
+    columns = {"income": X[:, 0], "sex": np.where(S > 0, "M", "F"), "hours": X[:, 1]}
+    frame: Any = pd.DataFrame(columns) if library == "pandas" else pl.DataFrame(columns)
+    for named in ("sex", ["sex"]):
+        model = fair(sensitive=named).fit(frame, Y)
+        np.testing.assert_array_equal(model.coef_, fitted.coef_)
+    assert model.n_features_in_ == 2
+    assert list(model.feature_names_in_) == ["income", "hours"]
+    without: Any = frame[["income", "hours"]]
+    np.testing.assert_array_equal(model.predict(frame), fitted.predict(X))
+    np.testing.assert_array_equal(model.predict(without), fitted.predict(X))
+    assert model.attributes_[0].groups == ("F", "M")
+
+
+def test_a_sensitive_column_stays_a_feature_where_asked():
+    frame = pd.DataFrame({"income": X[:, 0], "sex": S, "hours": X[:, 1]})
+    model = fair(sensitive="sex", sensitive_as_features=True).fit(frame, Y)
+    assert model.n_features_in_ == 3
+    assert abs(Reference(frame.to_numpy()).gap(model, frame.to_numpy())) < 1e-8
+
+
+def test_a_handful_of_rows_is_warned_of():
+    features = pd.DataFrame({"income": X[:, 0], "hours": X[:, 1], "rare": (np.arange(N) < 3).astype(float)})
+    with pytest.warns(UserWarning, match=r"A handful of rows can carry .*: rare \(3 rows\)"):
+        fair().fit(features, Y, sensitive_features=S)
+
+
+# ---- labels, scikit-learn's tools --------------------------------------------------------------------------------------
+
+
+def test_labels_of_any_kind(fitted):
+    for labels in (np.where(Y > 0, "yes", "no"), Y > 0, np.where(Y > 0, 7, 3)):
+        model = fair().fit(X, labels, sensitive_features=S)
+        np.testing.assert_array_equal(model.coef_, fitted.coef_)
+        np.testing.assert_array_equal(model.predict(X), np.where(fitted.predict(X) > 0, labels.max(), labels.min()))
+
+
+def test_the_same_seed_gives_the_same_classifier(fitted):
+    np.testing.assert_array_equal(fair().fit(X, Y, sensitive_features=S).coef_, fitted.coef_)
+
+
+def test_a_pipeline_with_and_without_routing(fitted):
+    plain: Any = make_pipeline(StandardScaler(), fair())
+    plain.fit(X, Y, fairlogisticregression__sensitive_features=S)
+    np.testing.assert_allclose(plain.decision_function(X), fitted.decision_function(X), atol=1e-4)
+    with config_context(enable_metadata_routing=True):
+        routed: Any = make_pipeline(StandardScaler(), fair().set_fit_request(sensitive_features=True))
+        routed.fit(X, Y, sensitive_features=S)
+    np.testing.assert_array_equal(routed[-1].coef_, plain[-1].coef_)
+
+
+def test_a_grid_search_with_and_without_routing():
+    features, y, s, _ = rotated_gaussians(n=960, phi=np.pi / 8, seed=1)  # a fold learns from 640 rows
+    options: dict[str, Any] = {"cv": KFold(3), "refit": False, "error_score": "raise"}
+    grid = {"covariance": [0.02, 5.0]}
+    plain = GridSearchCV(fair(), grid, **options).fit(features[:, :2], y, sensitive_features=s)
+    with config_context(enable_metadata_routing=True):
+        estimator: Any = fair().set_fit_request(sensitive_features=True)
+        routed = GridSearchCV(estimator, grid, **options).fit(features[:, :2], y, sensitive_features=s)
+    scores = plain.cv_results_["mean_test_score"]
+    np.testing.assert_array_equal(routed.cv_results_["mean_test_score"], scores)
+    peer = cross_val_predict(LogisticRegression(C=np.inf, tol=1e-10), features[:, :2], y, cv=KFold(3))
+    assert scores[1] == pytest.approx(np.mean(peer == y), abs=1e-9)  # the second constraint does not bind
+    assert scores[0] < scores[1]
+
+
+def test_clone_and_parameters(fitted):
+    copy: Any = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    assert not hasattr(copy, "coef_")
+    assert copy.set_params(covariance=0.3).covariance == 0.3
+
+
+def test_a_pickle_of_a_fitted_classifier(fitted):
+    copy = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(copy.decision_function(X), fitted.decision_function(X))
+    assert str(copy.result_) == str(fitted.result_)
+
+
+COMPILED: list[str] = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, duration_secs, **kwargs: COMPILED.append(event) if "backend_compile" in event else None
+)
+
+
+def test_a_second_fit_of_the_same_shapes_compiles_nothing():
+    fair().fit(X[:100], Y[:100], sensitive_features=S[:100])
+    assert COMPILED
+    known = len(COMPILED)
+    rows = np.arange(N)[::-1][:97]  # filled up to 128 rows as well
+    fair(covariance=0.3, l2=0.2, radius=5.0, notion="equal_opportunity", random_state=3).fit(
+        X[rows, :1], Y[rows], sensitive_features=PEOPLE["sex"].iloc[rows], sample_weight=1 + rows % 2
+    )
+    assert len(COMPILED) == known
+
+
+# ---- other methods -----------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_method_one_sample_a_step():
+    named, given = (
+        fair(method=m, passes=20, random_state=4).fit(X, Y, sensitive_features=S)
+        for m in ("csoa", tr.CSOA(eta0=1.0, delta=0.01, upsilon0=0.5))
+    )
+    for model in (named, given):
+        assert model.result_.cost.steps == 20 * N
+        assert abs(covariance(score(model), S)) < C + 0.02
+        assert abs(Reference().gap(model)) < 0.02
+    assert isinstance(given.result_.method, tr.CSOA)
+    assert given.result_.method.eta0 == 1.0
+
+
+# ---- the p%-rule -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def promised() -> Any:
+    return tr.FairLogisticRegression(p_rule=0.5).fit(X, Y, sensitive_features=PEOPLE["sex"])
+
+
+def test_the_largest_threshold_that_keeps_the_rule_is_chosen(promised):
+    table = promised.frontier()
+    kept = table["p_rule_bound"] >= 0.5
+    assert promised.threshold_ == table["threshold"][kept].max()
+    assert not kept.iloc[0]  # without constraint the rule is broken
+    assert abs(covariance(score(promised), S)) <= promised.threshold_
+    rate = [np.mean(promised.predict(X)[s == S] > 0) for s in (0, 1)]
+    assert min(rate) / max(rate) > 0.5
+
+
+def test_the_frontier_is_out_of_fold(promised):
+    table = promised.frontier()
+    assert np.all(np.diff(table["threshold"]) < 0)
+    for name in ("accuracy", "p_rule"):
+        assert np.all((table[f"{name}_low"] <= table[name]) & (table[name] <= table[f"{name}_high"]))
+    assert np.all(table["p_rule_bound"] <= table["p_rule"])
+    peer = LogisticRegression(C=np.inf)
+    decided: Any = cross_val_predict(peer, X, Y, cv=KFold(5, shuffle=True, random_state=0))
+    rate = [np.mean(decided[s == S] > 0) for s in (0, 1)]
+    first = table.iloc[0]  # where the constraint only begins to bind
+    assert first["accuracy"] == pytest.approx(np.mean(decided == Y), abs=0.01)
+    assert first["p_rule"] == pytest.approx(min(rate) / max(rate), abs=0.05)
+    assert first["selected"] == pytest.approx(np.mean(decided > 0), abs=0.02)
+    assert first["threshold"] == pytest.approx(covariance(score(tr.FairLogisticRegression().fit(X, Y)), S), rel=1e-3)
+
+
+def test_the_frontier_of_given_data_and_its_picture(promised, fitted, tmp_path):
+    given = fair().frontier(X, Y, sensitive_features=PEOPLE["sex"])
+    pd.testing.assert_frame_equal(given, promised.frontier())
+    promised.plot_frontier(str(tmp_path / "chosen.png"))
+    fitted.plot_frontier(str(tmp_path / "given.png"), frontier=given)
+    assert all((tmp_path / name).stat().st_size > 10_000 for name in ("chosen.png", "given.png"))
+    with pytest.raises(ValueError, match=r"frontier\(\) is known after fit with p_rule"):
+        fitted.frontier()
+
+
+def test_the_papers_search_judges_by_the_rows_it_was_solved_on():
+    model = tr.FairLogisticRegression(p_rule=0.5, search="batch").fit(X, Y, sensitive_features=S)
+    table = model.frontier()
+    assert model.threshold_ == table["threshold"][table["p_rule"] >= 0.5].max()
+    nearest = table[table["threshold"] == model.threshold_].iloc[0]
+    rate = [np.mean(model.predict(X)[s == S] > 0) for s in (0, 1)]
+    assert nearest["p_rule"] == pytest.approx(min(rate) / max(rate), abs=0.01)
+
+
+def test_a_rule_that_cannot_be_promised():
+    with pytest.raises(
+        ValueError, match=r"p_rule=0.99 cannot be promised with 95% confidence: the best on the path is"
+    ):
+        tr.FairLogisticRegression(p_rule=0.99).fit(X, Y, sensitive_features=S)
+
+
+def test_the_rule_needs_groups():
+    for call in ("fit", "frontier"):
+        with pytest.raises(ValueError, match=r"compares groups and age is continuous. Use covariance"):
+            getattr(tr.FairLogisticRegression(p_rule=0.5), call)(X, Y, sensitive_features=PEOPLE["age"])
+
+
+# ---- on disk -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(promised, tmp_path):
+    promised.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_file_brings_the_classifier_back(promised, file):
+    copy = tr.FairLogisticRegression.load(file)
+    assert copy.get_params() == promised.get_params()
+    np.testing.assert_array_equal(copy.decision_function(X), promised.decision_function(X))
+    np.testing.assert_array_equal(copy.predict(X), promised.predict(X))
+    pd.testing.assert_frame_equal(copy.frontier(), promised.frontier())
+    for name in ("threshold_", "attributes_", "n_features_in_"):
+        assert getattr(copy, name) == getattr(promised, name)
+    np.testing.assert_array_equal(copy.dual_, promised.dual_)
+    assert getattr(copy, "report_") == str(promised.result_)  # noqa: B009 (only there after load)
+
+
+def test_names_labels_and_method_objects_in_a_file(tmp_path):
+    frame = pd.DataFrame({"income": X[:, 0], "hours": X[:, 1], "sex": PEOPLE["sex"]})
+    labels = np.where(Y > 0, "yes", "no")
+    method = tr.CSOA(eta0=1.0, upsilon0=0.5)
+    model = fair(covariance={"sex": 0.1}, sensitive=["sex"], method=method, random_state=np.int64(2), passes=1)
+    model.fit(frame, labels).save(tmp_path / "model")
+    copy = tr.FairLogisticRegression.load(tmp_path / "model")
+    np.testing.assert_array_equal(copy.predict(frame), model.predict(frame))
+    assert list(copy.feature_names_in_) == ["income", "hours"]
+    assert (copy.threshold_, copy.method, copy.random_state) == ({"sex": 0.1}, "auto", 2)
+
+
+def test_a_changed_file_is_refused(file):
+    content = file.read_bytes()
+    changed = bytearray(content)
+    changed[-1] ^= 1  # in an array
+    file.write_bytes(changed)
+    with pytest.raises(FileError, match=r"was changed or damaged after it was written.* Fit and save"):
+        tr.FairLogisticRegression.load(file)
+    edited = content.replace(rb"\"random_state\": 0", rb"\"random_state\": 1")
+    assert edited != content
+    file.write_bytes(edited)
+    with pytest.raises(FileError, match="was changed or damaged after it was written"):
+        tr.FairLogisticRegression.load(file)
+
+
+def test_every_byte_of_the_arrays_and_the_json_counts(file):
+    content = file.read_bytes()
+    for place in np.linspace(8, len(content) - 1, 60).astype(int):
+        changed = bytearray(content)
+        changed[place] ^= 4
+        file.write_bytes(changed)
+        with pytest.raises(FileError):
+            tr.FairLogisticRegression.load(file)
+
+
+def test_a_file_that_is_something_else_is_refused(file):
+    content = file.read_bytes()
+    arrays, about = read_file(file, "fair classifier")
+    for half in (content[: len(content) // 2], content[:-1], b"", b"not a model at all, but some text"):
+        file.write_bytes(half)
+        with pytest.raises(FileError, match=r"cannot be read as a fair classifier .* Fit and save"):
+            tr.FairLogisticRegression.load(file)
+    write_file(file, arrays, about | {"format": "tightrope checkpoint 1"})
+    with pytest.raises(FileError, match="is not a tightrope fair classifier"):
+        tr.FairLogisticRegression.load(file)
+    write_file(file, arrays, about | {"format": "tightrope fair classifier 99"})
+    with pytest.raises(FileError, match="was written by another version of tightrope"):
+        tr.FairLogisticRegression.load(file)
+    with pytest.raises(FileError, match="cannot be read"):
+        tr.FairLogisticRegression.load(file.parent / "absent")
+
+
+def test_a_file_that_cannot_be_written(fitted, tmp_path):
+    with pytest.raises(FileError, match="there is no folder"):
+        fitted.save(tmp_path / "absent" / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- a stream ----------------------------------------------------------------------------------------------------------
+
+SCALING = (X.mean(axis=0), X.std(axis=0))
+
+
+def streamed(sizes, **parameters) -> Any:
+    """Fed with all rows in batches of these sizes, over and over."""
+    model, at, k = fair(**({"scaling": SCALING} | parameters)), 0, 0
+    while at < N:
+        rows = slice(at, at + sizes[k % len(sizes)])
+        model.partial_fit(X[rows], Y[rows], classes=[-1, 1], sensitive_features=S[rows])
+        at, k = at + sizes[k % len(sizes)], k + 1
+    return model
+
+
+def test_a_stream_does_not_depend_on_how_it_is_cut():
+    whole = streamed([N])
+    for sizes in ([100], [97, 1, 2, 60], [5, 33]):  # a first batch has both groups in it
+        part = streamed(sizes)
+        np.testing.assert_array_equal(part.coef_, whole.coef_)
+        np.testing.assert_array_equal(part.intercept_, whole.intercept_)
+        np.testing.assert_array_equal(part.dual_, whole.dual_)
+
+
+def test_a_stream_equals_csoa_on_groups_in_numpy():
+    """The whole of it by hand: standardise, group by eight, and take the anytime form of CSOA with its weighted mean."""
+    Z = np.column_stack([(X - SCALING[0]) / SCALING[1], np.ones(N)])
+    eta0, upsilon0, delta, c = 0.7, 0.02, 0.01, 0.1
+    x, lam, points, weights = np.zeros(3), np.zeros(2), [], []
+    for t, rows in enumerate(np.arange(N).reshape(-1, GROUP), start=1):
+        eta, upsilon = eta0 / np.sqrt(t), upsilon0 / np.sqrt(t)
+        points, weights = [*points, x], [*weights, eta]
+        y, z = Y[rows], Z[rows]
+        slope = np.mean(-y[:, None] * z / (1 + np.exp(y * (z @ x)))[:, None], axis=0)
+        v = (S[rows] - S[rows].mean()) @ z / (GROUP - 1)
+        h = np.array([v @ x - c, -v @ x - c])
+        x, lam = (
+            x - eta * (slope + (lam[0] - lam[1]) * v),
+            np.maximum((1 - eta**2 * delta) * lam + eta * (h + upsilon), 0),
+        )
+        x = x * min(1.0, 10 / np.linalg.norm(x))
+    average = np.average(points, axis=0, weights=weights)
+    model = streamed([N], covariance=c, method=tr.CSOA(eta0=eta0, delta=delta, upsilon0=upsilon0, anytime=True))
+    np.testing.assert_allclose(model.coef_[0], average[:2] / SCALING[1], rtol=1e-10)
+    np.testing.assert_allclose(score(model), Z @ average, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
+def test_pairs_are_unbiased(notion):
+    """The mean over all pairs of different rows is the sample covariance (with n - 1), times what the pairs weigh."""
+    n, c = 40, np.array([0.1, 0.2, 0.2, 0.2, 0.3])
+    rows, x = np.arange(n), np.array([0.3, -0.2])
+    weight = 1.0 + rows % 3
+    read = read_sensitive(PEOPLE.iloc[:n])
+    thresholds = {"sex": 0.1, "race": 0.2, "age": 0.3}
+    problem = paired_classification(2, read, thresholds, 10.0, notion=notion, l2=0.0, intercept=False)
+    i, j = (a.ravel()[np.ravel(~np.eye(n, dtype=bool))] for a in np.meshgrid(rows, rows))
+    pairs = tuple(np.stack([a[i], a[j]], axis=1) for a in (X[:n], Y[:n], weight, read.columns))
+    h = np.asarray(problem.constraint_values(x, pairs))
+    u = weight * ((Y[:n] > 0) if notion == "equal_opportunity" else 1.0)
+    z = X[:n] @ x
+    # E u u' (s - s')(z - z')/2 = E u E u s z - E u s E u z, sums over all pairs since those of a row with itself are 0
+    q = (u.sum() * (u * z) @ read.columns - (u @ z) * (u @ read.columns)) / (n * (n - 1))
+    both = (u.sum() ** 2 - u @ u) / (n * (n - 1))
+    np.testing.assert_allclose(h, np.concatenate([q, -q]) - both * np.tile(c, 2), atol=1e-12)
+    if notion == "demographic_parity":
+        plain = tuple(np.stack([a[i], a[j]], axis=1) for a in (X[:n], Y[:n], np.ones(n), read.columns))
+        by_numpy = np.array([np.cov(s, z)[0, 1] for s in read.columns.T])
+        np.testing.assert_allclose(problem.constraint_values(x, plain)[:5], by_numpy - c, atol=1e-12)
+
+
+def test_a_group_is_the_mean_of_its_pairs():
+    problem = paired_classification(
+        2, read_sensitive(PEOPLE), 0.1, 10.0, notion="equal_opportunity", l2=0.0, intercept=False
+    )
+    columns = read_sensitive(PEOPLE).columns[:5] + 1e6
+    rows, x = np.arange(5), np.array([0.3, -0.2])
+    group = (X[:5], np.where(rows == 1, -1.0, 1.0), 1.0 + rows, columns)
+    i, j = (a.ravel()[np.ravel(~np.eye(5, dtype=bool))] for a in np.meshgrid(rows, rows))
+    pairs = tuple(np.stack([a[i], a[j]], axis=1) for a in group)
+    one = problem.constraint_values(x, tuple(a[None] for a in group))
+    np.testing.assert_allclose(one, problem.constraint_values(x, pairs), rtol=1e-9)
+
+
+def test_a_long_stream_ends_near_the_optimum():
+    features, y, s, _ = rotated_gaussians(n=60_000, phi=np.pi / 8, seed=5)
+    features = features[:, :2]
+    model = fair()
+    for rows in np.split(np.arange(60_000), 60):
+        model.partial_fit(features[rows], y[rows], sensitive_features=s[rows])
+    reference = Reference(features, y, (s,))
+    z = score(model, features)
+    free = LogisticRegression(C=np.inf).fit(features, y).decision_function(features)
+    assert covariance(free, s) > 10 * C
+    assert abs(covariance(z, s)) < C + 0.01
+    assert abs(reference.gap(model, features)) < 0.005
+
+
+def test_later_batches_may_lack_a_group_or_a_label():
+    model = fair().partial_fit(X[:64], Y[:64], sensitive_features=PEOPLE["sex"].iloc[:64])
+    before = model.coef_.copy()
+    for rows in (S > 0, Y < 0):
+        batch = np.flatnonzero(rows)[:64]
+        model.partial_fit(X[batch], Y[batch], sensitive_features=PEOPLE["sex"].iloc[batch])
+    assert np.all(np.isfinite(model.coef_))
+    assert np.any(model.coef_ != before)
+    assert model.attributes_[0].groups == ("F", "M")
+
+
+def test_a_stream_without_constraint_and_a_fit_after_it(fitted):
+    model = tr.FairLogisticRegression(scaling=SCALING)
+    for _ in range(30):
+        model.partial_fit(X, Y)
+    assert abs(Reference(columns=()).gap(model)) < 0.01
+    model.set_params(covariance=C).fit(X, Y, sensitive_features=S)
+    np.testing.assert_array_equal(model.coef_, fitted.coef_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "given", "sentence"),
+    [
+        ({"p_rule": 0.8, "covariance": None}, {}, "partial_fit cannot keep p_rule=0.8"),
+        ({"method": "svrg-csoa"}, {}, "partial_fit learns with CSOA and method is 'svrg-csoa'"),
+        ({"method": tr.CSOA()}, {}, "Use a method whose `anytime` is true"),
+        ({"scaling": ([0.0], [1.0])}, {}, r"scaling has shapes \(1,\) and \(1,\); expected 2 means and 2 positive"),
+        ({"scaling": (SCALING[0], [0.0, 1.0])}, {}, "2 positive deviations"),
+        ({}, {"classes": [0, 1]}, r"y has the label -1.0; expected one of \[0, 1\]"),
+        ({}, {"classes": [-1, 0, 1]}, "Only binary classification is supported"),
+        ({}, {"sensitive_features": None}, r"covariance=0.05\) needs sensitive_features"),
+        ({}, {"sensitive_features": S[:3]}, "sensitive_features has 3 rows and X has 640"),
+    ],
+)
+def test_bad_streams(parameters, given, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        fair(**parameters).partial_fit(X, Y, **({"sensitive_features": S} | given))
+
+
+def test_bad_later_batches():
+    model = fair().partial_fit(X[:64], Y[:64], sensitive_features=PEOPLE["sex"].iloc[:64])
+    before = model.coef_.copy()
+    with pytest.raises(ValueError, match="y has the label 3"):
+        model.partial_fit(X[:4], [3, 3, 3, 3], sensitive_features=PEOPLE["sex"].iloc[:4])
+    with pytest.raises(ValueError, match="sex has the value 'X'; expected one of 'F', 'M'"):
+        model.partial_fit(X[:4], Y[:4], sensitive_features=["X", "F", "F", "M"])
+    with pytest.raises(ValueError, match="X has 1 features"):
+        model.partial_fit(X[:4, :1], Y[:4], sensitive_features=PEOPLE["sex"].iloc[:4])
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+# ---- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"p_rule": 0.8}, "p_rule and covariance were both given"),
+        ({"p_rule": 80, "covariance": None}, "p_rule is 80; expected a share between 0 and 1"),
+        ({"p_rule": "high", "covariance": None}, "p_rule is 'high'; expected a share"),
+        ({"covariance": 0.0}, "threshold is 0.0; expected positive numbers"),
+        ({"covariance": "small"}, "threshold is 'small'; expected positive numbers"),
+        ({"covariance": {"race": 0.1}}, "threshold is given for race; expected one for each of sensitive_features"),
+        ({"notion": "equality"}, "notion is 'equality'; expected 'demographic_parity' or 'equal_opportunity'"),
+        ({"sensitive": "sex"}, "sensitive= and sensitive_features= were both given"),
+        ({"sensitive": 5}, "sensitive is 5; expected"),
+        ({"l2": -1.0}, "l2 is -1.0; expected"),
+        ({"l2": "a"}, "l2 is 'a'; expected"),
+        ({"radius": 0.0}, "radius is 0.0; expected a positive number"),
+        ({"radius": "wide"}, "radius is 'wide'; expected a positive number"),
+        ({"method": "sgd"}, "method is 'sgd'; expected auto, "),
+        ({"method": 3}, "method is 3; expected auto, "),
+        ({"passes": 0}, "passes is 0"),
+        ({"passes": "many"}, "passes is 'many'"),
+        ({"tol": -1.0}, "tol is -1.0"),
+        ({"tol": "tiny"}, "tol is 'tiny'"),
+        ({"search": "grid"}, "search is 'grid'; expected 'cross-validation' or 'batch'"),
+        ({"folds": 1}, "folds is 1; expected a whole number of at least 2"),
+        ({"confidence": 95}, "confidence is 95; expected a number between 0 and 1"),
+        ({"confidence": "high"}, "confidence is 'high'; expected a number between 0 and 1"),
+        ({"random_state": -1}, "random_state is -1; expected a whole number"),
+        ({"random_state": None}, "random_state is None; expected a whole number"),
+        ({"class_weight": "even"}, "class_weight"),
+    ],
+)
+def test_bad_parameters(parameters, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        fair(**parameters).fit(X, Y, sensitive_features=S)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"sensitive_features": None}, r"covariance=0.05\) needs sensitive_features: fit\(X, y, sensitive_features"),
+        ({"sensitive_features": S[:5]}, "sensitive_features has 5 rows and X has 640"),
+        ({"sensitive_features": np.ones(N)}, "only one value"),
+        ({"y": np.ones(N)}, "y has only one class, .*1.0.*; expected two"),
+        ({"y": np.arange(N) % 3}, "Only binary classification is supported"),
+        ({"sample_weight": -np.ones(N)}, "[Nn]egative"),
+        ({"sample_weight": (Y > 0).astype(float)}, "only one class among the rows with weight"),
+        ({"X": np.where(X > 4, np.nan, X)}, "NaN"),
+    ],
+)
+def test_bad_data(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fair().fit(**({"X": X, "y": Y, "sensitive_features": S} | given))
+
+
+def test_a_named_column_that_is_not_there():
+    with pytest.raises(ValueError, match="sensitive names sex, which X has no column of"):
+        fair(sensitive="sex").fit(pd.DataFrame(X, columns=["income", "hours"]), Y)
+    with pytest.raises(ValueError, match="sensitive names sex, which X has no column of"):
+        fair(sensitive="sex").fit(X, Y)
