@@ -30,6 +30,7 @@ test: lint types
 verify: install
 	$(BIN)/python -m studies.rates
 	$(BIN)/python -m studies.finite_data
+	$(BIN)/python -m studies.fairness
 
 bench: install
 	$(BIN)/python benchmarks/speed.py

@@ -18,7 +18,9 @@ class FileError(ValueError):
 def write_file(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
     """Write to a neighbour, then replace: a crash leaves the old file or the new one, never half of either."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}  # or its memory would be written
+    contiguous = {
+        name: np.asarray(array, order="C") for name, array in arrays.items()
+    }  # or its memory would be written
     try:
         with open(beside, "wb") as file:
             file.write(save(contiguous, metadata={"tightrope": json.dumps(about)}))

@@ -71,7 +71,7 @@ def test_codes_are_those_of_scikit_learn():
     np.testing.assert_array_equal(encoder.transform(PEOPLE)[["job", "town", "planet"]], reference)
     back = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
     pd.testing.assert_frame_equal(back.transform(PEOPLE), encoder.transform(PEOPLE))
-    with pytest.raises(ValueError, match="town has values that were not there .* 'Z', in 1,500 of 1,500 rows"):
+    with pytest.raises(ValueError, match=r"town has values that were not there .* 'Z', in 1,500 of 1,500 rows"):
         back.transform(PEOPLE.assign(town="Z"))
 
 
@@ -150,9 +150,9 @@ def test_other_refusals():
 
 
 def test_the_nearest_name_is_offered():
-    with pytest.raises(ValueError, match="has no column 'Jobs'. Did you mean 'job'?"):
+    with pytest.raises(ValueError, match=r"has no column 'Jobs'\. Did you mean 'job'\?"):
         need_columns(PEOPLE, ["age", "Jobs"])
-    with pytest.raises(ValueError, match="has no column 'zzz'. It has age, job, member, town, planet."):
+    with pytest.raises(ValueError, match=r"has no column 'zzz'\. It has age, job, member, town, planet\."):
         need_columns(PEOPLE, ["zzz"])
 
 

@@ -1,4 +1,4 @@
-"""Every method of the registry on every problem with an exact solution that it can handle."""
+"""Every method of the registry on problems with exact solutions."""
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,8 @@ from tightrope.problems import EXACT
 from tightrope.run import Layout, start
 from tightrope.sampling import Plan
 
-CASES = [(m, p) for m in tr.METHODS for p in EXACT]
-FEW = [(m, p) for m in tr.METHODS for p in ("ball", "simplex")]  # where every case compiles a program of its own
+# Every case compiles a program of its own: a curved problem and a linear programme; `make verify` has all of them.
+CASES = [(m, p) for m in tr.METHODS for p in ("ball", "l1-lp")]
 
 
 def data_for(method, solved, n=20_000):
@@ -45,9 +45,9 @@ def test_it_finds_the_exact_primal_and_dual_solution(name, problem):
     np.testing.assert_allclose(result.x, solved.x, atol=0.08)
 
 
-@pytest.mark.parametrize(("name", "problem"), FEW)
-def test_a_step_keeps_dtypes_shapes_and_structure(name, problem, dtype):
-    solved, method = EXACT[problem](), tr.METHODS[name]()
+@pytest.mark.parametrize("name", tr.METHODS)
+def test_a_step_keeps_dtypes_shapes_and_structure(name, dtype):
+    solved, method = EXACT["ball"](), tr.METHODS[name]()
     state = start_state(method, solved)
     after, info = jax.jit(method.step)(solved.problem, state, one_batch(solved))
     assert jax.tree.structure(after) == jax.tree.structure(state)
@@ -58,9 +58,9 @@ def test_a_step_keeps_dtypes_shapes_and_structure(name, problem, dtype):
     assert bool(jnp.all(after.lam >= 0))
 
 
-@pytest.mark.parametrize(("name", "problem"), FEW)
-def test_jit_equals_eager(name, problem):
-    solved, method = EXACT[problem](), tr.METHODS[name]()
+@pytest.mark.parametrize("name", tr.METHODS)
+def test_jit_equals_eager(name):
+    solved, method = EXACT["simplex"](), tr.METHODS[name]()
     state, theta = start_state(method, solved), one_batch(solved)
     eager, compiled = method.step(solved.problem, state, theta), jax.jit(method.step)(solved.problem, state, theta)
     for a, b in zip(jax.tree.leaves(eager), jax.tree.leaves(compiled), strict=True):

@@ -39,7 +39,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
 
     Args:
         p_rule: the p%-rule to keep, a share such as 0.8: no group's rate of positive decisions below that share of
-            another's. The largest c is chosen of which out-of-fold predictions show this with `confidence`.
+            another's. The largest c is chosen of which out-of-fold predictions show this with `confidence`. With
+            "equal_opportunity" it is the rates among truly positive rows that are compared.
         covariance: c: a number for all attributes, or a dict by name.
         notion: "demographic_parity", over all rows, or "equal_opportunity", over the rows with a positive label.
         sensitive: names of columns of X (a DataFrame) that are sensitive, instead of `fit(sensitive_features=)`. They are
@@ -377,7 +378,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def _warn_of_few(self, task: Task, threshold: Any) -> None:
         """The trap of a constraint that a handful of rows can satisfy for all others."""
-        few = carried_by_few(build(task, threshold)[0].data)
+        few = carried_by_few(build(task, threshold, fill=False)[0].data)
         few = [(j, rows) for j, rows in few if j < task.X.shape[1]]
         if few:
             names = getattr(self, "feature_names_in_", np.arange(task.X.shape[1]))

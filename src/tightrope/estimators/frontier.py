@@ -85,7 +85,9 @@ def _largest(table: pd.DataFrame, p_rule: float, column: str, how: str) -> float
 
 
 def _table(task: Task, thresholds: np.ndarray, decided: np.ndarray, confidence: float, seed: int) -> pd.DataFrame:
-    bounds = p_rule_bounds(decided, task.sensitive, confidence, seed)
+    assert task.sensitive is not None
+    judged = task.y > 0 if task.notion == "equal_opportunity" else np.ones(len(task.y), bool)
+    bounds = p_rule_bounds(decided[judged], task.sensitive.take(judged), confidence, seed)
     right = np.mean(decided == (task.y > 0)[:, None], axis=0)
     error = 1.96 * np.sqrt(right * (1 - right) / len(decided))
     with np.errstate(invalid="ignore"):

@@ -77,7 +77,7 @@ def _parameters(model: "FairLogisticRegression") -> dict[str, Any]:
 def _hash(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> str:
     sha = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
+        array = np.asarray(arrays[name], order="C")
         sha.update(f"{name} {array.dtype.str} {array.shape}".encode())
         sha.update(array.tobytes())
     return sha.hexdigest()

@@ -241,15 +241,20 @@ class Fitted:
     def lines(self) -> list[str]:
         """What was asked for, what was chosen and what it was measured on, in sentences."""
         model, fair = self.model, self.model.classifier
-        chosen = f"at most {_in_words(fair.threshold_)}"
-        if fair.p_rule is not None:
-            chosen += f", chosen by {fair.folds}-fold cross-validation for a p%-rule of {fair.p_rule:g}"
-        return [
+        said = [
             f"Selected: who is predicted {model.label} = {model.labels[1]}. Sensitive: {', '.join(model.sensitive)}.",
             f"Fitted to {len(self.train):,} rows and {len(model.encoder.names)} features; measured on {len(self.test):,} "
             "other rows.",
-            f"Covariance of score and sensitive attribute: {chosen}.",
+            f"Covariance of score and sensitive attribute: at most {_in_words(fair.threshold_)}.",
         ]
+        if fair.frontier_ is not None:
+            path = fair.frontier_
+            bound = float(path["p_rule_bound"].iloc[int(np.argmin(np.abs(path["threshold"] - fair.threshold_)))])
+            said += [
+                f"It was found by {fair.search} on the rows fitted to, for a p%-rule of {fair.p_rule:g}: there it is at "
+                f"least {bound:.3f}, with {fair.confidence:.0%} confidence."
+            ]
+        return said
 
     def __str__(self) -> str:
         return "\n".join([*self.lines(), "", as_text(self.comparison)])

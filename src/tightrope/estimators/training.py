@@ -10,7 +10,7 @@ from tightrope._tree import replace
 from tightrope.methods import CSOA, SVRGCSOA, Method
 from tightrope.minimize import minimize
 from tightrope.problem import Problem
-from tightrope.problems.fair import FairProblem, fair_classification
+from tightrope.problems.fair import FairProblem, fair_classification, levels_of
 from tightrope.result import Result, Status
 from tightrope.sensitive import Sensitive
 from tightrope.sweep import sweep
@@ -76,24 +76,31 @@ class Trained(NamedTuple):
     result: Result
 
 
-def build(task: Task, threshold: Any, exact: bool = True) -> tuple[FairProblem, Scaling]:
-    """The problem in standardised features, filled up to a common size.
+def build(task: Task, threshold: Any, exact: bool = True, fill: bool = True) -> tuple[FairProblem, Scaling]:
+    """The problem in standardised features, filled up to a common size unless told otherwise.
 
     Rows are repeated with their weight shared among the copies, which changes no mean; columns of zeros are added. Folds of
-    a cross-validation, whose sizes differ by one, then share a compiled program.
+    a cross-validation, whose sizes differ by one, then share a compiled program. Continuous attributes are divided by their
+    `units`, and their thresholds with them: constraints of very different sizes would hold the method up.
     """
     scaling = Scaling.fit(task.X, task.weight, task.intercept)
     features = scaling.apply(task.X)
     n, d = features.shape
-    rows = np.arange(_round_up(n)) % n
+    rows = np.arange(_round_up(n) if fill else n) % n
     copies = np.bincount(rows)[rows]
     wide = np.zeros((len(rows), -(-d // _COLUMNS) * _COLUMNS))
     wide[:, :d] = features[rows]
     penalised = np.arange(wide.shape[1]) < len(scaling.mean)
+    sensitive = task.sensitive
+    if sensitive is not None:
+        unit = units(task)
+        firsts = [sensitive.owners.index(i) for i in range(len(sensitive.attributes))]
+        threshold = (levels_of(threshold, sensitive) / unit)[firsts]
+        sensitive = dataclasses.replace(sensitive, columns=sensitive.columns / unit).take(rows)
     problem = fair_classification(
         wide,
         task.y[rows],
-        None if task.sensitive is None else task.sensitive.take(rows),
+        sensitive,
         threshold,
         task.radius,
         notion=task.notion,
@@ -103,6 +110,17 @@ def build(task: Task, threshold: Any, exact: bool = True) -> tuple[FairProblem, 
         exact=exact,
     )
     return problem, scaling
+
+
+def units(task: Task) -> np.ndarray:
+    """(K,): the deviation of each continuous sensitive attribute, and 1 for the columns of groups."""
+    sensitive = task.sensitive
+    if sensitive is None:
+        return np.ones(0)
+    share = task.weight / task.weight.sum()
+    deviation = np.sqrt(share @ (sensitive.columns - share @ sensitive.columns) ** 2)
+    continuous = np.array([sensitive.attributes[i].kind == "continuous" for i in sensitive.owners])
+    return np.where(continuous & (deviation > 0), deviation, 1.0)
 
 
 def train(
@@ -118,7 +136,9 @@ def train(
             options = {"passes": 10.0 if passes is None else passes, "batch_size": 1} | options
             method = _csoa(problem, data, options["passes"]) if method == "csoa" else method
             result = minimize(problem, data, method=method, seed=seed, **options)
-        result = _in_numpy(result)
+        if result.status is Status.INTERRUPTED:  # half a run is no classifier
+            raise KeyboardInterrupt
+        result = _in_units(_in_numpy(result), np.tile(units(task), 2))
     filled, n = len(data[1]), len(task.y)
     result = dataclasses.replace(result, measured_on=result.measured_on.replace(f"{filled:,} rows", f"{n:,} rows"))
     x = np.asarray(result.x, float)
@@ -174,7 +194,7 @@ def _terms(task: Task) -> np.ndarray:
 
 def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, problem: Problem, data: Any):
     """Shrink by a few units of rounding where the coefficients, scaled back, would exceed a threshold by that little."""
-    levels = np.asarray(problem.levels)[: data[3].shape[1]]
+    levels = np.asarray(problem.levels)[: data[3].shape[1]] * units(task)
     score = np.abs(task.X) @ np.abs(coef) + abs(intercept)
     unit = np.abs(task.sensitive.columns).max(axis=0) if task.sensitive is not None else 0.0
     margin = 16 * np.finfo(float).eps * (unit * float(score.mean()) + levels)
@@ -199,6 +219,16 @@ def _round_up(n: int) -> int:
     """At least `_SMALLEST`, with four leading bits at most: an eighth too many at worst."""
     unit = max(_SMALLEST, 1 << max(0, (n - 1).bit_length() - 4))
     return -(-n // unit) * unit
+
+
+def _in_units(result: Result, unit: np.ndarray) -> Result:
+    """The report in the units of the attributes; the trace and the state stay as the method saw them."""
+    return dataclasses.replace(
+        result,
+        constraints=result.constraints * unit,
+        dual=np.asarray(result.dual) / unit,
+        dual_last=np.asarray(result.dual_last) / unit,
+    )
 
 
 def _in_numpy(result: Result) -> Result:

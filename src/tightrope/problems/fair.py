@@ -93,15 +93,13 @@ def fair_classification(
         exact: give the method the covariance of all rows, which is linear and known; False leaves it with samples.
 
     Example:
-        >>> import tightrope as tr
         >>> from tightrope.datasets import rotated_gaussians
         >>> X, y, s, _ = rotated_gaussians(n=1000)
         >>> problem, data = fair_classification(X, y, s, threshold=0.1)
         >>> problem.names
         ('cov(sensitive_features)', '-cov(sensitive_features)')
-        >>> result = tr.minimize(problem, data, passes=20, output="feasible")
-        >>> bool(result.violation == 0.0)
-        True
+
+        Then `tr.minimize(problem, data, passes=20, output="feasible")`.
     """
     features = _features(X)
     n, d = features.shape
