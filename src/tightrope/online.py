@@ -80,6 +80,7 @@ class Online:
         }  # fmt: skip
         self._ready: Prepared | None = None
         self._standing: Standing | None = None
+        self._kept: dict[str, Any] | None = None  # what a pickle brought, until it is needed
         if example is not None:
             self._begin(_as_batch(example))
 
@@ -137,11 +138,13 @@ class Online:
     @property
     def step(self) -> int:
         """How many steps were taken."""
+        self._unpack()
         return 0 if self._standing is None else int(self._standing.step)
 
     @property
     def samples(self) -> int:
         """How many samples they used; those that wait for a full batch are not counted."""
+        self._unpack()
         return 0 if self._ready is None else self.step * self._ready.plan.draws * self._ready.plan.batch_size
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -169,10 +172,21 @@ class Online:
         standing: Standing = jax.tree.unflatten(structure, [np.array(arrays[name]) for name in own])
         self._standing = standing._replace(carry=jax.tree.map(jnp.asarray, standing.carry))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: what was asked for, and the arrays."""
+        if self._standing is None:
+            return {"asked": self._asked, "kept": self._kept}
+        return {"asked": self._asked, "kept": {"like": _cut(self._standing.waiting, 0, 0), "arrays": self.state_dict()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The run stands where it stood once it is used, in whatever precision is then in force."""
+        self._asked, self._kept, self._ready, self._standing = state["asked"], state["kept"], None, None
+
     # ---- inside ------------------------------------------------------------------------------------------------
 
     def _begin(self, rows: Tree) -> tuple[Prepared, Standing]:
         """What a run starts from, once a batch shows what samples look like."""
+        self._unpack()
         if self._ready is None or self._standing is None:
             like = Stream([jax.tree.map(lambda a: np.zeros((1, *a.shape[1:]), a.dtype), rows)])  # read for its shapes
             ready = prepare(data=like, steps=_MOST_STEPS, passes=None, seeds=(0,), **self._asked)
@@ -181,7 +195,14 @@ class Online:
             self._ready, self._standing = ready, Standing(carry, np.asarray(0), _copy(_cut(rows, 0, 0)))
         return self._ready, self._standing
 
+    def _unpack(self) -> None:
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            self._begin(kept["like"])
+            self.load_state_dict(kept["arrays"])
+
     def _known(self, what: str) -> Standing:
+        self._unpack()
         if self._standing is None:
             raise ValueError(f"Online: {what} is not known before the first update; call update, or give an example.")
         return self._standing

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
 from studies.finite_sums import N, error, finite
@@ -52,22 +53,23 @@ def test_forty_steps_equal_a_numpy_loop():
     everything = np.arange(20)
     fitted = method.for_rows(20, 4)
     state = fitted.init(problem, jnp.zeros(3), jnp.zeros(2), jnp.asarray(40))
-    x, lam, w, sums, taken, eta, gamma = np.zeros(3), np.zeros(2), np.zeros(3), np.zeros(3), 0, 0.0, 0.0
+    x, lam, w, sums, duals, taken = np.zeros(3), np.zeros(2), np.zeros(3), np.zeros(3), np.zeros(2), 0
+    eta = gamma = 0.0
     for t in range(40):
         i = order[t]
         if t % 10 == 0:  # step sizes are the library's own estimates; everything else is computed here
             w = sums / taken if taken else x
-            now = {"x": x, "lam": lam, "x_sum": sums, "taken": float(taken)}
+            now = {"x": x, "lam": lam, "x_sum": sums, "lam_sum": duals, "taken": float(taken)}
             state = state._replace(t=jnp.asarray(t + 1, jnp.int32), **{k: jnp.asarray(v) for k, v in now.items()})
             state = fitted.refresh(problem, state, data.data)
             eta, gamma = float(state.steps.eta), float(state.steps.gamma)
-            x, sums, taken = w, np.zeros(3), 0
+            x, sums, duals, taken = w, np.zeros(3), np.zeros(2), 0
         J = jac(x, i) - jac(w, i) + jac(w, everything)
         y = x - eta * (grad_f(x, i) - grad_f(w, i) + grad_f(w, everything) + J.T @ lam)
         x_next = y * min(1, 0.9 / np.linalg.norm(y))
         ahead = values(x, i) - values(w, i) + values(w, everything) + 2 * J @ (x_next - x)
         lam = np.maximum((1 - gamma * 0.1) * lam + gamma * (ahead + 0.05), 0)
-        x, sums, taken = x_next, sums + x_next, taken + 1
+        x, sums, duals, taken = x_next, sums + x_next, duals + lam, taken + 1
     np.testing.assert_allclose(result.last, x, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(result.dual_last, lam, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(result.x, sums / taken, rtol=1e-10, atol=1e-12)
@@ -80,6 +82,20 @@ def test_a_pass_over_all_rows_equals_the_mean_of_jacobians():
     at_once = problem.jacobian(x, data.data)
     for ours, theirs in zip(whole, at_once, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_steps_too_long_for_where_they_lead_are_shortened():
+    """Classes that are all but separable: curvature at the snapshot says nothing about a step away from it."""
+    rng = np.random.default_rng(0)
+    label = np.where(np.arange(64) % 2, 1.0, -1.0)
+    signed = label[:, None] * np.column_stack([rng.normal(size=(64, 4)) + label[:, None], np.ones(64)])
+    domain = tr.L2Ball(10.0, shape=5)
+    problem = tr.Problem(lambda x, theta: jnp.logaddexp(0.0, -theta @ x), None, domain)
+    result = tr.minimize(problem, signed, method="svrg-csoa", passes=1000, record=0)
+    best = scipy_minimize(lambda x: np.logaddexp(0, -signed @ x).mean(), np.zeros(5), tol=1e-12)
+    assert np.linalg.norm(best.x) < 10
+    assert result.objective == pytest.approx(best.fun, abs=1e-8)
+    assert float(result.state.steps.damping) < 1
 
 
 # ---- the duality gap -------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -18,6 +19,7 @@ from tightrope.estimators.streaming import FairStream
 from tightrope.estimators.training import Task, build, train
 from tightrope.methods import METHODS, Method
 from tightrope.problems.fair import NOTIONS, carried_by_few
+from tightrope.result import Result
 from tightrope.sensitive import Sensitive, read_sensitive
 
 if TYPE_CHECKING:
@@ -149,6 +151,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             self._warn_of_few(task, threshold)
         seed = int(self.random_state)
         trained = train(task, threshold, method=self.method, passes=self.passes, tol=self.tol, seed=seed)
+        self._warn_of_gap(trained.result)
         self.coef_, self.intercept_ = trained.coef[None], np.array([trained.intercept])
         self.result_, self.dual_ = trained.result, np.asarray(trained.result.dual)
         self.threshold_ = dict(threshold) if isinstance(threshold, Mapping) else threshold
@@ -375,6 +378,17 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         if self.search == "batch":
             return choose_by_batch(task, self.p_rule, **options)
         return choose(task, self.p_rule, folds=self.folds, **options)
+
+    def _warn_of_gap(self, result: Result) -> None:
+        """Passes can run out before the tolerance is met; it matters where the gap would show."""
+        gap = result.trace["gap"].iloc[-1] if "gap" in result.trace else 0.0
+        if gap > 1e-6:
+            warnings.warn(
+                f"The passes ran out at a duality gap of {gap:.1e}. The classifier satisfies its constraint and may be less "
+                "accurate than it could be. Give more passes, or drop features that repeat one another.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _warn_of_few(self, task: Task, threshold: Any) -> None:
         """The trap of a constraint that a handful of rows can satisfy for all others."""

@@ -14,6 +14,7 @@ from tightrope.methods.snapshot import (
     correct_slope,
     duality_gap,
     jacobian_norm,
+    lagrangian_gradient,
     no_snapshot,
     nonzero,
     probe_rows,
@@ -31,6 +32,9 @@ class Steps(NamedTuple):
     eta: Array  # primal
     gamma: Array  # dual
     jacobian: Array  # |J|^2, the squared norm of the constraints' Jacobian
+    damping: Array  # of eta, in (0, 1]
+    residual: Array  # of the saddle point's conditions at the snapshot, measured with ...
+    first: Array  # ... the steps (eta, gamma) of the first epoch
 
 
 class SVRGCSOAState(NamedTuple):
@@ -65,7 +69,8 @@ class SVRGCSOA(Method):
 
     Step sizes come from a probe of some rows at every snapshot: eta = primal_scale / (L + L_max/b + |grad F|/D) with
     L the smoothness of the Lagrangian, L_max that of its worst row, b the batch and D the domain's diameter;
-    gamma = dual_scale / (eta |J|^2).
+    gamma = dual_scale / (eta |J|^2). Curvature is looked at where the snapshot is. Steps that are too long for where they
+    lead show in the residual of the next snapshot; eta is then halved, and grows again slowly.
 
     Args:
         primal_scale: of eta.
@@ -119,7 +124,7 @@ class SVRGCSOA(Method):
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""
         zero, zeros = jnp.zeros((), lam.dtype), jax.tree.map(jnp.zeros_like, x)
-        steps = Steps(zero, zero, zero)
+        steps = Steps(zero, zero, zero, zero + 1, zero, jnp.zeros((2,), lam.dtype))
         snap = no_snapshot(x, lam)
         return SVRGCSOAState(x, lam, snap, zeros, jnp.zeros_like(lam), zero, steps, jnp.ones((), jnp.int32))
 
@@ -128,12 +133,12 @@ class SVRGCSOA(Method):
         w, lam = self.answer(state)
         snap = take_snapshot(problem, w, lam, data, state.snap.bound)
         x_sum, lam_sum, taken = jax.tree.map(jnp.zeros_like, (w, lam, state.taken))
-        steps = self._step_sizes(problem, state, snap, probe_rows(data))
+        steps = self._step_sizes(problem, state, snap, lam, probe_rows(data))
         return SVRGCSOAState(w, state.lam, snap, x_sum, lam_sum, taken, steps, state.t)
 
     def step(self, problem: Problem, state: SVRGCSOAState, theta: Tree) -> tuple[SVRGCSOAState, Info]:
         """A corrected primal step, then a corrected dual step that looks ahead."""
-        x, lam, (eta, gamma, _) = state.x, state.lam, state.steps
+        x, lam, eta, gamma = state.x, state.lam, state.steps.eta, state.steps.gamma
         seen = correct(problem, state.snap, x, lam, theta)
         x_next = problem.domain.project(add_scaled(x, -eta, seen.gradient))
         ahead = seen.value + 2 * correct_slope(problem, state.snap, x, subtract(x_next, x), theta)
@@ -152,7 +157,7 @@ class SVRGCSOA(Method):
         """Of the snapshot."""
         return duality_gap(state.snap, inner)
 
-    def _step_sizes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, probe: Tree) -> Steps:
+    def _step_sizes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, lam: Array, probe: Tree) -> Steps:
         diameter, slope = jnp.asarray(problem.domain.diameter, state.lam.dtype), norm(snap.grad)
         # Constraints may be flat at the start (|x|^2 <= 1 at zero): look where the objective pulls, too.
         far = problem.domain.project(add_scaled(snap.w, -diameter / nonzero(slope), snap.grad))
@@ -165,7 +170,24 @@ class SVRGCSOA(Method):
         smoothness = _smoothness(problem, snap.w, jnp.maximum(state.lam, assumed), probe, self.batch_size)
         eta = self.primal_scale / (smoothness + slope / nonzero(diameter))
         gamma = self.dual_scale / nonzero(eta * jacobian)
-        return Steps(*(jnp.asarray(v, state.lam.dtype) for v in (eta, gamma, jacobian)))
+        start = state.t == 1
+        first = jnp.where(start, jnp.stack([eta, gamma]), state.steps.first)
+        residual = _residual(problem, snap, lam, self.upsilon, first)
+        before = state.steps.damping
+        # Logistic loss of classes that are all but separable is flat at the snapshot and steep a step away.
+        damping = jnp.where(residual > state.steps.residual, before / 2, jnp.minimum(1.1 * before, 1))
+        damping = jnp.where(start, 1, damping)
+        values = damping * eta, gamma, jacobian, damping, residual, first
+        return Steps(*(jnp.asarray(v, state.lam.dtype) for v in values))
+
+
+def _residual(problem: Problem, snap: Snapshot, lam: Array, upsilon: Any, steps: Array) -> Array:
+    """How far a step of given sizes, on all rows, would move the snapshot and its multipliers."""
+    eta, gamma = steps
+    g = lagrangian_gradient(snap.grad, snap.rows, lam)
+    move = norm(subtract(problem.domain.project(add_scaled(snap.w, -eta, g)), snap.w))
+    push = jnp.linalg.norm(dual_step(lam, snap.h, gamma=gamma, shrink=0.0, upsilon=upsilon) - lam)
+    return move**2 / nonzero(eta) + push**2 / nonzero(gamma)
 
 
 def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, batch_size: int) -> Array:

@@ -503,6 +503,18 @@ def test_a_stream_does_not_depend_on_how_it_is_cut():
         np.testing.assert_array_equal(part.dual_, whole.dual_)
 
 
+def test_a_pickled_stream_goes_on_bit_for_bit():
+    half = N // 2 + 3  # some rows wait
+    model = fair(scaling=SCALING)
+    model.partial_fit(X[:half], Y[:half], classes=[-1, 1], sensitive_features=S[:half])
+    with jax.enable_x64(False):  # wherever it is opened
+        copy = pickle.loads(pickle.dumps(model))
+        copy.partial_fit(X[half:], Y[half:], sensitive_features=S[half:])
+    model.partial_fit(X[half:], Y[half:], sensitive_features=S[half:])
+    np.testing.assert_array_equal(copy.coef_, model.coef_)
+    np.testing.assert_array_equal(copy.dual_, model.dual_)
+
+
 def test_a_stream_equals_csoa_on_groups_in_numpy():
     """The whole of it by hand: standardise, group by eight, and take the anytime form of CSOA with its weighted mean."""
     Z = np.column_stack([(X - SCALING[0]) / SCALING[1], np.ones(N)])
