@@ -25,7 +25,7 @@ types: install
 	$(BIN)/basedpyright
 
 test: lint types
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist loadfile
 
 verify: install
 	$(BIN)/python -m studies.rates

@@ -16,7 +16,6 @@ from studies.finite_sums import error, finite
         ("svrg-csoa", "csoa", "l1-lp"),
         ("svrg-csoa", "csoa", "simplex-lp"),
         ("svrf-csoa", "fw-csoa", "l1-lp"),
-        ("svrf-csoa", "fw-csoa", "ball"),
     ],
 )
 def test_it_is_never_worse_than_the_plain_method_at_equal_passes(ours, theirs, name):

@@ -24,6 +24,7 @@ from tightrope.methods.snapshot import (
 from tightrope.problem import Problem
 
 _PROBE_ROUNDS = 6
+_SHORTEST = 2.0**-10  # damping of eta
 
 
 class Steps(NamedTuple):
@@ -70,7 +71,7 @@ class SVRGCSOA(Method):
     Step sizes come from a probe of some rows at every snapshot: eta = primal_scale / (L + L_max/b + |grad F|/D) with
     L the smoothness of the Lagrangian, L_max that of its worst row, b the batch and D the domain's diameter;
     gamma = dual_scale / (eta |J|^2). Curvature is looked at where the snapshot is. Steps that are too long for where they
-    lead show in the residual of the next snapshot; eta is then halved, and grows again slowly.
+    lead make the residual leap at the next snapshot; eta is then halved, and grows again slowly.
 
     Args:
         primal_scale: of eta.
@@ -174,8 +175,10 @@ class SVRGCSOA(Method):
         first = jnp.where(start, jnp.stack([eta, gamma]), state.steps.first)
         residual = _residual(problem, snap, lam, self.upsilon, first)
         before = state.steps.damping
-        # Logistic loss of classes that are all but separable is flat at the snapshot and steep a step away.
-        damping = jnp.where(residual > state.steps.residual, before / 2, jnp.minimum(1.1 * before, 1))
+        # Logistic loss of classes that are all but separable is flat at the snapshot and steep a step away: the residual
+        # then leaps. While multipliers settle it may rise a little, and that is no reason.
+        shorter = jnp.maximum(before / 2, _SHORTEST)
+        damping = jnp.where(residual > 2 * state.steps.residual, shorter, jnp.minimum(1.1 * before, 1))
         damping = jnp.where(start, 1, damping)
         values = damping * eta, gamma, jacobian, damping, residual, first
         return Steps(*(jnp.asarray(v, state.lam.dtype) for v in values))
