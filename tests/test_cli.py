@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 import tightrope as tr
 from tightrope import cli
 from tightrope.estimators import fair
-from tightrope.estimators.report import TableClassifier, as_text, compare, fit_table
+from tightrope.estimators.report import as_text, compare
 from tightrope.estimators.table import read_table
+from tightrope.estimators.table_classifier import TableClassifier, fit_table
 from tightrope.metrics import group_rates, p_rule, p_rule_bounds
 from tightrope.reproduce.claims import Claim
 from tightrope.sensitive import read_sensitive

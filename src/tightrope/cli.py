@@ -22,17 +22,17 @@ from typer.core import TyperGroup
 
 import tightrope
 from tightrope import datasets
-from tightrope.estimators.report import (
+from tightrope.estimators.report import as_table
+from tightrope.estimators.table import read_table
+from tightrope.estimators.table_classifier import (
     CLASSIFIER,
     FRONTIER,
     TRACE,
     Fitted,
     TableClassifier,
-    as_table,
     fit_table,
     used_columns,
 )
-from tightrope.estimators.table import read_table
 from tightrope.methods import METHODS, Cost, Method
 from tightrope.sets import SETS, ConvexSet
 

@@ -87,7 +87,7 @@ def one_hot(frame: pd.DataFrame, min_count: int = 100, fit_on: Sequence[int] | n
     names: list[str] = list(NUMBERS)
     for name in ONE_HOT:
         codes, words = _codes(_coarser(frame[name]))
-        groups = _merged(np.bincount(codes[rows], minlength=len(words)), min_count)
+        groups = merge_rare(np.bincount(codes[rows], minlength=len(words)), min_count)
         for group in groups if len(groups) > 2 else groups[1:]:
             columns.append(np.isin(codes, group).astype(float)[:, None])
             names.append(f"{name}={'+'.join(words[code] for code in group)}")
@@ -163,7 +163,7 @@ def _coarser(column: pd.Series) -> pd.Series:
     return column
 
 
-def _merged(counts: np.ndarray, min_count: int) -> list[list[int]]:
+def merge_rare(counts: np.ndarray, min_count: int) -> list[list[int]]:
     """Groups of words, sorted: those with too few rows form one, with the next rarest until it has enough rows."""
     rarest = np.argsort(counts, kind="stable")
     few = int(np.sum(counts < min_count))

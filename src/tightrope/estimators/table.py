@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope._errors import positive_int
-from tightrope.datasets.features import _merged as merged
+from tightrope.datasets.features import merge_rare as merged
 from tightrope.files import FileError
 
 MOST_WORDS = 100
