@@ -33,7 +33,6 @@ def exact(x):
 
 CLEAN = {
     "functions": PROBLEM,
-    "no constraints": tr.Problem(objective, None, BALL),
     "pytree": tr.Problem(
         lambda x, theta: x["a"] ** 2 * theta[0] ** 2, None, tr.Product({"a": tr.Box(-1.0, 1.0, shape=())})
     ),

@@ -28,10 +28,9 @@ def test_it_is_never_worse_than_the_plain_method_at_equal_passes(ours, theirs, n
         assert errors[0] <= errors[1]
 
 
-@pytest.mark.parametrize("method", ["svrg-csoa", "svrf-csoa"])
-def test_resumed_in_the_middle_of_an_epoch_it_equals_an_uninterrupted_run(method, tmp_path):
+def test_resumed_in_the_middle_of_an_epoch_it_equals_an_uninterrupted_run(tmp_path):
     problem, data, _ = finite("scalar")
-    settings: dict[str, Any] = {"method": method, "steps": 100}
+    settings: dict[str, Any] = {"method": "svrf-csoa", "steps": 100}
     whole = tr.minimize(problem, data, **settings)
     tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c", callback=lambda s: s.step >= 40, chunk=3)
     resumed = tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c", chunk=17)

@@ -1,5 +1,6 @@
 """SVRG-CSOA: against a NumPy loop, its linear convergence, its duality gap."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,13 +9,11 @@ from scipy.optimize import minimize as scipy_minimize
 import tightrope as tr
 from studies.finite_sums import N, error, finite
 from tightrope.full_data import full_jacobian
-from tightrope.problems import EXACT
 from tightrope.sampling import Plan
 
 
-@pytest.mark.parametrize("name", EXACT)
-def test_the_error_falls_tenfold_every_two_epochs_until_rounding(name):
-    problem, data, optimum = finite(name)
+def test_the_error_falls_tenfold_every_two_epochs_until_rounding():
+    problem, data, optimum = finite("simplex")  # strongly convex; `make verify` has more
     epoch = tr.SVRGCSOA().for_rows(N, 31).refresh_every
     assert epoch == 64
     errors = {}
@@ -52,6 +51,7 @@ def test_forty_steps_equal_a_numpy_loop():
 
     everything = np.arange(20)
     fitted = method.for_rows(20, 4)
+    refresh = jax.jit(fitted.refresh)
     state = fitted.init(problem, jnp.zeros(3), jnp.zeros(2), jnp.asarray(40))
     x, lam, w, sums, duals, taken = np.zeros(3), np.zeros(2), np.zeros(3), np.zeros(3), np.zeros(2), 0
     eta = gamma = 0.0
@@ -61,7 +61,7 @@ def test_forty_steps_equal_a_numpy_loop():
             w = sums / taken if taken else x
             now = {"x": x, "lam": lam, "x_sum": sums, "lam_sum": duals, "taken": float(taken)}
             state = state._replace(t=jnp.asarray(t + 1, jnp.int32), **{k: jnp.asarray(v) for k, v in now.items()})
-            state = fitted.refresh(problem, state, data.data)
+            state = refresh(problem, state, data.data)
             eta, gamma = float(state.steps.eta), float(state.steps.gamma)
             x, sums, duals, taken = w, np.zeros(3), np.zeros(2), 0
         J = jac(x, i) - jac(w, i) + jac(w, everything)
@@ -101,9 +101,8 @@ def test_steps_too_long_for_where_they_lead_are_shortened():
 # ---- the duality gap -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ball", "l1-lp"])
-def test_the_gap_is_a_true_bound_and_stops_the_run(name):
-    problem, data, optimum = finite(name)
+def test_the_gap_is_a_true_bound_and_stops_the_run():
+    problem, data, optimum = finite("l1-lp")
     result = tr.minimize(problem, data, method="svrg-csoa", tol=1e-5, output="feasible")
     assert result.status is tr.Status.TOLERANCE
     assert "The gap is" in str(result)
@@ -114,13 +113,8 @@ def test_the_gap_is_a_true_bound_and_stops_the_run(name):
     bounds = result.trace["gap"].dropna()
     assert bounds.is_monotonic_decreasing or bounds.min() == last
     assert float(result.state.snap.bound) <= optimum + 1e-9
-
-
-def test_the_last_row_of_the_trace_is_where_the_tolerance_was_met():
-    problem, data, _ = finite("scalar")
-    result = tr.minimize(problem, data, method="svrg-csoa", tol=1e-5, record=0)
-    assert result.trace["step"].tolist() == [result.cost.steps]
-    assert result.trace["gap"].iloc[-1] <= 1e-5
+    unrecorded = tr.minimize(problem, data, method="svrg-csoa", tol=1e-5, record=0)
+    assert unrecorded.trace["step"].tolist() == [result.cost.steps]  # the row at which it was met
 
 
 def test_a_tolerance_needs_a_method_that_knows_a_gap():
