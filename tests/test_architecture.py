@@ -23,7 +23,7 @@ ROOMS = [
     {"sampling", "full_data"},
     {"methods"},
     {"checkpoint", "progress", "result", "check"},
-    {"prepare"},
+    {"prepare", "steps"},
     {"run", "feasible"},
     {"minimize", "online", "sweep", "plotting"},
     {"problems"},

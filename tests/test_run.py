@@ -340,7 +340,7 @@ def test_a_look_at_all_the_data_is_refused_on_a_stream():
 
 def test_a_run_interrupted_in_a_look_at_all_the_data_resumes_bit_for_bit(monkeypatch, tmp_path):
     whole = solve(method=FullGradient(), steps=14)
-    real, calls = loop._refresh, []
+    real, calls = loop.refresh, []
 
     def interrupted(*args):
         calls.append(real(*args))
@@ -348,7 +348,7 @@ def test_a_run_interrupted_in_a_look_at_all_the_data_resumes_bit_for_bit(monkeyp
             raise KeyboardInterrupt
         return calls[-1]
 
-    monkeypatch.setattr(loop, "_refresh", interrupted)
+    monkeypatch.setattr(loop, "refresh", interrupted)
     file = tmp_path / "run.ckpt"
     first = solve(method=FullGradient(), steps=14, checkpoint=file)
     assert (first.status, first.cost.steps) == (tr.Status.INTERRUPTED, 8)

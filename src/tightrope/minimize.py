@@ -18,9 +18,10 @@ from tightrope.methods import Method, gradients_used
 from tightrope.prepare import Prepared, prepare
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
-from tightrope.run import Layout, Options, Outcome, Snapshot, average, run, start, summarise, track_names
-from tightrope.run import output as output_of
+from tightrope.run import Options, Outcome, Snapshot, run
 from tightrope.sampling import Generator, Rows
+from tightrope.steps import Layout, average, start, summarise, track_names
+from tightrope.steps import output as output_of
 
 
 def minimize(

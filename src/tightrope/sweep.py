@@ -18,8 +18,8 @@ from tightrope.methods import Method
 from tightrope.prepare import Prepared, prepare
 from tightrope.problem import Problem
 from tightrope.progress import Progress
-from tightrope.run import Carry, Layout, output, start, summarise, take_steps, track_names
 from tightrope.sampling import Rows, as_sampler
+from tightrope.steps import Carry, Layout, output, start, summarise, take_steps, track_names
 
 
 def sweep(

@@ -44,7 +44,7 @@ def test_interrupted_inside_a_refresh_nothing_is_lost_and_the_rest_is_the_same(t
     problem, data, _ = finite("scalar")
     settings: dict[str, Any] = {"method": "svrg-csoa", "steps": 200}
     whole = tr.minimize(problem, data, **settings)
-    refresh, calls = run._refresh, []
+    refresh, calls = run.refresh, []
 
     def interrupted(*args):
         calls.append(1)
@@ -53,7 +53,7 @@ def test_interrupted_inside_a_refresh_nothing_is_lost_and_the_rest_is_the_same(t
             raise KeyboardInterrupt
         return state
 
-    monkeypatch.setattr(run, "_refresh", interrupted)
+    monkeypatch.setattr(run, "refresh", interrupted)
     part = tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c")
     monkeypatch.undo()
     assert part.status is tr.Status.INTERRUPTED
