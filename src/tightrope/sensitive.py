@@ -59,6 +59,14 @@ class Sensitive:
         columns = self.columns[:, [k for k, owner in enumerate(self.owners) if owner == i]]
         return columns[:, 0].astype(np.int64) if attribute.kind == "binary" else columns.argmax(axis=1)
 
+    def strata(self, positive: np.ndarray) -> np.ndarray:
+        """Labels and groups together, to split rows by; combinations of fewer than ten rows fall back to the label."""
+        codes = positive.astype(int)
+        for i, attribute in enumerate(self.attributes):
+            if attribute.kind != "continuous":
+                codes = np.unique(codes * len(attribute.groups) + self.groups(i), return_inverse=True)[1]
+        return np.where(np.bincount(codes)[codes] < 10, -1 - positive.astype(int), codes)
+
     def take(self, rows: Sequence[int] | np.ndarray) -> "Sensitive":
         """The rows given, by number or by a mask; attributes and groups stay, even where no row of a group is left."""
         rows = np.asarray(rows)

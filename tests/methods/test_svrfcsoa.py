@@ -3,11 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quadratic import EVERYTHING, forty_steps, grad_f, jac, values
 
 import tightrope as tr
 from studies.finite_sums import N, error, finite
 from tightrope.methods import gradients_used
-from tightrope.sampling import Plan
 
 
 def test_the_error_falls_eightfold_with_four_times_the_passes():
@@ -22,49 +22,28 @@ def test_the_error_falls_eightfold_with_four_times_the_passes():
 
 
 def test_forty_steps_equal_a_numpy_loop():
-    rng = np.random.default_rng(3)
-    a, rows, c = rng.normal(size=(20, 3)), rng.normal(size=(20, 2, 3)), rng.normal(size=(20, 2))
-
-    def f(x, theta):
-        return jnp.sum((x - theta["a"]) ** 2) / 2
-
-    def h(x, theta):
-        return theta["B"] @ x + jnp.sum(x**2) / 4 - theta["c"]
-
-    data = tr.Rows({"a": a, "B": rows, "c": c})
-    problem = tr.Problem(f, h, tr.L2Ball(0.9, shape=3))
     method = tr.SVRFCSOA(dual_scale=0.7, upsilon=0.05, r=0.1, refresh_every=10)
-    result = tr.minimize(problem, data, method=method, steps=40, batch_size=4, seed=2)
-    order = np.asarray(data.open(Plan((2,), 1, 4)).take(0, 40).items)[0, :, 0]
-
-    def grad_f(x, i):
-        return x - a[i].mean(0)
-
-    def values(x, i):
-        return rows[i].mean(0) @ x + x @ x / 4 - c[i].mean(0)
-
-    def jac(x, i):
-        return rows[i].mean(0) + x / 2
+    result, order = forty_steps(method)
 
     def vertex(d):
         return -0.9 * d / np.linalg.norm(d)
 
-    everything, probed = np.arange(20), np.arange(0, 20, 2)[:8]
+    probed = np.arange(0, 20, 2)[:8]
     x, lam, gradient, jacobian = np.zeros(3), np.zeros(2), 0.0, 0.0
     w, gamma, past, weights, duals = x, 0.0, [], [], []
     for t in range(1, 41):
         i = order[t - 1]
         if t % 10 == 1:
             w = np.average(past, axis=0, weights=weights) if past else x
-            far = vertex(grad_f(w, everything))
-            seen = [(w, everything)] + ([(far, probed)] if t == 1 else [])
+            far = vertex(grad_f(w, EVERYTHING))
+            seen = [(w, EVERYTHING)] + ([(far, probed)] if t == 1 else [])
             gradient = max(gradient, *(np.linalg.norm(grad_f(*at)) for at in seen), 0)
             jacobian = max(jacobian, *(np.linalg.norm(jac(*at), 2) for at in seen), 0)
             gamma = 0.7 * gradient / (jacobian**2 * 1.8)
-        J = jac(x, i) - jac(w, i) + jac(w, everything)
-        d = grad_f(x, i) - grad_f(w, i) + grad_f(w, everything) + J.T @ lam
+        J = jac(x, i) - jac(w, i) + jac(w, EVERYTHING)
+        d = grad_f(x, i) - grad_f(w, i) + grad_f(w, EVERYTHING) + J.T @ lam
         x_next = x + 2 / (t + 2) * (vertex(d) - x)
-        ahead = values(x, i) - values(w, i) + values(w, everything) + 2 * J @ (x_next - x)
+        ahead = values(x, i) - values(w, i) + values(w, EVERYTHING) + 2 * J @ (x_next - x)
         past, weights, duals = [*past, x], [*weights, t**2], [*duals, lam]
         lam = np.maximum((1 - gamma * 0.1) * lam + gamma * (ahead + 0.05), 0)
         x = x_next

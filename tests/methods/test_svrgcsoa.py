@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quadratic import DATA, EVERYTHING, PROBLEM, forty_steps, grad_f, jac, values
 from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
 from studies.finite_sums import N, error, finite
 from tightrope.full_data import full_jacobian
-from tightrope.sampling import Plan
 
 
 def test_the_error_falls_tenfold_every_two_epochs_until_rounding():
@@ -25,34 +25,12 @@ def test_the_error_falls_tenfold_every_two_epochs_until_rounding():
 
 
 def test_forty_steps_equal_a_numpy_loop():
-    rng = np.random.default_rng(3)
-    a, rows, c = rng.normal(size=(20, 3)), rng.normal(size=(20, 2, 3)), rng.normal(size=(20, 2))
-
-    def f(x, theta):
-        return jnp.sum((x - theta["a"]) ** 2) / 2
-
-    def h(x, theta):
-        return theta["B"] @ x + jnp.sum(x**2) / 4 - theta["c"]
-
-    data = tr.Rows({"a": a, "B": rows, "c": c})
-    problem = tr.Problem(f, h, tr.L2Ball(0.9, shape=3))
     method = tr.SVRGCSOA(upsilon=0.05, r=0.1, refresh_every=10)
-    result = tr.minimize(problem, data, method=method, steps=40, batch_size=4, seed=2)
-    order = np.asarray(data.open(Plan((2,), 1, 4)).take(0, 40).items)[0, :, 0]
+    result, order = forty_steps(method)
 
-    def grad_f(x, i):
-        return x - a[i].mean(0)
-
-    def values(x, i):
-        return rows[i].mean(0) @ x + x @ x / 4 - c[i].mean(0)
-
-    def jac(x, i):
-        return rows[i].mean(0) + x / 2
-
-    everything = np.arange(20)
     fitted = method.for_rows(20, 4)
     refresh = jax.jit(fitted.refresh)
-    state = fitted.init(problem, jnp.zeros(3), jnp.zeros(2), jnp.asarray(40))
+    state = fitted.init(PROBLEM, jnp.zeros(3), jnp.zeros(2), jnp.asarray(40))
     x, lam, w, sums, duals, taken = np.zeros(3), np.zeros(2), np.zeros(3), np.zeros(3), np.zeros(2), 0
     eta = gamma = 0.0
     for t in range(40):
@@ -61,13 +39,13 @@ def test_forty_steps_equal_a_numpy_loop():
             w = sums / taken if taken else x
             now = {"x": x, "lam": lam, "x_sum": sums, "lam_sum": duals, "taken": float(taken)}
             state = state._replace(t=jnp.asarray(t + 1, jnp.int32), **{k: jnp.asarray(v) for k, v in now.items()})
-            state = refresh(problem, state, data.data)
+            state = refresh(PROBLEM, state, DATA.data)
             eta, gamma = float(state.steps.eta), float(state.steps.gamma)
             x, sums, duals, taken = w, np.zeros(3), np.zeros(2), 0
-        J = jac(x, i) - jac(w, i) + jac(w, everything)
-        y = x - eta * (grad_f(x, i) - grad_f(w, i) + grad_f(w, everything) + J.T @ lam)
+        J = jac(x, i) - jac(w, i) + jac(w, EVERYTHING)
+        y = x - eta * (grad_f(x, i) - grad_f(w, i) + grad_f(w, EVERYTHING) + J.T @ lam)
         x_next = y * min(1, 0.9 / np.linalg.norm(y))
-        ahead = values(x, i) - values(w, i) + values(w, everything) + 2 * J @ (x_next - x)
+        ahead = values(x, i) - values(w, i) + values(w, EVERYTHING) + 2 * J @ (x_next - x)
         lam = np.maximum((1 - gamma * 0.1) * lam + gamma * (ahead + 0.05), 0)
         x, sums, duals, taken = x_next, sums + x_next, duals + lam, taken + 1
     np.testing.assert_allclose(result.last, x, rtol=1e-10, atol=1e-12)

@@ -31,7 +31,7 @@ def compute_frontier(task: Task, *, folds: int, confidence: float, seed: int) ->
     assert task.sensitive is not None
     thresholds = path_of_thresholds(task, seed)
     decided = np.zeros((len(task.y), len(thresholds)), bool)
-    strata = _strata(task)
+    strata = task.sensitive.strata(task.y > 0)  # every fold has some of each
     parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(task.X, strata)
     for fit_on, rows in parts:
         coef, intercept = train_path(task.take(fit_on), thresholds, seed)
@@ -60,16 +60,6 @@ def path_of_thresholds(task: Task, seed: int) -> np.ndarray:
     free = train(task, 1e6, method="auto", passes=None, tol=1e-6, seed=seed, record=0)
     largest = float(np.max(np.abs(covariances(free.coef, task))))
     return max(largest, 1e-12) * np.geomspace(1.0, SMALLEST, LEVELS)
-
-
-def _strata(task: Task) -> np.ndarray:
-    """Labels and groups together, so that every fold has some of each; rare combinations fall back to the label."""
-    assert task.sensitive is not None
-    codes = (task.y > 0).astype(int)
-    for i, attribute in enumerate(task.sensitive.attributes):
-        codes = codes * len(attribute.groups) + task.sensitive.groups(i)
-    rare = np.bincount(codes)[codes] < 10
-    return np.where(rare, -1 - (task.y > 0).astype(int), codes)
 
 
 def _largest(table: pd.DataFrame, p_rule: float, column: str, how: str) -> float:

@@ -278,13 +278,8 @@ def _split(truth: np.ndarray, sensitive: Sensitive, share: float, seed: int) -> 
     """Row numbers for training and test; labels and groups together where that leaves enough rows of each."""
     if not 0 < share < 1:
         raise ValueError(f"The share of test rows is {share!r}; expected a number between 0 and 1, such as 0.3.")
-    codes = truth.astype(int)
-    rows = np.arange(len(codes))
-    for i, attribute in enumerate(sensitive.attributes):
-        if attribute.kind != "continuous":
-            codes = np.unique(codes * len(attribute.groups) + sensitive.groups(i), return_inverse=True)[1]
-    rare = np.bincount(codes)[codes] < 10  # these fall back to the label, and all of them where that is not enough
-    for strata in (np.where(rare, -1 - truth.astype(int), codes), truth):
+    rows = np.arange(len(truth))
+    for strata in (sensitive.strata(truth), truth):
         fewest = np.unique(strata, return_counts=True)[1]
         if fewest.min() > 1 and min(share, 1 - share) * len(rows) >= len(fewest):
             train, test = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)

@@ -10,7 +10,7 @@ from tightrope._tree import replace
 from tightrope.methods import CSOA, SVRGCSOA, Method
 from tightrope.minimize import minimize
 from tightrope.problem import Problem
-from tightrope.problems.fair import FairProblem, fair_classification, levels_of
+from tightrope.problems.fair import FairProblem, centred, fair_classification, levels_of
 from tightrope.result import Result, Status
 from tightrope.sensitive import Sensitive
 from tightrope.sweep import sweep
@@ -144,7 +144,7 @@ def train(
     x = np.asarray(result.x, float)
     coef, intercept = scaling.back(x)
     if automatic and task.sensitive is not None:
-        coef, intercept = _feasible_as_stored(coef, intercept, task, problem, data)
+        coef, intercept = _feasible_as_stored(coef, intercept, task, levels_of(threshold, task.sensitive))
     return Trained(coef, intercept, scaling, result)
 
 
@@ -180,21 +180,13 @@ def train_path(task: Task, thresholds: np.ndarray, seed: int) -> tuple[np.ndarra
 
 def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
     """Of score and sensitive columns, (K,), recomputed row by row from the features as given."""
-    return _terms(task) @ coef
-
-
-def _terms(task: Task) -> np.ndarray:
-    """(K, d): means of centred attribute times feature, over the rows that the notion counts."""
     assert task.sensitive is not None
-    counted = task.weight * (task.y > 0) if task.notion == "equal_opportunity" else task.weight
-    share = counted / counted.sum()
-    centred = task.sensitive.columns - share @ task.sensitive.columns
-    return (share[:, None] * centred).T @ task.X
+    s = centred(task.sensitive, task.weight, task.y > 0, task.notion)
+    return s.T @ (task.X @ coef) / len(s)
 
 
-def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, problem: Problem, data: Any):
+def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, levels: np.ndarray):
     """Shrink by a few units of rounding where the coefficients, scaled back, would exceed a threshold by that little."""
-    levels = np.asarray(problem.levels)[: data[3].shape[1]] * units(task)
     score = np.abs(task.X) @ np.abs(coef) + abs(intercept)
     unit = np.abs(task.sensitive.columns).max(axis=0) if task.sensitive is not None else 0.0
     margin = 16 * np.finfo(float).eps * (unit * float(score.mean()) + levels)

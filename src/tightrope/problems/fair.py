@@ -3,7 +3,7 @@
 Zafar, Valera, Gomez Rodriguez, Gummadi, "Fairness constraints: mechanisms for fair classification", AISTATS 2017.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -26,8 +26,12 @@ NOTIONS = ("demographic_parity", "equal_opportunity")
 def logistic_loss(x: Array, theta: Tree, params: Tree) -> Array:
     """weight log(1 + exp(-label <a, x>)) + l2/2 |x|^2, the norm over penalised coefficients only."""
     features, label, weight, _ = theta
-    penalty = params["l2"] / 2 * jnp.dot(params["penalised"] * x, x)
-    return weight * jnp.logaddexp(0.0, -label * jnp.dot(features, x)) + penalty
+    return weight * jnp.logaddexp(0.0, -label * jnp.dot(features, x)) + penalty(x, params)
+
+
+def penalty(x: Array, params: Tree) -> Array:
+    """l2/2 |x|^2 over the penalised coefficients."""
+    return params["l2"] / 2 * jnp.dot(params["penalised"] * x, x)
 
 
 def sampled_covariance(x: Array, theta: Tree, params: Tree) -> Array:
@@ -110,7 +114,7 @@ def fair_classification(
     read = None if sensitive is None else read_sensitive(sensitive)
     if read is not None and len(read) != n:
         raise ValueError(f"sensitive_features has {len(read):,} rows and X has {n:,}; expected as many.")
-    s = np.zeros((n, 0)) if read is None else _centred(read, weight, positive, notion)
+    s = np.zeros((n, 0)) if read is None else centred(read, weight, positive, notion)
     levels = np.zeros(0) if read is None else levels_of(threshold, read)
     names = () if read is None else read.names
     nonnegative("fair_classification", "l2", l2)
@@ -121,7 +125,7 @@ def fair_classification(
         domain=L2Ball(radius, shape=d),
         levels=np.concatenate([levels, levels]) if names else 0.0,
         params=params,
-        names=(*(f"cov({name})" for name in names), *(f"-cov({name})" for name in names)),
+        names=covariance_names(names),
         exact_constraints=exact_covariance if exact and names else None,
     )
     return FairProblem(problem, (features, np.where(positive, 1.0, -1.0), weight, s))
@@ -163,6 +167,11 @@ def carried_by_few(data: tuple[Any, ...], max_rows: int | None = None) -> list[t
     return [(int(j), int(rows[j])) for j in np.flatnonzero((rows > 0) & (rows <= limit) & carries)]
 
 
+def covariance_names(names: Sequence[str]) -> tuple[str, ...]:
+    """What to call both sides of each covariance."""
+    return (*(f"cov({name})" for name in names), *(f"-cov({name})" for name in names))
+
+
 # ---- what was given, checked -----------------------------------------------------------------------------------------
 
 
@@ -200,7 +209,7 @@ def _weights(sample_weight: Any, n: int) -> np.ndarray:
     return weight / weight.mean()
 
 
-def _centred(read: Sensitive, weight: np.ndarray, positive: np.ndarray, notion: str) -> np.ndarray:
+def centred(read: Sensitive, weight: np.ndarray, positive: np.ndarray, notion: str) -> np.ndarray:
     """s: the sensitive columns minus their mean over the rows that count, times what these rows weigh."""
     if notion not in NOTIONS:
         raise ValueError(f"notion is {notion!r}; expected {' or '.join(map(repr, NOTIONS))}.")

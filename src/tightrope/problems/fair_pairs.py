@@ -13,7 +13,7 @@ import numpy as np
 
 from tightrope._tree import Array, Tree
 from tightrope.problem import Problem
-from tightrope.problems.fair import levels_of
+from tightrope.problems.fair import covariance_names, levels_of, penalty
 from tightrope.sensitive import Sensitive
 from tightrope.sets import L2Ball
 
@@ -22,7 +22,7 @@ def paired_loss(x: Array, theta: Tree, params: Tree) -> Array:
     """The mean of the rows' weight log(1 + exp(-label <a, x>)), plus l2/2 |x|^2 over penalised coefficients."""
     features, label, weight, _ = theta
     loss = jnp.mean(weight * jnp.logaddexp(0.0, -label * (features @ x)))
-    return loss + params["l2"] / 2 * jnp.dot(params["penalised"] * x, x)
+    return loss + penalty(x, params)
 
 
 def paired_covariance(x: Array, theta: Tree, params: Tree) -> Array:
@@ -58,5 +58,5 @@ def paired_classification(
     if sensitive is None:
         return Problem(paired_loss, None, domain, params=params)
     levels = levels_of(threshold, sensitive)
-    names = (*(f"cov({name})" for name in sensitive.names), *(f"-cov({name})" for name in sensitive.names))
+    names = covariance_names(sensitive.names)
     return Problem(paired_loss, paired_covariance, domain, params=params | {"c": np.tile(levels, 2)}, names=names)
