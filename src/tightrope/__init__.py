@@ -26,6 +26,7 @@ from tightrope.sets import (
     Spectraplex,
 )
 from tightrope.sweep import sweep
+from tightrope.transform import penalised
 
 __version__ = "0.1.0"
 
@@ -64,6 +65,7 @@ __all__ = [
     "dual_step",
     "equality",
     "minimize",
+    "penalised",
     "pytree",
     "stack",
     "static",

@@ -189,7 +189,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     problem, sampler, method, names = ready.problem, ready.sampler, ready.method, ready.names
     carry, step = outcome.position
     sums = summarise(carry.totals.scalars, len(names), ())
-    mean, last = average(carry) if step else ready.x, carry.state.x
+    mean, last = average(carry), carry.state.x
     chosen = method.output if output in (None, "feasible") else output
     x = output_of(method, carry, chosen) if step else ready.x
     dual = np.asarray(method.answer(carry.state)[1]) if chosen == "epoch" else sums.lam
@@ -206,7 +206,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     else:
         f, h = sums.objective, sums.h
         where = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
-    b, cost = ready.plan.batch_size, method.cost
+    b, cost = ready.plan.batch_size, method.total_cost(step)
     return Result(
         x=x,
         output=chosen,
@@ -222,10 +222,10 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         trace=pd.DataFrame(outcome.rows),
         cost=TotalCost(
             steps=step,
-            samples=step * cost.samples * b,
+            samples=cost.samples * b,
             gradients=gradients_used(method, step, b, sampler.n if isinstance(sampler, Rows) else 0),
-            projections=step * cost.projections,
-            lmos=step * cost.lmos,
+            projections=cost.projections,
+            lmos=cost.lmos,
             seconds=outcome.seconds,
         ),
         state=carry.state,

@@ -67,6 +67,7 @@ def prepare(
     theta = sampler.example()
     x = _starting_point(problem, x0, warm_start)
     n = check_shapes(problem, x, theta)
+    _check_constraints(chosen, n)
     dtype = float_dtype(x)
     lam = jnp.zeros((n,), dtype) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
@@ -196,6 +197,18 @@ def _check_needs(method: Method, problem: Problem, sampler: Sampler) -> None:
             f"{name} looks at all the data and a {type(sampler).__name__} was given; expected arrays. For a stream use a "
             'method such as "csoa".'
         )
+
+
+def _check_constraints(method: Method, n: int) -> None:
+    """Whether the method can have so many constraints."""
+    name = type(method).__name__
+    if "unconstrained" in method.needs and n > 0:
+        raise TypeError(
+            f"{name} knows no constraints E h <= 0 and the problem has {n}. Put them into the objective with "
+            "tr.penalised(problem, weights), or use a method for constraints such as CSOA or FWCSOA."
+        )
+    if "one_constraint" in method.needs and n != 1:
+        raise TypeError(f"{name} takes exactly one constraint and the problem has {n}; give their maximum as one.")
 
 
 def _default_tightening(method: Method, ceiling: float, steps: int, notes: tuple[str, ...]) -> tuple[Method, tuple]:

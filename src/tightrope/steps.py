@@ -44,7 +44,7 @@ class Layout(NamedTuple):
 def start(method: Method, problem: Problem, x: Tree, lam: Array, horizon: Array, layout: Layout) -> Carry:
     """The carry before the first step."""
     info = Info(x, lam, jnp.zeros((), lam.dtype), jnp.zeros_like(lam))
-    sums = Totals(Mean.zeros_like(x), Mean.zeros_like(_scalars(info, layout)))
+    sums = Totals(Mean.zeros_like(x if method.averages else ()), Mean.zeros_like(_scalars(info, layout)))
     return Carry(method.init(problem, x, lam, horizon), sums)
 
 
@@ -69,7 +69,7 @@ def take_steps(
     def one(i, carry: Carry) -> Carry:
         theta = _samples(sampler, method, items, offset - first + i, layout)
         state, info = method.step(problem, carry.state, theta)
-        weighted = jax.tree.map(lambda v: info.weight * v, info.x)
+        weighted = jax.tree.map(lambda v: info.weight * v, info.x if method.averages else ())
         sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, layout)))
         return Carry(state, sums)
 
@@ -159,9 +159,11 @@ def track_names(layout: Layout, x: Tree) -> list[str]:
 
 @jax.jit
 def average(carry: Carry) -> Tree:
-    """The weighted mean of the iterates so far."""
-    weight = carry.totals.scalars.sum()[0]
-    return jax.tree.map(lambda total: total / jnp.where(weight > 0, weight, 1), carry.totals.x.sum())
+    """The weighted mean of the iterates so far; the last one where none counted, or where the method keeps no mean."""
+    weight, total, last = carry.totals.scalars.sum()[0], carry.totals.x.sum(), carry.state.x
+    if jax.tree.structure(total) != jax.tree.structure(last):
+        return last
+    return jax.tree.map(lambda a, x: jnp.where(weight > 0, a / jnp.where(weight > 0, weight, 1), x), total, last)
 
 
 def output(method: Method, carry: Carry, which: str | None = None) -> Tree:

@@ -118,7 +118,3 @@ def test_hyperparameters_are_leaves(name):
     assert jax.tree.leaves(method)
     assert all(isinstance(leaf, float) for leaf in jax.tree.leaves(method))
 
-
-def test_every_exported_method_is_registered():
-    exported = {v for v in vars(tr).values() if isinstance(v, type) and issubclass(v, tr.Method) and v is not tr.Method}
-    assert exported == set(tr.METHODS.values())

@@ -1,31 +1,21 @@
-"""The methods, one file each, and their registry: one line each."""
+"""The methods, one file each. Importing one here registers it under its `name`; nothing else is needed."""
 
-from tightrope.methods.base import Cost, Info, Method, dual_step, gradients_used, steps_within
-from tightrope.methods.csoa import CSOA
-from tightrope.methods.fwcsoa import FWCSOA
-from tightrope.methods.goco import GOCO
-from tightrope.methods.svrfcsoa import SVRFCSOA
-from tightrope.methods.svrgcsoa import SVRGCSOA
+from tightrope.methods.base import Cost as Cost
+from tightrope.methods.base import Info as Info
+from tightrope.methods.base import Method as Method
+from tightrope.methods.base import Rates as Rates
+from tightrope.methods.base import dual_step as dual_step
+from tightrope.methods.base import gradients_used as gradients_used
+from tightrope.methods.base import steps_within as steps_within
+from tightrope.methods.csoa import CSOA as CSOA
+from tightrope.methods.fwcsoa import FWCSOA as FWCSOA
+from tightrope.methods.goco import GOCO as GOCO
+from tightrope.methods.svrfcsoa import SVRFCSOA as SVRFCSOA
+from tightrope.methods.svrgcsoa import SVRGCSOA as SVRGCSOA
 
 METHODS: dict[str, type[Method]] = {
-    "csoa": CSOA,
-    "fw-csoa": FWCSOA,
-    "g-oco": GOCO,
-    "svrf-csoa": SVRFCSOA,
-    "svrg-csoa": SVRGCSOA,
+    kind.name: kind
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, Method) and kind is not Method
 }
-
-__all__ = [
-    "CSOA",
-    "FWCSOA",
-    "GOCO",
-    "METHODS",
-    "SVRFCSOA",
-    "SVRGCSOA",
-    "Cost",
-    "Info",
-    "Method",
-    "dual_step",
-    "gradients_used",
-    "steps_within",
-]
+"""The methods by name."""

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from tightrope._tree import Array, Tree
 from tightrope.problem import Problem
 
-Need = Literal["project", "lmo", "exact_constraints", "rows"]
+Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint"]
 Output = Literal["average", "last", "epoch"]
 
 
@@ -31,16 +31,28 @@ class Cost(NamedTuple):
     lmos: int = 0
 
 
+class Rates(NamedTuple):
+    """What is published about the output after T samples: exponents p of T^-p."""
+
+    gap: float | None = None  # None: nothing is proven
+    violation: float | None = None  # inf where the average violation is proven to be zero
+
+
 class Method(ABC):
     """A stochastic method: `init` and `step`, both pure. Hyperparameters are leaves, so new values never recompile.
 
     A state is a NamedTuple with at least the fields x (the current point) and lam (its multipliers).
     """
 
+    name: ClassVar[str] = ""  # in the registry
     needs: ClassVar[frozenset[Need]] = frozenset()
     cost: ClassVar[Cost] = Cost()
     output: ClassVar[Output] = "average"
     draws: ClassVar[int] = 1  # independent samples a step; with 2, theta is a pair
+    averages: ClassVar[bool] = True  # False where a mean of iterates makes no sense: the loop then keeps none
+    published: ClassVar[Rates] = Rates()
+    tuned: ClassVar[tuple[str, ...]] = ()  # the coefficients worth tuning, the most important first
+    margin: ClassVar[str | None] = None  # the coefficient of the tightening, of methods that claim zero violation
     refresh_every: int | None = None  # steps between looks at all the data
     anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end
 
@@ -80,6 +92,10 @@ class Method(ABC):
         """Per-row gradients that a refresh on n rows takes."""
         return n
 
+    def total_cost(self, steps: int) -> Cost:
+        """What so many steps cost with a batch of one, refreshes aside; to override where steps differ."""
+        return Cost(*(steps * one for one in self.cost))
+
     def tightening(self, horizon: int) -> float:
         """The largest upsilon a run of `horizon` steps uses; 0 for methods that do not tighten."""
         return 0.0
@@ -92,17 +108,17 @@ def gradients_used(method: Method, steps: int, batch_size: int, n: int) -> int:
     """Per-row gradients of a run on n rows, those of refreshes included; n of them are a pass."""
     every = method.refresh_every
     refreshes = -(-steps // every) if every else 0
-    return steps * batch_size * method.cost.gradients + (refreshes * method.refresh_gradients(n) if refreshes else 0)
+    return method.total_cost(steps).gradients * batch_size + (refreshes * method.refresh_gradients(n) if refreshes else 0)
 
 
 def steps_within(method: Method, passes: float, batch_size: int, n: int) -> int:
     """The most steps whose gradients are at most so many passes; at least one."""
-    every, budget, a_step = method.refresh_every, passes * n, batch_size * method.cost.gradients
-    if not every:
-        return max(1, round(budget / a_step))
-    refresh = method.refresh_gradients(n)
-    epochs, rest = divmod(budget, refresh + every * a_step)
-    return max(1, int(epochs) * every + max(0, int((rest - refresh) // a_step)))
+    budget = round(passes * n)
+    low, high = 1, max(2, budget + 1)  # a step takes one gradient or more
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if gradients_used(method, middle, batch_size, n) <= budget else (low, middle)
+    return low
 
 
 def dual_step(lam: Array, h: Array, *, gamma: Any, shrink: Any, upsilon: Any) -> Array:

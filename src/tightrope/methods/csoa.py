@@ -1,5 +1,6 @@
 """CSOA: the conservative stochastic optimisation algorithm, with projections."""
 
+from math import inf
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -7,7 +8,7 @@ import numpy as np
 
 from tightrope._errors import coefficient
 from tightrope._tree import Array, Tree, add_scaled, pytree, set_field, static
-from tightrope.methods.base import Cost, Info, Method, dual_step
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
 from tightrope.problem import Problem
 from tightrope.schedules import Power
 
@@ -62,8 +63,12 @@ class CSOA(Method):
     dual_scale: Any = 1.0
     anytime: bool = static(default=False)
 
+    name = "csoa"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
+    published = Rates(gap=0.5, violation=inf)
+    tuned = ("eta0", "upsilon0")
+    margin = "upsilon0"
 
     def __post_init__(self):
         for name in ("eta0", "delta", "upsilon0", "dual_scale"):

@@ -1,5 +1,6 @@
 """FW-CSOA: the projection-free form, by Frank-Wolfe with a recursive gradient tracker."""
 
+from math import inf
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 
 from tightrope._errors import coefficient
 from tightrope._tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, static, subtract
-from tightrope.methods.base import Cost, Info, Method, dual_step
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
 from tightrope.problem import Problem
 from tightrope.schedules import Power
 
@@ -99,8 +100,12 @@ class FWCSOA(Method):
     upsilon0: Any = None
     gamma0: Any = None
 
+    name = "fw-csoa"
     needs = frozenset({"lmo"})
     cost = Cost(samples=1, gradients=2, lmos=1)
+    published = Rates(gap=0.25, violation=inf)
+    tuned = ("eta0", "upsilon0")
+    margin = "upsilon0"
 
     def __post_init__(self):
         if self.schedule not in SCHEDULES:

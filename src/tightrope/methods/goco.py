@@ -8,7 +8,7 @@ import numpy as np
 
 from tightrope._errors import coefficient
 from tightrope._tree import Array, Tree, add_scaled, pytree, set_field, subtract
-from tightrope.methods.base import Cost, Info, Method, dual_step
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
 from tightrope.problem import Problem
 
 
@@ -53,8 +53,12 @@ class GOCO(Method):
     alpha0: Any = 1.0
     margin0: Any = 0.0
 
+    name = "g-oco"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
+    published = Rates(gap=0.5, violation=0.5)
+    tuned = ("v0", "alpha0")
+    margin = "margin0"
 
     def __post_init__(self):
         for name in ("v0", "alpha0", "margin0"):

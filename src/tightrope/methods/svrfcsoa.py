@@ -83,6 +83,7 @@ class SVRFCSOA(Method):
     r: Any = 0.0
     refresh_every: int | None = static(default=None)
 
+    name = "svrf-csoa"
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=2, lmos=1)
 

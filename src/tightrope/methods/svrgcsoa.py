@@ -98,6 +98,7 @@ class SVRGCSOA(Method):
     refresh_every: int | None = static(default=None)
     batch_size: int = static(default=1)
 
+    name = "svrg-csoa"
     needs = frozenset({"project", "rows"})
     cost = Cost(samples=1, gradients=2, projections=1)
     output = "epoch"
