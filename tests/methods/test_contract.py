@@ -117,4 +117,3 @@ def test_hyperparameters_are_leaves(name):
     method = tr.METHODS[name]()
     assert jax.tree.leaves(method)
     assert all(isinstance(leaf, float) for leaf in jax.tree.leaves(method))
-

@@ -108,7 +108,9 @@ def gradients_used(method: Method, steps: int, batch_size: int, n: int) -> int:
     """Per-row gradients of a run on n rows, those of refreshes included; n of them are a pass."""
     every = method.refresh_every
     refreshes = -(-steps // every) if every else 0
-    return method.total_cost(steps).gradients * batch_size + (refreshes * method.refresh_gradients(n) if refreshes else 0)
+    return method.total_cost(steps).gradients * batch_size + (
+        refreshes * method.refresh_gradients(n) if refreshes else 0
+    )
 
 
 def steps_within(method: Method, passes: float, batch_size: int, n: int) -> int:
