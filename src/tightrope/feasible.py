@@ -42,7 +42,7 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
     margin = _rounding(problem, x, data)
 
     def point(a: float) -> Tree:
-        return jax.tree.map(lambda p, q: ((1 - a) * p + a * q).astype(p.dtype), x, towards)
+        return problem.domain.mix(x, towards, a)
 
     def worst(a: float) -> float:
         return float(np.max(np.asarray(full_constraints(problem, point(a), data), float) + margin))

@@ -181,7 +181,7 @@ def fingerprint(ready: Prepared, track: Callable | None) -> dict[str, str]:
 _POINTS = {
     "average": "average of the iterates",
     "last": "last iterate",
-    "epoch": "average of the last epoch",
+    "epoch": "answer of the last epoch",
 }
 
 

@@ -92,6 +92,8 @@ def prepare(
 
 def _automatic(domain: ConvexSet, rows: bool) -> tuple[str, str]:
     """The method for what is at hand, and why."""
+    if not domain.additive:
+        return "cfw-csoa", f"points of {domain.name} are held factored"
     if not domain.cheap_projection and domain.has_lmo:
         if rows:
             return "svrf-csoa", f"the data is at hand and {domain.name} has no cheap projection"
@@ -189,6 +191,11 @@ def _check_needs(method: Method, problem: Problem, sampler: Sampler) -> None:
         raise TypeError(
             f"{name} needs a linear minimisation oracle and {domain.name} has none. Use a projection method such as "
             'method="csoa", or give the set an lmo.'
+        )
+    if method.averages and not domain.additive:
+        raise TypeError(
+            f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
+            'Use method="cfw-csoa", or hold the matrix dense.'
         )
     if "exact_constraints" in method.needs and problem.exact_constraints is None:
         raise TypeError(f"{name} needs exact constraints; give Problem(..., exact_constraints=...).")

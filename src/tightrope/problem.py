@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._tree import Array, Tree, float_dtype, pytree, set_field, static
+from tightrope._tree import Array, Tree, add_scaled, dot, float_dtype, pytree, set_field, static
 from tightrope.oracle import Oracle, oracle_values
 from tightrope.sets import ConvexSet
 
+_FAR = 1e3  # the step along a line without curvature
 _COLUMNS = {"step", "samples", "passes", "seconds", "objective"}
 
 
@@ -146,6 +147,29 @@ class Problem:
         (f, h), pull = jax.vjp(lambda point: self.values(point, theta), x)
         (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
         return f, h, grad_f, constraint_rows(pull, f, h, x)
+
+    def lagrangian_gradient(self, grad_f: Tree, rows: Tree, lam: Array) -> Tree:
+        """grad f + sum_i lam_i grad h_i, from what `jacobian` gives."""
+        return jax.tree.map(lambda a, r: a + jnp.tensordot(lam, r, 1), grad_f, rows)
+
+    def step_length(self, x: Tree, lam: Array, theta: Tree, g: Tree, d: Tree) -> Array:
+        """The step a >= 0 that minimises f + <lam, h> along x + a d; g is its gradient at x.
+
+        By the secant of the slopes at 0 and 1, which is exact for a quadratic. Where that turns out to be too far, by a
+        second secant.
+        """
+
+        def slope(a):
+            _, (df, dh) = jax.jvp(lambda point: self.values(point, theta), (add_scaled(x, a, d),), (d,))
+            return df + jnp.dot(lam, dh)
+
+        def root(b, at_0, at_b):
+            return jnp.where(at_b > at_0, b * at_0 / jnp.where(at_b > at_0, at_0 - at_b, 1), _FAR * b)
+
+        at_0 = dot(g, d)
+        once = root(1.0, at_0, slope(1.0))
+        there = slope(once)
+        return jnp.where(at_0 < 0, jnp.where(there > 0, root(once, at_0, there), once), 0).astype(at_0.dtype)
 
     # ---- what is known about it ------------------------------------------------------------------------------
 

@@ -7,16 +7,19 @@ the fairness experiments; `adult_label_encoded` is all of that in one call. `rot
 from tightrope.datasets.adult import COLUMNS, load_adult
 from tightrope.datasets.features import Features, label_encoded, one_hot
 from tightrope.datasets.splits import Split, adult_label_encoded, split
+from tightrope.datasets.structured import StructuredMatrix, structured_matrix
 from tightrope.datasets.synthetic import rotated_gaussians
 
 __all__ = [
     "COLUMNS",
     "Features",
     "Split",
+    "StructuredMatrix",
     "adult_label_encoded",
     "label_encoded",
     "load_adult",
     "one_hot",
     "rotated_gaussians",
     "split",
+    "structured_matrix",
 ]

@@ -92,6 +92,10 @@ class Method(ABC):
         """Per-row gradients that a refresh on n rows takes."""
         return n
 
+    def refreshed_gradients(self, steps: int, n: int) -> int:
+        """Per-row gradients of all refreshes in so many steps on n rows; to override where they differ."""
+        return -(-steps // self.refresh_every) * self.refresh_gradients(n) if self.refresh_every else 0
+
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost with a batch of one, refreshes aside; to override where steps differ."""
         return Cost(*(steps * one for one in self.cost))
@@ -106,11 +110,7 @@ class Method(ABC):
 
 def gradients_used(method: Method, steps: int, batch_size: int, n: int) -> int:
     """Per-row gradients of a run on n rows, those of refreshes included; n of them are a pass."""
-    every = method.refresh_every
-    refreshes = -(-steps // every) if every else 0
-    return method.total_cost(steps).gradients * batch_size + (
-        refreshes * method.refresh_gradients(n) if refreshes else 0
-    )
+    return method.total_cost(steps).gradients * batch_size + method.refreshed_gradients(steps, n)
 
 
 def steps_within(method: Method, passes: float, batch_size: int, n: int) -> int:

@@ -46,7 +46,7 @@ def lower_bound(problem: Problem, x: Tree, lam: Array, f: Array, h: Array, grad:
     """
     if not problem.domain.has_lmo:
         return jnp.full_like(f, -jnp.finfo(f.dtype).max)
-    g = lagrangian_gradient(grad, rows, lam)
+    g = problem.lagrangian_gradient(grad, rows, lam)
     lowest = -problem.domain.support(jax.tree.map(jnp.negative, g))
     return f + jnp.dot(lam, h) - dot(g, x) + lowest
 
@@ -72,7 +72,7 @@ def correct(problem: Problem, snap: Snapshot, x: Tree, lam: Array, theta: Tree) 
     """Evaluate the batch at x and at the snapshot."""
     f, h, g = problem.value_and_gradient(x, lam, theta)
     _, h_then, g_then = problem.value_and_gradient(snap.w, lam, theta)
-    everywhere = lagrangian_gradient(snap.grad, snap.rows, lam)
+    everywhere = problem.lagrangian_gradient(snap.grad, snap.rows, lam)
     gradient = jax.tree.map(lambda now, then, mean: now - then + mean, g, g_then, everywhere)
     return Corrected(f, h, h - h_then + snap.h, gradient)
 
@@ -85,11 +85,6 @@ def correct_slope(problem: Problem, snap: Snapshot, x: Tree, move: Tree, theta: 
 
     parts = jax.tree.map(lambda r, a: jnp.tensordot(r.reshape(r.shape[0], a.size), a.reshape(-1), 1), snap.rows, move)
     return slope(x) - slope(snap.w) + functools.reduce(jnp.add, jax.tree.leaves(parts))
-
-
-def lagrangian_gradient(grad: Tree, rows: Tree, lam: Array) -> Tree:
-    """grad f + sum_i lam_i grad h_i."""
-    return jax.tree.map(lambda a, r: a + jnp.tensordot(lam, r, 1), grad, rows)
 
 
 def jacobian_norm(rows: Tree) -> Array:

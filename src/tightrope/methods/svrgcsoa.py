@@ -14,7 +14,6 @@ from tightrope.methods.snapshot import (
     correct_slope,
     duality_gap,
     jacobian_norm,
-    lagrangian_gradient,
     no_snapshot,
     nonzero,
     probe_rows,
@@ -188,7 +187,7 @@ class SVRGCSOA(Method):
 def _residual(problem: Problem, snap: Snapshot, lam: Array, upsilon: Any, steps: Array) -> Array:
     """How far a step of given sizes, on all rows, would move the snapshot and its multipliers."""
     eta, gamma = steps
-    g = lagrangian_gradient(snap.grad, snap.rows, lam)
+    g = problem.lagrangian_gradient(snap.grad, snap.rows, lam)
     move = norm(subtract(problem.domain.project(add_scaled(snap.w, -eta, g)), snap.w))
     push = jnp.linalg.norm(dual_step(lam, snap.h, gamma=gamma, shrink=0.0, upsilon=upsilon) - lam)
     return move**2 / nonzero(eta) + push**2 / nonzero(gamma)

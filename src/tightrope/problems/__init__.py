@@ -1,6 +1,29 @@
-"""Ready-made problems."""
+"""Ready-made problems: fair classification, and small problems whose solutions are known exactly."""
 
-from tightrope.problems.exact import EXACT, Solved
+from collections.abc import Callable
+
+from tightrope.problems.exact import EXACT
 from tightrope.problems.fair import FairProblem, carried_by_few, fair_classification
+from tightrope.problems.hard import ill_scaled, infeasible, many
+from tightrope.problems.learning import fair_logistic, neyman_pearson
+from tightrope.problems.matrices import completion, spectraplex
+from tightrope.problems.scenarios import portfolio, power
+from tightrope.problems.solved import Constants, Solved
+from tightrope.problems.vectors import box_qcqp, least_squares
 
-__all__ = ["EXACT", "FairProblem", "Solved", "carried_by_few", "fair_classification"]
+PROBLEMS: dict[str, Callable[[], Solved]] = EXACT | {
+    "least-squares": least_squares,
+    "box-qcqp": box_qcqp,
+    "neyman-pearson": neyman_pearson,
+    "fair-logistic": fair_logistic,
+    "portfolio": portfolio,
+    "power": power,
+    "spectraplex": spectraplex,
+    "completion": completion,
+    "many": many,
+    "ill-scaled": ill_scaled,
+    "infeasible": infeasible,
+}
+"""All problems with known solutions, by name; `EXACT` are the four smallest, on which every method is measured."""
+
+__all__ = ["EXACT", "PROBLEMS", "Constants", "FairProblem", "Solved", "carried_by_few", "fair_classification"]

@@ -4,58 +4,16 @@ Every one has noise in the gradients and in the values of objective and constrai
 on: "the gap" of a run is the mean of F(x_t) - F*, with F free of noise.
 """
 
-import dataclasses
-import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._tree import Array, Tree
 from tightrope.problem import Problem
+from tightrope.problems.solved import Constants, Noise, Solved, normals
 from tightrope.sampling import Generator
 from tightrope.sets import Box, L1Ball, L2Ball, Simplex
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Solved:
-    """A problem, a source of samples, and the answer.
-
-    Attributes:
-        name: what to call it.
-        problem: the stochastic problem.
-        samples: fresh samples.
-        x: the solution.
-        dual: its multipliers.
-        optimum: F*.
-        objective: F(x) = E f(x, theta).
-        constraints: H(x) = E h(x, theta).
-        slater: the largest sigma such that some point has H_i <= -sigma for all i.
-    """
-
-    name: str
-    problem: Problem
-    samples: Generator
-    x: np.ndarray
-    dual: np.ndarray
-    optimum: float
-    objective: Callable[[Tree], Array]
-    constraints: Callable[[Tree], Array]
-    slater: float
-
-    def track(self, x: Tree) -> dict[str, Array]:
-        """F(x) - F* and the H_i(x), to be averaged along a run."""
-        values = self.constraints(x)
-        return {"gap": self.objective(x) - self.optimum} | {f"H{i}": values[i] for i in range(len(self.dual))}
-
-
-def _noise(key: Array, **shapes: tuple[int, ...]) -> dict[str, Array]:
-    """Independent standard normal numbers, by name."""
-    sizes = [math.prod(shape) for shape in shapes.values()]
-    parts = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
-    return {name: part.reshape(shape) for part, (name, shape) in zip(parts, shapes.items(), strict=True)}
 
 
 @lru_cache
@@ -76,13 +34,16 @@ def ball() -> Solved:
     return Solved(
         "ball",
         Problem(f, h, L2Ball(2.0, shape=5)),
-        Generator(partial(_noise, g=(5,), w=(5,), v=(), u=())),
+        Generator(partial(normals, g=(5,), w=(5,), v=(), u=())),
         x=-a,
         dual=np.array([1.0]),
         optimum=-1.0,
         objective=lambda x: jnp.dot(jnp.asarray(a, x.dtype), x),
         constraints=lambda x: (jnp.dot(x, x) / 2 - 0.5)[None],
         slater=0.5,
+        # of the curvature, E c^2 = 3/2; h^2 is largest where |x| = 2
+        constants=Constants(4.0, 1.0, 2.0, 1.5, 6.2**0.5, 4.45**0.5, 0.0, 1.5**0.5),
+        noise="Gaussian in slopes and values; a random curvature of the constraint",
     )
 
 
@@ -96,6 +57,8 @@ def simplex() -> Solved:
     solution, dual = np.array([0.4, 0.3, 0.15, 0.1, 0.05]), np.array([0.5, 0.3])
     rows = np.array([[1.0, -1.0, 0.0, 0.5, 0.0], [0.0, 1.0, -1.0, 0.0, 0.5]])
     p, b = solution + rows.T @ dual, rows @ solution
+    at_vertices = np.abs(rows - b[:, None]).max()
+    steepest = max(np.linalg.norm(vertex - p) for vertex in np.eye(5))
 
     def objective(x):
         return jnp.sum((x - jnp.asarray(p, x.dtype)) ** 2) / 2
@@ -112,13 +75,17 @@ def simplex() -> Solved:
     return Solved(
         "simplex",
         Problem(f, h, Simplex(shape=5)),
-        Generator(partial(_noise, g=(5,), w=(2, 5), v=(2,))),
+        Generator(partial(normals, g=(5,), w=(2, 5), v=(2,))),
         x=solution,
         dual=dual,
         optimum=float(np.sum((rows.T @ dual) ** 2) / 2),
         objective=objective,
         constraints=constraints,
         slater=0.15 + 1.025 / 3,
+        constants=Constants.additive(
+            Noise(0.5, 0.5, 0.2), size=5, largest=1.0, D=2**0.5, G_f=steepest, G_h=1.5, H=at_vertices, L_f=1.0, mu=1.0
+        ),
+        noise="Gaussian in slopes and values",
     )
 
 
@@ -135,13 +102,15 @@ def scalar() -> Solved:
     return Solved(
         "scalar",
         Problem(f, h, Box(-1.0, 2.0, shape=1)),
-        Generator(partial(_noise, g=(), w=(1,), v=(1,))),
+        Generator(partial(normals, g=(), w=(1,), v=(1,))),
         x=np.array([1.0]),
         dual=np.array([1.0]),
         optimum=0.5,
         objective=lambda x: (x[0] - 2) ** 2 / 2,
         constraints=lambda x: x - 1,
         slater=2.0,
+        constants=Constants(3.0, 3.0, 1.0, 10**0.5, 1.25**0.5, 4.5**0.5, 1.0, 0.0, mu=1.0),
+        noise="Gaussian in slopes and values",
     )
 
 
@@ -164,13 +133,15 @@ def l1_lp() -> Solved:
     return Solved(
         "l1-lp",
         Problem(f, h, L1Ball(1.0, shape=10)),
-        Generator(partial(_noise, g=(10,), w=(10,), v=())),
+        Generator(partial(normals, g=(10,), w=(10,), v=())),
         x=np.array([0.4, 0.6] + [0.0] * 8),
         dual=np.array([1.0]),
         optimum=-1.4,
         objective=lambda x: jnp.dot(jnp.asarray(cost, x.dtype), x),
         constraints=lambda x: (x[0] - 0.4)[None],
         slater=1.4,
+        constants=Constants.additive(Noise(0.5, 0.3, 0.2), size=10, largest=1.0, D=2.0, G_f=5**0.5, G_h=1.0, H=1.4),
+        noise="Gaussian in slopes and values",
     )
 
 

@@ -2,14 +2,15 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import MissingOracleError
-from tightrope._tree import Array, Tree, dot, float_dtype
+from tightrope._tree import Array, Tree, dot, float_dtype, subtract
 
 
 def _is_whole(n: Any) -> bool:
@@ -104,6 +105,7 @@ class ConvexSet(ABC):
     """
 
     shape: Shape | None = None
+    additive: ClassVar[bool] = True  # False where points are not vectors: a mean of their leaves is not a mean of points
 
     def project(self, x: Tree) -> Tree:
         """The nearest point of the set in the Euclidean norm."""
@@ -162,6 +164,22 @@ class ConvexSet(ABC):
     def warm_lmo(self, g: Tree, memory: Tree) -> tuple[Tree, Tree]:
         """`lmo(g)` started from the memory of the last call, and the new memory."""
         return self.lmo(g), memory
+
+    def corrective(self, x: Tree, s: Tree, g: Tree, line: Callable[[Tree], Array]) -> Tree:
+        """A better point among those made of x and the vertex s; g is the gradient at x.
+
+        `line(d)` is the step length that minimises the objective along d from x. Here: the best point between x and s.
+        Sets that know what x is made of look further.
+        """
+        return self.mix(x, s, jnp.clip(line(self.between(x, s)), 0, 1))
+
+    def between(self, x: Tree, s: Tree) -> Tree:
+        """The direction s - x."""
+        return subtract(s, x)
+
+    def mix(self, x: Tree, s: Tree, a: Any) -> Tree:
+        """(1 - a) x + a s."""
+        return jax.tree.map(lambda p, q: ((1 - a) * p + a * q).astype(p.dtype), x, s)
 
     def _shape(self) -> Shape:
         if self.shape is None:

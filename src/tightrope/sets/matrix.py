@@ -1,10 +1,9 @@
 """Sets of matrices: the nuclear-norm ball, whose LMO is a Lanczos iteration, and the spectraplex."""
 
-import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,48 +11,8 @@ from tightrope._errors import positive_int
 from tightrope._tree import Array, pytree, set_field, static
 from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, safe, unit
 from tightrope.sets.base import Shape, as_shape, rounding
-
-RESTART = 0.03  # weight of the fixed random direction in a warm start; more of it spoils short iterations
-
-
-@functools.cache
-def _random_unit(n: int, seed: int) -> np.ndarray:
-    """A fixed direction, drawn at compile time: inside a loop drawing it would cost as much as a round."""
-    with jax.ensure_compile_time_eval():
-        draw = jax.random.normal(jax.random.key(seed, impl="threefry2x32"), (n,), jnp.float32)
-        draw = np.asarray(draw, np.float64)
-    return draw / np.linalg.norm(draw)
-
-
-def _next_direction(w: Array, basis: Array) -> Array:
-    """The part of w outside the span of the basis (its rows), as a unit vector; 0 when there is none.
-
-    A vector that loses most of its length to the second pass was rounding noise from within the span.
-    """
-    once = unit(w - basis.T @ (basis @ w))
-    twice = once - basis.T @ (basis @ once)
-    return jnp.where(jnp.linalg.norm(twice) > 0.5, unit(twice), twice * 0)  # times 0 keeps a NaN
-
-
-@functools.partial(jax.jit, static_argnames="rounds")
-def top_right_vector(g: Array, first: Array, rounds: int) -> Array:
-    """The best right singular vector of g in the Krylov space of g'g from `first`; 0 for g = 0.
-
-    Golub-Kahan-Lanczos, reorthogonalised against every earlier vector. The small problem is solved on g times
-    the basis itself (Rayleigh-Ritz) rather than on the recurrence's bidiagonal matrix, so an iteration that
-    has found all there is to find simply continues with zeros.
-    """
-
-    def grow(carry, j):
-        basis, images, v = carry
-        image = g @ v
-        basis, images = basis.at[j].set(v), images.at[j].set(image)
-        return (basis, images, _next_direction(image @ g, basis)), None
-
-    zeros = jnp.zeros((rounds, g.shape[1]), g.dtype), jnp.zeros((rounds, g.shape[0]), g.dtype)
-    (basis, images, _), _ = jax.lax.scan(grow, (*zeros, unit(first)), jnp.arange(rounds))
-    weights = jnp.linalg.eigh(images @ images.T)[1][:, -1]
-    return unit(weights @ basis)
+from tightrope.sets.lanczos import leading_pair, start_vector
+from tightrope.sets.low_rank import LowRank, core_step, drop_zeros, expand
 
 
 def _matrix_shape(owner: str, shape: Any) -> Shape:
@@ -143,17 +102,22 @@ class NuclearBall(Ball):
 
     def lmo_memory(self, dtype: Any = None) -> Array:
         """A fixed pseudo-random unit vector on the shorter side."""
-        return jnp.asarray(_random_unit(self._short, 0), dtype or jnp.result_type(float))
+        return start_vector(self._shape().leaves[0], dtype or jnp.result_type(float))
 
     def warm_lmo(self, g: Array, memory: Array) -> tuple[Array, Array]:
         """`lmo(g)` from the last singular vector, plus a little of a fixed random one against sticking."""
-        tall = g if g.shape[0] >= g.shape[1] else g.T
-        tall = tall / safe(jnp.max(jnp.abs(tall)))
-        first = jnp.asarray(memory, g.dtype) + RESTART * jnp.asarray(_random_unit(self._short, 1), g.dtype)
-        v = top_right_vector(tall, first, min(self.rounds, self._short))
-        u = unit(tall @ v)
-        vertex = -jnp.asarray(self.radius, g.dtype) * (u[:, None] * v[None, :])
-        return vertex if tall.shape == g.shape else vertex.T, jnp.where(jnp.any(v != 0), v, memory)
+        pair, memory = leading_pair(g / safe(jnp.max(jnp.abs(g))), memory, self.rounds)
+        return -jnp.asarray(self.radius, g.dtype) * (pair.u[:, None] * pair.v[None, :]), memory
+
+    def corrective(self, x: Array, s: Array, g: Array, line: Callable[[Array], Array]) -> Array:
+        """A projected gradient step on all matrices with the row and column spaces of x and s.
+
+        It decomposes x, and so is for small matrices; `LowRankBall` keeps x decomposed.
+        """
+        u, values, vt = jnp.linalg.svd(x, full_matrices=False)
+        known = drop_zeros(LowRank(u, jnp.diag(values), vt.T))
+        v = unit(s[jnp.argmax(jnp.sum(s * s, axis=1))])
+        return core_step(expand(known, unit(s @ v), v), g, lambda d: line(d.dense()), self.radius).dense()
 
     def support(self, g: Array) -> Array:
         """The radius times the largest singular value, exactly; dearer than an LMO, for certificates."""

@@ -1,0 +1,108 @@
+"""The paper's partly observed low-rank matrix, of any size: no array of rows x columns is ever made."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tightrope._errors import positive_int
+
+
+class StructuredMatrix(NamedTuple):
+    """Observed entries of a low-rank matrix with noise, and what is true of the whole of it.
+
+    Attributes:
+        rows, columns, values: the observed entries.
+        shape: of the matrix.
+        nuclear_norm: of the true matrix, without noise.
+        unobserved_energy: half the sum of squares of its entries that were not observed.
+        left, right: its factors; the true matrix is left @ right.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    shape: tuple[int, int]
+    nuclear_norm: float
+    unobserved_energy: float
+    left: np.ndarray
+    right: np.ndarray
+
+    @property
+    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What `structured_completion` takes."""
+        return self.rows, self.columns, self.values
+
+
+def structured_matrix(
+    rows: int = 200,
+    columns: int = 300,
+    rank: int = 10,
+    *,
+    observed: int | None = None,
+    noise: float = 1e-3,
+    seed: int = 0,
+) -> StructuredMatrix:
+    """A product of sparse nonnegative factors of which zeros are rarely observed and other entries mostly.
+
+    Entries of the left factor are zero with probability 0.7 and otherwise uniform on (0, 1); of the right one with
+    probability 0.5. Of the product's zeros 1 % are observed, of its other entries 90 %. Noise is Gaussian; over the whole
+    matrix its norm would be `noise` times that of the true one.
+
+    Args:
+        rows, columns, rank: of the matrix.
+        observed: how many entries are observed; drawn in the same proportion of zeros and others. By default as many as
+            the probabilities give, which is for sizes that fit in memory.
+        noise: relative to the true matrix.
+        seed: the same one gives the same matrix.
+
+    Example:
+        >>> made = structured_matrix(20, 15, rank=2)
+        >>> made.shape, bool(made.nuclear_norm > 0)
+        ((20, 15), True)
+    """
+    for name, value in (("rows", rows), ("columns", columns), ("rank", rank)):
+        positive_int("structured_matrix", name, value)
+    if not (np.isfinite(noise) and noise >= 0):
+        raise ValueError(f"structured_matrix: noise is {noise!r}; expected a number >= 0.")
+    rng = np.random.default_rng(seed)
+    left = rng.uniform(size=(rows, rank)) * (rng.uniform(size=(rows, rank)) >= 0.7)
+    right = rng.uniform(size=(rank, columns)) * (rng.uniform(size=(rank, columns)) >= 0.5)
+    at = _all_places(rng, left, right) if observed is None else _some_places(rng, left, right, observed)
+    i, j = np.divmod(at, columns)
+    true = _entries(left, right, i, j)
+    energy = float(np.sum((left.T @ left) * (right @ right.T)))  # of the whole matrix
+    size = noise * np.sqrt(energy / (rows * columns))
+    values = true + size * rng.normal(size=len(true))
+    nuclear = np.linalg.svd(np.linalg.qr(left)[1] @ np.linalg.qr(right.T)[1].T, compute_uv=False).sum()
+    hidden = max(energy - float(true @ true), 0.0) / 2
+    return StructuredMatrix(i, j, values, (rows, columns), float(nuclear), hidden, left, right)
+
+
+def _entries(left: np.ndarray, right: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    """The product at these places, in slices that fit in memory."""
+    parts = range(0, len(i), 1 << 20)
+    return np.concatenate(
+        [np.einsum("ak,ak->a", left[i[p : p + (1 << 20)]], right.T[j[p : p + (1 << 20)]]) for p in parts]
+        or [np.empty(0)]
+    )
+
+
+def _kept(rng: np.random.Generator, true: np.ndarray) -> np.ndarray:
+    return rng.uniform(size=true.shape) < np.where(true == 0, 0.01, 0.9)
+
+
+def _all_places(rng: np.random.Generator, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(_kept(rng, left @ right))
+
+
+def _some_places(rng: np.random.Generator, left: np.ndarray, right: np.ndarray, observed: int) -> np.ndarray:
+    """So many distinct places: drawn at random and kept with the probability of what stands there."""
+    cells = left.shape[0] * right.shape[1]
+    if positive_int("structured_matrix", "observed", observed) > cells // 2:
+        raise ValueError(f"structured_matrix: observed is {observed:,}; expected at most half of the {cells:,} entries.")
+    found = np.empty(0, np.int64)
+    while len(found) < observed:
+        drawn = rng.integers(cells, size=int(1.6 * (observed - len(found))) + 100)
+        i, j = np.divmod(drawn, right.shape[1])
+        found = np.unique(np.concatenate([found, drawn[_kept(rng, _entries(left, right, i, j))]]))
+    return np.sort(rng.choice(found, observed, replace=False))

@@ -1,0 +1,170 @@
+"""The observed entries of a matrix, laid out so that products with vectors need no scattered writes.
+
+Entries are kept by rows and by columns, in blocks of a fixed width that belong to one row (or column) each; the last block
+of a row is filled up. A product is then a gather, a sum over the width of each block, and a short sorted sum over blocks.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._tree import Array, pytree
+from tightrope.sets.low_rank import LowRank
+
+
+class Blocks(NamedTuple):
+    """Entries in blocks of one row each: (blocks, width) arrays; `owner` is the row of a block, `other` the columns."""
+
+    owner: Array
+    other: Array
+    real: Array  # False where a block is filled up
+
+
+@pytree
+class Entries:
+    """The places and values of the observed entries of a large matrix."""
+
+    by_row: Blocks
+    by_column: Blocks
+    source: Array  # where the entries of `by_column` stand in `by_row`, flattened
+    values: Array  # in the layout of `by_row`; 0 where filled up
+
+    def seen(self, x: LowRank) -> Array:
+        """The entries of x at the observed places, in the layout of `values`."""
+        owner, other, real = self.by_row
+        left = x.u @ x.core
+
+        def at_once(left, v):
+            return jnp.sum(left[owner][:, None, :] * v[other], axis=-1)
+
+        def column_by_column(left, v):  # a CPU gathers numbers faster than rows
+            columns = left.T, v.T
+            none = jnp.zeros(other.shape, left.dtype)
+            return jax.lax.scan(lambda sum, uv: (sum + uv[0][owner][:, None] * uv[1][other], None), none, columns)[0]
+
+        found = jax.lax.platform_dependent(left, x.v, cpu=column_by_column, default=at_once)
+        return jnp.where(real, found, 0)
+
+    def matrix(self, values: Array, low: LowRank) -> "SparsePlusLowRank":
+        """The matrix with these values at the observed places, plus a thin one."""
+        by_column = jnp.where(self.by_column.real, values.reshape(-1)[self.source], 0)
+        return SparsePlusLowRank(self.by_row, self.by_column, values, by_column, low)
+
+    def inner(self, g: "SparsePlusLowRank", d: LowRank, seen: Array) -> Array:
+        """<g, d>, where `seen` is what d has at the observed places."""
+        across = (g.low.u.T @ d.u) @ d.core @ (d.v.T @ g.low.v)
+        return jnp.sum(g.values * seen) + jnp.sum(g.low.core * across)
+
+
+@pytree
+class Grid:
+    """The same for a matrix with few cells for each observed entry: kept whole, which takes no more and is faster."""
+
+    real: Array
+    values: Array
+
+    def seen(self, x: LowRank) -> Array:
+        """The entries of x at the observed places, 0 elsewhere."""
+        return jnp.where(self.real, x.dense(), 0)
+
+    def matrix(self, values: Array, low: LowRank) -> Array:
+        """The matrix with these values at the observed places, plus a thin one."""
+        return values + low.dense()
+
+    def inner(self, g: Array, d: LowRank, seen: Array) -> Array:
+        """<g, d>."""
+        return jnp.sum(g * d.dense())
+
+
+def product(blocks: Blocks, values: Array, w: Array, length: int) -> Array:
+    """The sparse matrix of these values times w, a vector or a thin matrix; `length` is the number of owners."""
+    if w.ndim == 2:
+        return jax.lax.map(lambda column: product(blocks, values, column, length), w.T).T
+    sums = jnp.sum(values * w[blocks.other], axis=1)
+    return jax.ops.segment_sum(sums, blocks.owner, length, indices_are_sorted=True)
+
+
+@pytree
+class SparsePlusLowRank:
+    """A matrix that is sparse, on the places of some entries, plus thin; known by its products alone."""
+
+    by_row: Blocks
+    by_column: Blocks
+    values: Array
+    values_by_column: Array
+    low: LowRank
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.low.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Of its numbers."""
+        return self.values.dtype
+
+    @property
+    def T(self) -> "SparsePlusLowRank":
+        """The transpose."""
+        return SparsePlusLowRank(self.by_column, self.by_row, self.values_by_column, self.values, self.low.T)
+
+    def __matmul__(self, w: Array) -> Array:
+        return product(self.by_row, self.values, w, self.shape[0]) + self.low @ w
+
+    def __rmatmul__(self, w: Array) -> Array:
+        return product(self.by_column, self.values_by_column, w, self.shape[1]) + w @ self.low
+
+
+CELLS_PER_ENTRY = 4
+"""With at most so many cells for each observed entry a matrix is kept as a `Grid`."""
+
+
+def entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> Entries | Grid:
+    """Lay out the observed entries; places must be distinct."""
+    if shape[0] * shape[1] <= CELLS_PER_ENTRY * len(values):
+        real, held = np.zeros(shape, bool), np.zeros(shape, values.dtype)
+        real[rows, columns], held[rows, columns] = True, values
+        return Grid(jnp.asarray(real), jnp.asarray(held))
+    order = np.lexsort((columns, rows))
+    by_row, at = _blocks(rows[order], columns[order], shape[0])
+    place = np.empty(len(rows), np.int32)
+    place[order] = at
+    order = np.lexsort((rows, columns))
+    by_column, at_column = _blocks(columns[order], rows[order], shape[1])
+    source = np.zeros(by_column.other.size, np.int32)
+    source[at_column] = place[order]
+    held = np.zeros(by_row.other.size, values.dtype)
+    held[place] = values
+    grids = source.reshape(by_column.other.shape), held.reshape(by_row.other.shape)
+    return Entries(by_row, by_column, jnp.asarray(grids[0]), jnp.asarray(grids[1]))
+
+
+def _blocks(owner: np.ndarray, other: np.ndarray, n: int) -> tuple[Blocks, np.ndarray]:
+    """Blocks of entries sorted by owner, and the place of each entry in them, flattened."""
+    lengths = np.bincount(owner, minlength=n)
+    width = _width(len(owner), n)
+    blocks = -(-lengths // width)
+    first = np.concatenate([[0], np.cumsum(blocks)])
+    total = _few_shapes(int(first[-1]))
+    within = np.arange(len(owner)) - np.repeat(np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    at = (np.repeat(first[:-1], lengths) * width + within).astype(np.int64)
+    owners = np.full(total, n - 1, np.int32)  # blocks that only fill up come last, where they keep the order
+    owners[: first[-1]] = np.repeat(np.arange(n, dtype=np.int32), blocks)
+    others, real = np.zeros(total * width, np.int32), np.zeros(total * width, bool)
+    others[at], real[at] = other, True
+    shape = total, width
+    return Blocks(jnp.asarray(owners), jnp.asarray(others.reshape(shape)), jnp.asarray(real.reshape(shape))), at
+
+
+def _width(count: int, n: int) -> int:
+    """About a sixth of a mean row: wide blocks save sums over blocks, narrow ones are filled up less."""
+    return int(2 ** np.clip(np.round(np.log2(max(count / max(n, 1), 1) / 6)), 2, 6))
+
+
+def _few_shapes(blocks: int) -> int:
+    """Filled up to a multiple of a sixteenth of a power of two: data sets of similar sizes share a compiled program."""
+    step = max(1, 2 ** (max(blocks - 1, 1).bit_length() - 5))
+    return -(-blocks // step) * step

@@ -1,0 +1,280 @@
+"""Structured matrix completion: few large entries where nothing was observed.
+
+Minimise the squared error on the observed entries I of a matrix M over the nuclear-norm ball of radius alpha, subject to
+the energy of the entries outside I, (1/2) sum X_ij^2, being at most beta. The zero matrix is strictly feasible for every
+beta > 0. Units do not depend on the data: F is the normalised error, sum_I (X - M)^2 / sum_I M^2, and H is the energy
+divided by beta, minus one.
+"""
+
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._errors import positive_int
+from tightrope._tree import Array, Tree, pytree, static
+from tightrope.methods import CFWCSOA
+from tightrope.problem import Problem
+from tightrope.problems.entries import Grid, entries
+from tightrope.problems.observed import Observed, observed
+from tightrope.sampling import Generator, Rows
+from tightrope.sets import NuclearBall
+from tightrope.sets.low_rank import LowRank, LowRankBall
+
+DENSE_LIMIT = 20_000_000
+"""The most entries that a matrix held dense may have."""
+
+CONSTRAINT = "unobserved energy"
+
+
+class CompletionProblem(NamedTuple):
+    """A problem and its data: `problem, data = structured_completion(...)`.
+
+    Attributes:
+        problem: for `tightrope.minimize`.
+        data: what to pass with it. Exact gradients need no samples, so for them it is a single row that nobody reads.
+    """
+
+    problem: Problem
+    data: Any
+
+    @property
+    def method(self) -> CFWCSOA:
+        """CFW-CSOA with a dual step in the problem's own units.
+
+        In the Lagrangian lambda weighs an unobserved entry against an observed one in the ratio lambda h : f of
+        their scales. A dual step of half that ratio lets the energy follow the multiplier without cycling.
+        """
+        scales = self.problem.params["scales"]
+        return CFWCSOA(gamma=0.5 * float(scales["f"] / scales["h"]), upsilon=1.2)
+
+
+def structured_completion(
+    matrix: Any,
+    nuclear_norm: float,
+    unobserved_energy: float,
+    *,
+    mask: np.ndarray | None = None,
+    shape: tuple[int, int] | None = None,
+    hold: Literal["factored", "dense"] = "factored",
+    gradients: Literal["exact", "sampled"] = "exact",
+    rank: int | None = None,
+    rounds: int | None = None,
+    units: Literal["relative", "sum", "mean"] = "relative",
+    empty: Literal["refuse", "keep"] = "refuse",
+    dtype: Any = None,
+) -> CompletionProblem:
+    """Build the problem from a partly observed matrix.
+
+    Args:
+        matrix: a SciPy sparse matrix, whose stored entries are the observed ones (a stored zero is an observation); a dense
+            matrix with a `mask`, or with NaN where nothing was observed; or arrays (rows, columns, values).
+        nuclear_norm: alpha, the largest sum of singular values.
+        unobserved_energy: beta, the largest half sum of squares of the entries that were not observed.
+        mask: for a dense matrix, True where it was observed.
+        shape: for (rows, columns, values), the size of the matrix; by default the smallest that holds them.
+        hold: "factored", for any size: a `LowRank` point on a `LowRankBall`; or "dense", an array on a `NuclearBall`.
+        gradients: "exact", of all observed entries at every step; or "sampled": a sample is one observed entry and one
+            unobserved one (for "factored" the constraint stays exact), scaled so that they are unbiased.
+        rank: for "factored", the largest rank that is kept; by default 64.
+        rounds: Lanczos rounds of a linear minimisation; by default 10 factored, 20 dense.
+        units: "relative" as above; "sum" for f = (1/2) sum_I (X - M)^2 and h = (1/2) sum X^2 - beta; "mean" for
+            f and h divided by the number of their entries.
+        empty: whether to refuse rows and columns without any observation, or to keep them (their entries will be 0).
+        dtype: float32 or float64; by default JAX's own.
+
+    Example:
+        >>> import numpy as np, tightrope as tr
+        >>> from tightrope.problems import structured_completion
+        >>> M = np.array([[1.0, np.nan, 2.0], [2.0, 4.0, np.nan]])
+        >>> made = structured_completion(M, nuclear_norm=6.0, unobserved_energy=10.0, rank=2)
+        >>> made.problem.domain.name
+        'LowRankBall'
+    """
+    for name, value in (("nuclear_norm", nuclear_norm), ("unobserved_energy", unobserved_energy)):
+        if not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
+            raise ValueError(f"structured_completion: {name} is {value!r}; expected a positive number.")
+    _choice("hold", hold, ("factored", "dense"))
+    _choice("gradients", gradients, ("exact", "sampled"))
+    _choice("units", units, ("relative", "sum", "mean"))
+    seen = observed(matrix, mask=mask, shape=shape, empty=empty)
+    dtype = dtype or jnp.result_type(float)
+    params: dict[str, Any] = {"scales": _scales(seen, float(unobserved_energy), units)}
+    if hold == "dense":
+        return _dense(seen, nuclear_norm, params, gradients, rounds or 20, dtype)
+    domain = LowRankBall(
+        float(nuclear_norm),
+        size=seen.shape,
+        rank=positive_int("structured_completion", "rank", min(64, *seen.shape) if rank is None else rank),
+        rounds=rounds or 10,
+    )
+    table = entries(seen.rows, seen.columns, seen.values.astype(dtype), seen.shape)
+    params["entries"] = table
+    sampled = gradients == "sampled"
+    if sampled:
+        real = table.real if isinstance(table, Grid) else table.by_row.real
+        params["places"] = jnp.flatnonzero(real).astype(jnp.int32)
+    problem = FactoredCompletion(
+        _sampled_factored_error if sampled else _factored_error,
+        None,
+        domain,
+        params=params,
+        names=(CONSTRAINT,),
+        exact_constraints=_factored_energy,
+        sampled=sampled,
+    )
+    return CompletionProblem(problem, Generator(_random_bits) if sampled else Rows(np.zeros(1, np.int32)))
+
+
+def _choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"structured_completion: {name} is {value!r}; expected {' or '.join(map(repr, choices))}.")
+
+
+def _scales(seen: Observed, beta: float, units: str) -> dict[str, Any]:
+    """What the sums are multiplied with, the bound, and how many entries are in which sum."""
+    unobserved = seen.shape[0] * seen.shape[1] - len(seen.values)
+    total = float(np.sum(np.square(seen.values, dtype=float)))
+    if units == "relative" and total == 0:
+        raise ValueError(
+            "structured_completion: all observed values are 0, and so is the solution; the error cannot be normalised."
+        )
+    f, h = {
+        "relative": (2 / total if total else 1.0, 1 / beta),
+        "sum": (1.0, 1.0),
+        "mean": (1 / len(seen.values), 1 / unobserved),
+    }[units]
+    return {"f": f, "h": h, "beta": beta, "observed": len(seen.values), "unobserved": unobserved}
+
+
+# ---- factored ---------------------------------------------------------------------------------------------------------
+# Functions live at module level: a second problem of the same shapes then compiles nothing.
+
+
+@pytree
+class FactoredCompletion(Problem):
+    """The problem for points held as `LowRank`: gradients are matrices too, sparse plus thin, known by their products."""
+
+    sampled: bool = static(default=False)
+
+    def value_and_gradient(self, x: LowRank, lam: Array, theta: Tree) -> tuple[Array, Array, Any]:
+        """f, h and the Lagrangian's gradient."""
+        f, h, grad_f, rows = self.jacobian(x, theta)
+        return f, h, self.lagrangian_gradient(grad_f, rows, lam)
+
+    def jacobian(self, x: LowRank, theta: Tree) -> tuple[Array, Array, Array, Any]:
+        """f, h, grad f as its values on the observed entries, and what the gradient of h is made of."""
+        table, scales = self.params["entries"], self.params["scales"]
+        seen = table.seen(x)
+        h = _energy(x, seen, scales) - jnp.asarray(self.levels, x.dtype)
+        if not self.sampled:
+            error = seen - table.values
+            return scales["f"] / 2 * jnp.sum(error**2), h, scales["f"] * error, (seen, x)
+        at = _drawn(theta, self.params["places"])
+        error = (seen - table.values).reshape(-1)[at]
+        scale = scales["f"] * scales["observed"] / at.size
+        grad = jnp.zeros_like(seen).reshape(-1).at[at].add(scale * error).reshape(seen.shape)
+        return scale / 2 * jnp.sum(error**2), h, grad, (seen, x)
+
+    def lagrangian_gradient(self, grad_f: Array, rows: Any, lam: Array) -> Any:
+        """grad f + lambda (X outside the observed entries): X itself, less what it has there."""
+        seen, x = rows
+        weight = lam[0] * self.params["scales"]["h"]
+        return self.params["entries"].matrix(grad_f - weight * seen, x * weight)
+
+    def step_length(self, x: LowRank, lam: Array, theta: Tree, g: Any, d: LowRank) -> Array:
+        """Exactly: the Lagrangian is quadratic."""
+        table, scales = self.params["entries"], self.params["scales"]
+        seen = table.seen(d)
+        inside, slope = jnp.sum(seen**2), table.inner(g, d, seen)
+        curvature = scales["f"] * inside + lam[0] * scales["h"] * (d.energy() - inside)
+        return jnp.where((slope < 0) & (curvature > 0), -slope / jnp.where(curvature > 0, curvature, 1), 0)
+
+
+def _factored_error(x: LowRank, theta: Tree, params: Tree) -> Array:
+    table = params["entries"]
+    return params["scales"]["f"] / 2 * jnp.sum((table.seen(x) - table.values) ** 2)
+
+
+def _sampled_factored_error(x: LowRank, theta: Tree, params: Tree) -> Array:
+    table, scales = params["entries"], params["scales"]
+    at = _drawn(theta[None], params["places"])
+    error = (table.seen(x) - table.values).reshape(-1)[at]
+    return scales["f"] * scales["observed"] / 2 * jnp.sum(error**2)
+
+
+def _factored_energy(x: LowRank, params: Tree) -> Array:
+    return _energy(x, params["entries"].seen(x), params["scales"])
+
+
+def _energy(x: LowRank, seen: Array, scales: Tree) -> Array:
+    """The energy outside the observed entries: all of it, less theirs."""
+    return (scales["h"] * ((x.energy() - jnp.sum(seen**2)) / 2 - scales["beta"]))[None]
+
+
+def _drawn(bits: Array, places: Array) -> Array:
+    """Observed places, drawn uniformly."""
+    return places[bits[:, 0] % jnp.uint32(places.size)]
+
+
+def _random_bits(key: Array) -> Array:
+    """What a sample is made of: two numbers that become one place inside the observed set and one outside.
+
+    Taken modulo the number of places; the bias is that number over 2^32.
+    """
+    return jax.random.bits(key, (2,), jnp.uint32)
+
+
+# ---- dense ------------------------------------------------------------------------------------------------------------
+
+
+def _dense(
+    seen: Observed, nuclear_norm: float, params: dict[str, Any], gradients: str, rounds: int, dtype: Any
+) -> CompletionProblem:
+    m, n = seen.shape
+    if m * n > DENSE_LIMIT:
+        raise ValueError(
+            f'structured_completion: a {m:,} x {n:,} matrix has {m * n:,} entries; hold="dense" takes at most '
+            f'{DENSE_LIMIT:,}. Use hold="factored".'
+        )
+    mask = np.zeros(seen.shape, bool)
+    mask[seen.rows, seen.columns] = True
+    values = np.zeros(seen.shape, dtype)
+    values[seen.rows, seen.columns] = seen.values
+    params |= {"M": jnp.asarray(values), "mask": jnp.asarray(mask)}
+    domain = NuclearBall(float(nuclear_norm), shape=seen.shape, rounds=rounds)
+    make = partial(Problem, domain=domain, names=(CONSTRAINT,))
+    if gradients == "exact":
+        problem = make(_dense_error, None, params=params, exact_constraints=_dense_energy)
+        return CompletionProblem(problem, Rows(np.zeros(1, np.int32)))
+    # Both lists at full length, the observed places first: other masks of the same size then compile nothing.
+    order = np.argsort(~mask.reshape(-1), kind="stable").astype(np.int32)
+    params |= {"order": jnp.asarray(order)}
+    return CompletionProblem(make(_sampled_error, _sampled_energy, params=params), Generator(_random_bits))
+
+
+def _dense_error(x: Array, theta: Tree, params: Tree) -> Array:
+    return params["scales"]["f"] / 2 * jnp.sum(jnp.where(params["mask"], x - params["M"], 0) ** 2)
+
+
+def _dense_energy(x: Array, params: Tree) -> Array:
+    scales = params["scales"]
+    return (scales["h"] * (jnp.sum(jnp.where(params["mask"], 0, x) ** 2) / 2 - scales["beta"]))[None]
+
+
+def _sampled_error(x: Array, theta: Array, params: Tree) -> Array:
+    """Of one observed entry, times their number."""
+    scales = params["scales"]
+    at = params["order"][theta[0] % jnp.asarray(scales["observed"], jnp.uint32)]
+    error = x.reshape(-1)[at] - params["M"].reshape(-1)[at]
+    return scales["f"] * scales["observed"] / 2 * error**2
+
+
+def _sampled_energy(x: Array, theta: Array, params: Tree) -> Array:
+    """Of one unobserved entry, times their number."""
+    scales = params["scales"]
+    count = jnp.asarray(scales["unobserved"], jnp.uint32)
+    at = params["order"][jnp.asarray(scales["observed"], jnp.uint32) + theta[1] % count]
+    return (scales["h"] * (scales["unobserved"] / 2 * x.reshape(-1)[at] ** 2 - scales["beta"]))[None]

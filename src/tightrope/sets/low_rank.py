@@ -1,0 +1,195 @@
+"""Matrices held as a product of thin ones, and the nuclear-norm ball made of them: no array is ever rows x columns."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tightrope._errors import nonnegative, positive_int
+from tightrope._tree import Array, pytree, set_field, static
+from tightrope.sets.ball import project_l1
+from tightrope.sets.base import ConvexSet, Shape, rounding
+from tightrope.sets.lanczos import leading_pair, start_vector
+
+
+@pytree
+class LowRank:
+    """The matrix u core v', with orthonormal columns in u and in v, or zero ones where the rank is not used up.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> LowRank(jnp.array([[1.0], [0.0]]), jnp.array([[2.0]]), jnp.array([[0.0], [1.0]])).dense().tolist()
+        [[0.0, 2.0], [0.0, 0.0]]
+    """
+
+    u: Array  # rows x rank
+    core: Array  # rank x rank
+    v: Array  # columns x rank
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.u.shape[0], self.v.shape[0]
+
+    @property
+    def dtype(self) -> Any:
+        """Of its numbers."""
+        return self.core.dtype
+
+    @property
+    def T(self) -> "LowRank":
+        """The transpose."""
+        return LowRank(self.v, self.core.T, self.u)
+
+    def __matmul__(self, w: Array) -> Array:
+        return self.u @ (self.core @ (self.v.T @ w))
+
+    def __rmatmul__(self, w: Array) -> Array:
+        return ((w @ self.u) @ self.core) @ self.v.T
+
+    def __mul__(self, a: Any) -> "LowRank":
+        return LowRank(self.u, a * self.core, self.v)
+
+    def at(self, rows: Array, columns: Array) -> Array:
+        """The entries at these places."""
+        return jnp.sum((self.u @ self.core)[rows] * self.v[columns], axis=-1)
+
+    def energy(self) -> Array:
+        """The sum of its squared entries."""
+        return jnp.sum(self.core**2)
+
+    def singular_values(self) -> Array:
+        """Largest first."""
+        return jnp.linalg.svd(self.core, compute_uv=False)
+
+    def dense(self) -> Array:
+        """All its entries; for small matrices."""
+        return (self.u @ self.core) @ self.v.T
+
+
+def drop_zeros(x: LowRank) -> LowRank:
+    """For a diagonal core: columns that belong to no singular value are set to zero, so that none is half there."""
+    values = jnp.diagonal(x.core)
+    real = values > 8 * len(values) * jnp.finfo(x.dtype).eps * jnp.max(values)
+    return LowRank(x.u * real[None, :], jnp.diag(jnp.where(real, values, 0)), x.v * real[None, :])
+
+
+def _orthogonal_part(basis: Array, w: Array) -> Array:
+    """The unit vector along what w adds to the basis; 0 where it adds nothing but rounding."""
+    once = w - basis @ (basis.T @ w)
+    twice = once - basis @ (basis.T @ once)
+    size = jnp.linalg.norm(twice)
+    adds = size > 64 * jnp.finfo(w.dtype).eps * jnp.linalg.norm(w)
+    return jnp.where(adds, twice / jnp.where(adds, size, 1), 0)
+
+
+def expand(x: LowRank, u: Array, v: Array) -> LowRank:
+    """The same matrix on bases that have u and v in their spans; its rank's room grows by one."""
+    bases = (jnp.column_stack([basis, _orthogonal_part(basis, w)]) for basis, w in ((x.u, u), (x.v, v)))
+    left, right = bases
+    return LowRank(left, jnp.pad(x.core, ((0, 1), (0, 1))), right)
+
+
+def _sum(x: LowRank, y: LowRank) -> LowRank:
+    """x + y, on bases for both."""
+    left, p = jnp.linalg.qr(jnp.column_stack([x.u, y.u]))
+    right, q = jnp.linalg.qr(jnp.column_stack([x.v, y.v]))
+    return LowRank(left, p @ jax.scipy.linalg.block_diag(x.core, y.core) @ q.T, right)
+
+
+def core_step(x: LowRank, g: Any, line: Callable[[LowRank], Array], radius: Any) -> LowRank:
+    """A projected gradient step on the core, which is a small nuclear-norm ball of its own; bases stay."""
+    slope = x.u.T @ (g @ x.v)
+    downhill = x.core - line(LowRank(x.u, -slope, x.v)) * slope
+    p, values, qt = jnp.linalg.svd(downhill)
+    move = (p * project_l1(values, radius)[None, :]) @ qt - x.core
+    return LowRank(x.u, x.core + jnp.clip(line(LowRank(x.u, move, x.v)), 0, 1) * move, x.v)
+
+
+def compress(x: LowRank, rank: int) -> LowRank:
+    """The nearest matrix of this rank, its core diagonal: a decomposition of the small core alone."""
+    p, values, qt = jnp.linalg.svd(x.core)
+    return drop_zeros(LowRank(x.u @ p[:, :rank], jnp.diag(values[:rank]), x.v @ qt[:rank].T))
+
+
+@pytree
+class LowRankBall(ConvexSet):
+    """The nuclear-norm ball, restricted to matrices of at most some rank that are held factored.
+
+    Its linear minimisation takes anything that can be multiplied with vectors from both sides (`@`), so a
+    gradient may be a sum of a sparse and a thin matrix. Memory is rank x (rows + columns).
+
+    Args:
+        radius: the largest sum of singular values.
+        size: rows and columns.
+        rank: the largest rank that is kept; what exceeds it is cut off after every step.
+        rounds: Lanczos rounds of a linear minimisation, started from the last answer.
+    """
+
+    radius: Any
+    size: tuple[int, int] = static()
+    rank: int = static(default=32)
+    rounds: int = static(default=10)
+
+    additive = False
+
+    def __post_init__(self) -> None:
+        nonnegative(self.name, "radius", self.radius)
+        set_field(self, "rank", min(positive_int(self.name, "rank", self.rank), *self.size))
+        set_field(self, "rounds", positive_int(self.name, "rounds", self.rounds))
+
+    @property
+    def shape(self) -> Shape:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Of the factors."""
+        (m, n), r = self.size, self.rank
+        return Shape(LowRank((m, r), (r, r), (n, r)))  # pyright: ignore[reportArgumentType]
+
+    @property
+    def diameter(self) -> Any:
+        """Twice the radius."""
+        return 2 * self.radius
+
+    def contains(self, x: LowRank, tol: float | None = None) -> Array:
+        """Whether the singular values sum to at most radius (1 + tol)."""
+        return jnp.sum(x.singular_values()) <= self.radius * (1 + rounding(x, tol))
+
+    def start(self, dtype: Any = None) -> LowRank:
+        """Zero."""
+        return self.shape.full(0.0, dtype)
+
+    def lmo(self, g: Any) -> LowRank:
+        """-radius u v', u and v the leading singular pair of g, from a fixed start."""
+        return self.warm_lmo(g, self.lmo_memory(g.dtype))[0]
+
+    def lmo_memory(self, dtype: Any = None) -> Array:
+        """A fixed pseudo-random unit vector on the shorter side."""
+        return start_vector(self.size, dtype or jnp.result_type(float))
+
+    def warm_lmo(self, g: Any, memory: Array) -> tuple[LowRank, Array]:
+        """`lmo(g)` from the last singular vector."""
+        pair, memory = leading_pair(g, memory, self.rounds)
+        core = jnp.reshape(-jnp.asarray(self.radius, g.dtype), (1, 1))
+        return LowRank(pair.u[:, None], core, pair.v[:, None]), memory
+
+    def corrective(self, x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array]) -> LowRank:
+        """A projected gradient step on all matrices with the row and column spaces of x and s, cut to the rank."""
+        wider = expand(x, s.u[:, 0], s.v[:, 0])
+        return compress(core_step(wider, g, line, self.radius), self.rank)
+
+    def between(self, x: LowRank, s: LowRank) -> LowRank:
+        """The direction s - x."""
+        return _sum(x * -1, s)
+
+    def mix(self, x: LowRank, s: LowRank, a: Any) -> LowRank:
+        """(1 - a) x + a s, cut to the rank."""
+        return compress(_sum(x * (1 - a), s * a), self.rank)
+
+    def support(self, g: Any) -> Array:
+        """The radius times an estimate of the largest singular value; Lanczos may miss a little of it."""
+        return jnp.asarray(self.radius, g.dtype) * leading_pair(g, self.lmo_memory(g.dtype), self.rounds)[0].value
+
+    @property
+    def lmo_accuracy(self) -> float:
+        """Nothing is promised for all gradients; methods record the residual of each singular pair."""
+        return 1.0 if self.rounds < min(self.size) else 0.0
