@@ -4,7 +4,8 @@ from tightrope._tree import pytree, static
 from tightrope.check import check_problem
 from tightrope.checkpoint import CheckpointError
 from tightrope.constraints import equality, stack, two_sided
-from tightrope.estimators import FairLogisticRegression
+from tightrope.cvar import lift_cvar
+from tightrope.estimators import FairLogisticRegression, StructuredMatrixCompletion
 from tightrope.methods import CSOA, FWCSOA, GOCO, METHODS, SVRFCSOA, SVRGCSOA, Cost, Info, Method, dual_step
 from tightrope.minimize import minimize
 from tightrope.online import Online
@@ -61,9 +62,11 @@ __all__ = [
     "Spectraplex",
     "Status",
     "Stream",
+    "StructuredMatrixCompletion",
     "check_problem",
     "dual_step",
     "equality",
+    "lift_cvar",
     "minimize",
     "penalised",
     "pytree",

@@ -193,6 +193,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     chosen = method.output if output in (None, "feasible") else output
     x = output_of(method, carry, chosen) if step else ready.x
     dual = np.asarray(method.answer(carry.state)[1]) if chosen == "epoch" else sums.lam
+    dual = dual if method.multipliers else np.full(len(names), np.nan)
     status, pulled, where = outcome.status, None, f"at the {_POINTS[chosen]}"
     if output == "feasible" and names:
         if towards is None:

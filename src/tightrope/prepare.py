@@ -225,9 +225,10 @@ def _default_tightening(method: Method, ceiling: float, steps: int, notes: tuple
     """
     if method.tightening(steps) <= ceiling / 2:
         return method, notes
-    upsilon0 = getattr(method, "upsilon0", 0.0) * ceiling / 2 / method.tightening(steps)
-    note = f"upsilon0 was set to {upsilon0:.3g}, half of the room that the two-sided constraint leaves."
-    return replace(method, upsilon0=upsilon0), (*notes, note)
+    name = method.margin or "upsilon0"
+    value = getattr(method, name, 0.0) * ceiling / 2 / method.tightening(steps)
+    note = f"{name} was set to {value:.3g}, half of the room that the two-sided constraint leaves."
+    return replace(method, **{name: value}), (*notes, note)
 
 
 def _check_tightening(method: Method, ceiling: float, steps: int) -> None:
@@ -237,10 +238,10 @@ def _check_tightening(method: Method, ceiling: float, steps: int) -> None:
     if upsilon >= ceiling:
         raise ValueError(
             f"{type(method).__name__}: {said}, so the tightened problem has no feasible point and the method would drive "
-            "the constrained quantity to zero instead. Use a smaller upsilon0, or more steps."
+            f"the constrained quantity to zero instead. Use a smaller {method.margin}, or more steps."
         )
     if upsilon > ceiling / 2 * (1 + 1e-9):
-        warnings.warn(f"{said}; the theory covers at most half of that. Use a smaller upsilon0.", stacklevel=4)
+        warnings.warn(f"{said}; the theory covers at most half of that. Use a smaller {method.margin}.", stacklevel=4)
 
 
 def _numeric_notes(problem: Problem, sampler: Sampler) -> tuple[str, ...]:

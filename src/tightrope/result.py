@@ -52,10 +52,10 @@ class Result:
 
     Attributes:
         x: the method's output (see `output`).
-        output: which point x is: "average", "last", "epoch" (the mean of the last epoch) or "feasible".
+        output: which point x is: "average", "last", "epoch" (the answer of the last epoch) or "feasible".
         average: mean of the iterates, as the theorems define it.
         last: the last iterate.
-        dual: mean of the multipliers.
+        dual: mean of the multipliers; NaN for methods that estimate none.
         dual_last: the last multipliers.
         objective: the objective at x on all rows; without rows, its mean over the samples of the run.
             None where an oracle gives gradients only.

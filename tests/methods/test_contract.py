@@ -1,4 +1,4 @@
-"""Every method of the registry on problems with exact solutions."""
+"""Every method of the registry, whatever it is: a new one needs nothing here."""
 
 import jax
 import jax.numpy as jnp
@@ -6,26 +6,42 @@ import numpy as np
 import pytest
 
 import tightrope as tr
+from tightrope._tree import replace
 from tightrope.problems import EXACT
 from tightrope.sampling import Plan
 from tightrope.steps import Layout, start
 
-# Every case compiles a program of its own: a linear programme for all, a curved problem for some; `make verify` has more.
-CASES = [*((m, "l1-lp") for m in tr.METHODS), ("csoa", "ball"), ("fw-csoa", "ball")]
+STEPS = {"rows": 3_000, "refresh every step": 400, "stream": 40_000}
 
 
-def data_for(method, solved, n=20_000):
-    """Fresh samples, or for methods that need all the data a set of rows."""
-    if "rows" not in method.needs:
-        return solved.samples
-    buffer = solved.samples.open(Plan((11,), 1, 2)).take(0, n // 2)
-    return jax.tree.map(lambda a: a[0, : n // 2, 0].reshape(n, *a.shape[4:]), buffer.items)
+def fitted(kind, solved):
+    """The problem as the method can have it: without constraints, or with exact ones."""
+    if "unconstrained" in kind.needs:
+        return tr.penalised(solved.problem, solved.dual)
+    if "exact_constraints" in kind.needs:
+        return replace(solved.problem, exact_constraints=solved.constraints)
+    return solved.problem
 
 
-def start_state(method, solved, steps=100):
-    x = solved.problem.domain.start()
-    lam = jnp.zeros(len(solved.dual), x.dtype)
-    return start(method, solved.problem, x, lam, jnp.asarray(steps, jnp.int32), Layout()).state
+def solved_for(kind):
+    """A linear programme; for penalties, which it leaves without a unique solution, a quadratic on the simplex."""
+    return EXACT["simplex" if "unconstrained" in kind.needs else "l1-lp"]()
+
+
+def data_for(kind, solved, n):
+    return solved.rows(n) if "rows" in kind.needs else solved.samples
+
+
+def batch(kind, n):
+    """A method's own choice where it has one."""
+    own = kind().default_batch(n)
+    return own if own > 1 else 32 if "rows" in kind.needs else 4
+
+
+def start_state(method, problem, steps=100):
+    x = problem.domain.start()
+    lam = jnp.zeros(problem.n_constraints(x, jax.tree.map(lambda a: a[0], one_batch(EXACT["simplex"](), 1))), x.dtype)
+    return start(method, problem, x, lam, jnp.asarray(steps, jnp.int32), Layout()).state
 
 
 def one_batch(solved, size=3, seed=0):
@@ -33,23 +49,38 @@ def one_batch(solved, size=3, seed=0):
     return jax.tree.map(lambda a: a[0, 0, 0], buffer.items)
 
 
-@pytest.mark.parametrize(("name", "problem"), CASES)
-def test_it_finds_the_exact_primal_and_dual_solution(name, problem):
-    solved = EXACT[problem]()
-    data = data_for(tr.METHODS[name], solved)
-    steps = 6_000 if "rows" in tr.METHODS[name].needs else 60_000
-    result = tr.minimize(solved.problem, data, method=name, steps=steps, batch_size=4 if steps > 6_000 else 32)
-    assert abs(float(solved.objective(result.x)) - solved.optimum) < 0.03
-    assert float(jnp.max(solved.constraints(result.x))) <= 0.02  # of a finite sample's own optimum, for some methods
-    np.testing.assert_allclose(result.dual, solved.dual, atol=0.08)
-    np.testing.assert_allclose(result.x, solved.x, atol=0.08)
+def draws(method, theta):
+    return theta if method.draws == 1 else (theta,) * method.draws
+
+
+@pytest.mark.parametrize("name", tr.METHODS)
+def test_it_finds_the_solution_alone_and_side_by_side(name):
+    kind = tr.METHODS[name]
+    solved = solved_for(kind)
+    problem, every_step = fitted(kind, solved), kind().refresh_every == 1
+    length = "refresh every step" if every_step else "rows" if "rows" in kind.needs else "stream"
+    data = data_for(kind, solved, n=4_000)
+    options = {"batch_size": batch(kind, 4_000), "x0": np.full(10, 0.01) if name == "pfs" else None}
+    result = tr.minimize(problem, data, method=name, steps=STEPS[length], **options)
+    lagrangian = solved.objective(result.x) + jnp.dot(solved.dual, solved.constraints(result.x)) - solved.optimum
+    assert -1e-9 <= float(lagrangian) < 0.02
+    if "unconstrained" not in kind.needs:
+        assert abs(float(solved.objective(result.x)) - solved.optimum) < 0.05
+        assert float(jnp.max(solved.constraints(result.x))) <= 0.04  # of a finite sample's own optimum, for some
+        np.testing.assert_allclose(result.x, solved.x, atol=0.1)
+        if kind.multipliers:
+            np.testing.assert_allclose(result.dual, solved.dual, atol=0.12)
+    table = tr.sweep(problem, data, tr.METHODS[name](), steps=200, seeds=range(2), track=solved.track, **options)
+    alone = tr.minimize(problem, data, method=name, steps=200, seed=1, track=solved.track, **options)
+    np.testing.assert_allclose(table.gap[1], alone.trace.gap.iloc[-1], rtol=1e-7, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", tr.METHODS)
 def test_a_step_keeps_dtypes_shapes_and_structure(name, dtype):
-    solved, method = EXACT["ball"](), tr.METHODS[name]()
-    state = start_state(method, solved)
-    after, info = jax.eval_shape(method.step, solved.problem, state, one_batch(solved))
+    kind, solved = tr.METHODS[name], EXACT["simplex"]()
+    method, problem = kind(), fitted(kind, solved)
+    state = start_state(method, problem)
+    after, info = jax.eval_shape(method.step, problem, state, draws(method, one_batch(solved)))
     assert jax.tree.structure(after) == jax.tree.structure(state)
     for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
@@ -57,30 +88,7 @@ def test_a_step_keeps_dtypes_shapes_and_structure(name, dtype):
 
 
 @pytest.mark.parametrize("name", tr.METHODS)
-def test_jit_equals_eager_and_stays_inside(name):
-    solved, method = EXACT["simplex"](), tr.METHODS[name]()
-    state, theta = start_state(method, solved), one_batch(solved)
-    eager, compiled = method.step(solved.problem, state, theta), jax.jit(method.step)(solved.problem, state, theta)
-    for a, b in zip(jax.tree.leaves(eager), jax.tree.leaves(compiled), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
-    assert bool(solved.problem.domain.contains(compiled[0].x))
-    assert bool(jnp.all(compiled[0].lam >= 0))
-
-
-@pytest.mark.parametrize("name", sorted({*tr.METHODS} - {"csoa", "fw-csoa", "svrg-csoa"}))  # in test_sweep.py
-def test_side_by_side_equals_one_by_one(name):
-    solved = EXACT["simplex"]()
-    data = data_for(tr.METHODS[name], solved, n=200)
-    table = tr.sweep(solved.problem, data, tr.METHODS[name](), steps=300, seeds=range(3), track=solved.track)
-    for seed in range(3):
-        alone = tr.minimize(solved.problem, data, method=name, steps=300, seed=seed, track=solved.track)
-        row, last = table[table.seed == seed].iloc[0], alone.trace.iloc[-1]
-        columns = ["gap", "dual h[0]", "dual h[1]"]
-        np.testing.assert_allclose(row[columns].to_numpy(float), last[columns].to_numpy(float), rtol=1e-7)
-
-
-@pytest.mark.parametrize("name", tr.METHODS)
-def test_declared_cost_equals_counted_calls(name):
+def test_declared_cost_equals_counted_calls_and_compiled_equals_eager(name):
     """Every method is run for a few steps outside compiled code, on functions and a set that count."""
     calls = {"objective": 0, "project": 0, "lmo": 0}
 
@@ -98,22 +106,37 @@ def test_declared_cost_equals_counted_calls(name):
         calls["objective"] += 1
         return jnp.sum((x - theta) ** 2)
 
-    method = tr.METHODS[name]()
-    problem = tr.Problem(f, lambda x, theta: x[:1], Counting(1.0, shape=2))
-    state = method.init(problem, jnp.zeros(2), jnp.zeros(1), jnp.asarray(10))
-    theta = jnp.ones((1, 2))
-    for _ in range(5):
-        state, _ = method.step(problem, state, theta if method.draws == 1 else (theta,) * method.draws)
-    assert calls == {
-        "objective": 5 * method.cost.gradients,
-        "project": 5 * method.cost.projections,
-        "lmo": 5 * method.cost.lmos,
-    }
-    assert method.cost.samples == method.draws
+    def exact(x):
+        return x[:1] - 0.5
+
+    kind = tr.METHODS[name]
+    method = kind()
+    constraints = None if "unconstrained" in kind.needs else lambda x, theta: exact(x)
+    known = exact if "exact_constraints" in kind.needs else None
+    problem = tr.Problem(f, constraints, Counting(1.0, shape=2), exact_constraints=known)
+    first = method.init(problem, jnp.zeros(2), jnp.zeros(0 if constraints is None else 1), jnp.asarray(10))
+    theta, state = draws(method, jnp.ones((1, 2))), first
+    with jax.disable_jit():
+        for _ in range(5):
+            state, _ = method.step(problem, state, theta)
+    cost = method.total_cost(5)
+    assert calls == {"objective": cost.gradients, "project": cost.projections, "lmo": cost.lmos}
+    assert cost.samples == 5 * method.draws
+
+    compiled = jax.jit(lambda state: jax.lax.fori_loop(0, 5, lambda _, s: method.step(problem, s, theta)[0], state))
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(compiled(first)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+    assert bool(problem.domain.contains(state.x))
+    assert bool(jnp.all(state.lam >= 0))
 
 
 @pytest.mark.parametrize("name", tr.METHODS)
-def test_hyperparameters_are_leaves(name):
-    method = tr.METHODS[name]()
+def test_it_declares_what_it_is(name):
+    kind = tr.METHODS[name]
+    method = kind()
     assert jax.tree.leaves(method)
-    assert all(isinstance(leaf, float) for leaf in jax.tree.leaves(method))
+    assert all(isinstance(leaf, float) for leaf in jax.tree.leaves(method))  # a new value compiles nothing
+    assert kind.tuned
+    assert all(isinstance(getattr(method, coefficient), float) for coefficient in kind.tuned)
+    assert kind.margin is None or isinstance(getattr(method, kind.margin), float)
+    assert {"project", "lmo"} & kind.needs

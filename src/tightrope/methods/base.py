@@ -49,6 +49,7 @@ class Method(ABC):
     cost: ClassVar[Cost] = Cost()
     output: ClassVar[Output] = "average"
     draws: ClassVar[int] = 1  # independent samples a step; with 2, theta is a pair
+    multipliers: ClassVar[bool] = True  # False for methods that know constraints but estimate no multipliers
     averages: ClassVar[bool] = True  # False where a mean of iterates makes no sense: the loop then keeps none
     published: ClassVar[Rates] = Rates()
     tuned: ClassVar[tuple[str, ...]] = ()  # the coefficients worth tuning, the most important first

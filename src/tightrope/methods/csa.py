@@ -59,6 +59,7 @@ class CSA(Method):
     tol0: Any = 1.0
 
     name = "csa"
+    multipliers = False
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
     draws = 2
@@ -120,6 +121,7 @@ class MultiCSA(CSA):
     choice: str = static(default="random")
 
     name = "multi-csa"
+    multipliers = False
 
     def __post_init__(self):
         super().__post_init__()

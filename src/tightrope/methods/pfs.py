@@ -38,9 +38,9 @@ class PFS(Method):
     a multiple of eta0 |grad f| |grad h|. With rho0 = 0 the iterates leave, unless h is linear.
 
     Published for one constraint; of several the largest is taken, which is convex too. It has kinks, so it takes more
-    margin than a smooth constraint, of which the step misses second-order terms only: on two small problems rho0 = 6 where
-    0.25 was enough for one constraint. There are no multipliers: they stay as they were given. The defaults are ours, for
-    f, h and x of order one.
+    margin than a smooth constraint, of which the step misses second-order terms only: for eta0 = 1 and f, h, x of order
+    one, rho0 = 0.25 was seen to be enough for one smooth constraint, and 6 for the larger of two. There are no multipliers:
+    they stay as they were given. The defaults are ours.
 
     Args:
         eta0: coefficient of the step size.
@@ -59,6 +59,7 @@ class PFS(Method):
     rho0: Any = 2.0
 
     name = "pfs"
+    multipliers = False
     needs = frozenset({"project", "exact_constraints"})
     cost = Cost(samples=1, gradients=1, projections=1)
     published = Rates(gap=0.5, violation=inf)

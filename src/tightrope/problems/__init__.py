@@ -9,6 +9,7 @@ from tightrope.problems.learning import fair_logistic, neyman_pearson
 from tightrope.problems.matrices import completion, spectraplex
 from tightrope.problems.scenarios import portfolio, power
 from tightrope.problems.solved import Constants, Solved
+from tightrope.problems.structured import CompletionProblem, structured_completion
 from tightrope.problems.vectors import box_qcqp, least_squares
 
 PROBLEMS: dict[str, Callable[[], Solved]] = EXACT | {
@@ -26,4 +27,14 @@ PROBLEMS: dict[str, Callable[[], Solved]] = EXACT | {
 }
 """All problems with known solutions, by name; `EXACT` are the four smallest, on which every method is measured."""
 
-__all__ = ["EXACT", "PROBLEMS", "Constants", "FairProblem", "Solved", "carried_by_few", "fair_classification"]
+__all__ = [
+    "EXACT",
+    "PROBLEMS",
+    "CompletionProblem",
+    "Constants",
+    "FairProblem",
+    "Solved",
+    "carried_by_few",
+    "fair_classification",
+    "structured_completion",
+]

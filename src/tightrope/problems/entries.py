@@ -39,7 +39,7 @@ class Entries:
         def at_once(left, v):
             return jnp.sum(left[owner][:, None, :] * v[other], axis=-1)
 
-        def column_by_column(left, v):  # a CPU gathers numbers faster than rows
+        def column_by_column(left, v):  # as in `product`
             columns = left.T, v.T
             none = jnp.zeros(other.shape, left.dtype)
             return jax.lax.scan(lambda sum, uv: (sum + uv[0][owner][:, None] * uv[1][other], None), none, columns)[0]
@@ -80,8 +80,13 @@ class Grid:
 
 def product(blocks: Blocks, values: Array, w: Array, length: int) -> Array:
     """The sparse matrix of these values times w, a vector or a thin matrix; `length` is the number of owners."""
-    if w.ndim == 2:
-        return jax.lax.map(lambda column: product(blocks, values, column, length), w.T).T
+    if w.ndim == 2:  # a CPU gathers numbers faster than rows
+
+        def of_column(column):
+            return product(blocks, values, column, length)
+
+        one_by_one, at_once = (lambda columns: jax.lax.map(of_column, columns)), jax.vmap(of_column)
+        return jax.lax.platform_dependent(w.T, cpu=one_by_one, default=at_once).T
     sums = jnp.sum(values * w[blocks.other], axis=1)
     return jax.ops.segment_sum(sums, blocks.owner, length, indices_are_sorted=True)
 
