@@ -28,7 +28,7 @@ ROOMS = [
     {"minimize", "online", "sweep", "plotting"},
     {"problems"},
     {"estimators"},
-    {"reproduce"},
+    {"reproduce", "leaderboard"},
     {"cli"},
 ]
 FLOOR = {name: floor for floor, names in enumerate(ROOMS) for name in names}

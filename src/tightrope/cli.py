@@ -11,6 +11,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -22,6 +23,7 @@ from typer.core import TyperGroup
 
 import tightrope
 from tightrope import datasets
+from tightrope.estimators.ratings import COMPLETION, PICTURE, CompletedRatings, complete_ratings
 from tightrope.estimators.report import as_table
 from tightrope.estimators.table import read_table
 from tightrope.estimators.table_classifier import (
@@ -220,12 +222,61 @@ def predict(
         print(f"Written to {out}: {len(predictions):,} rows.")
 
 
+# ---- structured matrix completion ------------------------------------------------------------------------------------
+
+
+@app.command()
+def complete(
+    ratings: Annotated[Path, typer.Argument(help="The table, a row for each rating: .csv, .tsv or .parquet.")],
+    user: Annotated[str, typer.Option(help="The column that says who rated.")],
+    item: Annotated[str, typer.Option(help="The column that says what was rated.")],
+    rating: Annotated[str, typer.Option(help="The column with the ratings, numbers.")],
+    out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
+    rank: Annotated[int | None, typer.Option(help="The largest rank of the matrix; by default 32.")] = None,
+    nuclear_norm: Annotated[
+        float | None, typer.Option(help="The largest sum of singular values; by default chosen.")
+    ] = None,
+    unobserved_energy: Annotated[
+        float | None, typer.Option(help="The largest half sum of squares of what was not rated; by default chosen.")
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Of the completion.")] = 100,
+    held_out: Annotated[float, typer.Option(help="The share of the ratings that is held out to measure on.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="The same one gives the same model.", min=0)] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Complete a matrix of ratings, and compare its predictions with means on held-out ratings.
+
+    Prints both errors and writes the model, a report and a picture.
+    """
+    _check_folder(out, force)
+    frame = read_table(ratings)
+    notes: list[str] = []
+    with _noted(notes), _stoppable():  # the completion has progress bars of its own
+        made = complete_ratings(
+            frame, user, item, rating, test_share=held_out, seed=seed, rank=rank, nuclear_norm=nuclear_norm,
+            unobserved_energy=unobserved_energy, steps=steps,
+        )  # fmt: skip
+    _report(made, notes)
+    files = made.save(out, notes)
+    if PICTURE not in files:
+        _say("Note: there is no picture, because matplotlib is not installed: pip install 'tightrope[plot]'.", "yellow")
+    print(f"Written to {out}: {', '.join(files)}.")
+    users, items = (ids[:1].tolist() for ids in (made.model.users, made.model.items))
+    print(
+        f"from tightrope.estimators.ratings import RatingsModel; RatingsModel.load({str(out)!r}).predict({users}, {items})"
+    )
+
+
+# ---- what both write and print ---------------------------------------------------------------------------------------
+
+
 def _check_folder(folder: Path, force: bool) -> None:
     """Before any work: is this a place to write a model to?"""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; expected a folder to write the model to.")
     if folder.is_dir() and any(folder.iterdir()) and not force:
-        what = "holds a model" if (folder / CLASSIFIER).exists() else "is not empty"
+        what = "holds a model" if any((folder / name).exists() for name in (CLASSIFIER, COMPLETION)) else "is not empty"
         raise ValueError(f"{folder} {what}; give another folder, or --force to write over it.")
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
@@ -242,7 +293,7 @@ def _without_missing(frame: pd.DataFrame, used: Sequence[str]) -> tuple[pd.DataF
     return kept, [f"{dropped:,} of {len(frame):,} rows with missing values were left out."] if dropped else []
 
 
-def _report(fitted: Fitted, notes: Sequence[str]) -> None:
+def _report(fitted: Fitted | CompletedRatings, notes: Sequence[str]) -> None:
     for line in fitted.lines():
         print(line)
     _print_table(Console(), as_table(fitted.comparison))
@@ -269,13 +320,20 @@ def _noted(notes: list[str]) -> Iterator[None]:
 def _busy(words: str) -> Iterator[None]:
     """A moving line while somebody watches, instead of the bars of single runs; and Ctrl-C that stops everything."""
     console = Console(stderr=True)
+    with _stoppable(), contextlib.ExitStack() as stack:
+        if console.is_terminal:
+            stack.enter_context(Console(file=sys.stderr).status(words))
+            stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        yield
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C stops everything, where a run would answer it by returning what it has."""
     with contextlib.ExitStack() as stack:
         if threading.current_thread() is threading.main_thread():
             before = signal.signal(signal.SIGINT, _stop)
             stack.callback(signal.signal, signal.SIGINT, before)
-        if console.is_terminal:
-            stack.enter_context(Console(file=sys.stderr).status(words))
-            stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
         yield
 
 
@@ -307,13 +365,45 @@ def reproduce(
     print(f"Written to {out}.")
 
 
+@app.command()
+def leaderboard(
+    quick: Annotated[bool, typer.Option("--quick", help="Three problems and short runs, for a first look.")] = False,
+    method: Annotated[
+        list[str] | None, typer.Option(help="A method; may be given several times. By default all.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder to write to; finished parts in it are not done again.")] = Path(
+        "leaderboard"
+    ),
+    debug: Debug = False,
+) -> None:
+    """Run all methods against each other on problems with known solutions: same samples, same budget, same tuning."""
+    from tightrope import leaderboard as contest  # it is large, and needed here only
+
+    board = contest.leaderboard(out, quick, method or [])
+    _print_table(Console(), contest.summary(board))
+    for sentence in board.sentences:
+        print(f"- {sentence}")
+    print(f"{len(board.exceptions)} exceptions to the published rates are listed in {out / 'leaderboard.txt'}.")
+    print(f"Written to {out}.")
+
+
 # ---- what there is ---------------------------------------------------------------------------------------------------
 
 
 @app.command()
 def methods(as_json: Json = False, debug: Debug = False) -> None:
-    """The methods: what each needs, and what a step costs."""
-    _list([_method(name, kind) for name, kind in METHODS.items()], as_json)
+    """The methods: what each needs, what a step costs, and the proven rates; with --json also what they are."""
+    if as_json:
+        _list([_method(name, kind) for name, kind in METHODS.items()], as_json)
+        return
+    heads = ("S", "G", "P", "L", "gap", "violation")
+    table = Table("name", "class", "needs", *heads, box=None, pad_edge=False)
+    for name, kind in METHODS.items():
+        counts = [str(count or "") for count in kind.cost]
+        table.add_row(name, kind.__name__, ", ".join(sorted(kind.needs)), *counts, *map(_rate, kind.published))
+    Console().print(table)
+    print("A step takes S samples, G gradients, P projections and L linear minimisations.")
+    print("Gap and violation are proven to fall like these powers of the samples T. --json says more.")
 
 
 @app.command()
@@ -336,7 +426,24 @@ def list_datasets(as_json: Json = False, debug: Debug = False) -> None:
 
 def _method(name: str, kind: type[Method]) -> dict[str, Any]:
     cost = {unit: count for unit, count in kind.cost._asdict().items() if count}
-    return {"name": name, "class": kind.__name__, "what": _first_line(kind), "needs": sorted(kind.needs), "cost": cost}
+    rates = {what: str(rate) if rate == float("inf") else rate for what, rate in kind.published._asdict().items()}
+    return {
+        "name": name,
+        "class": kind.__name__,
+        "what": _first_line(kind),
+        "needs": sorted(kind.needs),
+        "cost": cost,
+        "published": rates,
+        "output": kind.output,
+        "tuned": list(kind.tuned),
+        "margin": kind.margin,
+        "anytime": bool(kind.anytime),
+    }
+
+
+def _rate(p: float | None) -> str:
+    """An exponent p of T^-p, in words."""
+    return "" if p is None else "zero" if p == float("inf") else f"T^-{Fraction(p).limit_denominator(12)}"
 
 
 def _set(name: str, kind: type[ConvexSet]) -> dict[str, Any]:

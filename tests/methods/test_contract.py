@@ -54,14 +54,14 @@ def draws(method, theta):
 
 
 @pytest.mark.parametrize("name", tr.METHODS)
-def test_it_finds_the_solution_alone_and_side_by_side(name):
+def test_it_finds_the_solution(name):
     kind = tr.METHODS[name]
     solved = solved_for(kind)
     problem, every_step = fitted(kind, solved), kind().refresh_every == 1
     length = "refresh every step" if every_step else "rows" if "rows" in kind.needs else "stream"
     data = data_for(kind, solved, n=4_000)
     options = {"batch_size": batch(kind, 4_000), "x0": np.full(10, 0.01) if name == "pfs" else None}
-    result = tr.minimize(problem, data, method=name, steps=STEPS[length], **options)
+    result = tr.minimize(problem, data, method=name, steps=STEPS[length], record=0, **options)
     lagrangian = solved.objective(result.x) + jnp.dot(solved.dual, solved.constraints(result.x)) - solved.optimum
     assert -1e-9 <= float(lagrangian) < 0.02
     if "unconstrained" not in kind.needs:
@@ -70,9 +70,6 @@ def test_it_finds_the_solution_alone_and_side_by_side(name):
         np.testing.assert_allclose(result.x, solved.x, atol=0.1)
         if kind.multipliers:
             np.testing.assert_allclose(result.dual, solved.dual, atol=0.12)
-    table = tr.sweep(problem, data, tr.METHODS[name](), steps=200, seeds=range(2), track=solved.track, **options)
-    alone = tr.minimize(problem, data, method=name, steps=200, seed=1, track=solved.track, **options)
-    np.testing.assert_allclose(table.gap[1], alone.trace.gap.iloc[-1], rtol=1e-7, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", tr.METHODS)
@@ -88,7 +85,7 @@ def test_a_step_keeps_dtypes_shapes_and_structure(name, dtype):
 
 
 @pytest.mark.parametrize("name", tr.METHODS)
-def test_declared_cost_equals_counted_calls_and_compiled_equals_eager(name):
+def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eager(name):
     """Every method is run for a few steps outside compiled code, on functions and a set that count."""
     calls = {"objective": 0, "project": 0, "lmo": 0}
 
@@ -123,9 +120,14 @@ def test_declared_cost_equals_counted_calls_and_compiled_equals_eager(name):
     assert calls == {"objective": cost.gradients, "project": cost.projections, "lmo": cost.lmos}
     assert cost.samples == 5 * method.draws
 
-    compiled = jax.jit(lambda state: jax.lax.fori_loop(0, 5, lambda _, s: method.step(problem, s, theta)[0], state))
-    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(compiled(first)), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+    def five_steps(state):
+        return jax.lax.fori_loop(0, 5, lambda _, s: method.step(problem, s, theta)[0], state)
+
+    twice = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), first)
+    compiled = jax.jit(jax.vmap(five_steps))(twice)
+    for a, both in zip(jax.tree.leaves(state), jax.tree.leaves(compiled), strict=True):
+        for b in both:
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
     assert bool(problem.domain.contains(state.x))
     assert bool(jnp.all(state.lam >= 0))
 

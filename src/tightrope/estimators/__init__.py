@@ -1,5 +1,6 @@
 """scikit-learn estimators. They assemble a problem and call `minimize`, and know nothing of loops."""
 
+from tightrope.estimators.completion import StructuredMatrixCompletion
 from tightrope.estimators.fair import FairLogisticRegression
 
-__all__ = ["FairLogisticRegression"]
+__all__ = ["FairLogisticRegression", "StructuredMatrixCompletion"]

@@ -84,6 +84,7 @@ class SVRFCSOA(Method):
     refresh_every: int | None = static(default=None)
 
     name = "svrf-csoa"
+    tuned = ("dual_scale",)
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=2, lmos=1)
 

@@ -98,6 +98,7 @@ class SVRGCSOA(Method):
     batch_size: int = static(default=1)
 
     name = "svrg-csoa"
+    tuned = ("primal_scale", "dual_scale")
     needs = frozenset({"project", "rows"})
     cost = Cost(samples=1, gradients=2, projections=1)
     output = "epoch"

@@ -170,6 +170,6 @@ def _width(count: int, n: int) -> int:
 
 
 def _few_shapes(blocks: int) -> int:
-    """Filled up to a multiple of a sixteenth of a power of two: data sets of similar sizes share a compiled program."""
-    step = max(1, 2 ** (max(blocks - 1, 1).bit_length() - 5))
+    """Filled up to a multiple of an eighth of a power of two: data sets of similar sizes share a compiled program."""
+    step = max(1, 2 ** (max(blocks - 1, 1).bit_length() - 4))
     return -(-blocks // step) * step

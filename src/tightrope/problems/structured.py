@@ -45,7 +45,7 @@ class CompletionProblem(NamedTuple):
         """CFW-CSOA with a dual step in the problem's own units.
 
         In the Lagrangian lambda weighs an unobserved entry against an observed one in the ratio lambda h : f of
-        their scales. A dual step of half that ratio lets the energy follow the multiplier without cycling.
+        their scales; the first dual steps are half of what makes that ratio one.
         """
         scales = self.problem.params["scales"]
         return CFWCSOA(gamma=0.5 * float(scales["f"] / scales["h"]), upsilon=1.2)

@@ -11,11 +11,11 @@ import jax
 
 from tightrope.plotting import new_figure
 from tightrope.progress import Progress
-from tightrope.reproduce import fig1, fig2, fig4
+from tightrope.reproduce import fig1, fig2, fig3, fig4
 from tightrope.reproduce.claims import Claim
 from tightrope.reproduce.work import FULL, QUICK, Figure, OtherSettingsError, Size, check, compute, write
 
-FIGURES: dict[str, Figure] = {"fig1": fig1.FIGURE, "fig2": fig2.FIGURE, "fig4": fig4.FIGURE}
+FIGURES: dict[str, Figure] = {"fig1": fig1.FIGURE, "fig2": fig2.FIGURE, "fig3": fig3.FIGURE, "fig4": fig4.FIGURE}
 """The figures, by the names that `reproduce` takes."""
 
 __all__ = ["FIGURES", "FULL", "QUICK", "Claim", "Figure", "OtherSettingsError", "Size", "reproduce"]
@@ -47,7 +47,7 @@ def reproduce(
     Example:
         >>> from tightrope.reproduce import FIGURES
         >>> sorted(FIGURES)
-        ['fig1', 'fig2', 'fig4']
+        ['fig1', 'fig2', 'fig3', 'fig4']
     """
     chosen = {name: _figure(name) for name in (figures or FIGURES)}
     out, size = Path(out), size or (QUICK if quick else FULL)

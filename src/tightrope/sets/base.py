@@ -105,7 +105,9 @@ class ConvexSet(ABC):
     """
 
     shape: Shape | None = None
-    additive: ClassVar[bool] = True  # False where points are not vectors: a mean of their leaves is not a mean of points
+    additive: ClassVar[bool] = (
+        True  # False where points are not vectors: a mean of their leaves is not a mean of points
+    )
 
     def project(self, x: Tree) -> Tree:
         """The nearest point of the set in the Euclidean norm."""
@@ -166,12 +168,16 @@ class ConvexSet(ABC):
         return self.lmo(g), memory
 
     def corrective(self, x: Tree, s: Tree, g: Tree, line: Callable[[Tree], Array]) -> Tree:
-        """A better point among those made of x and the vertex s; g is the gradient at x.
+        """A better point among those made of x and the vertex s, for sets that know what x is made of.
 
-        `line(d)` is the step length that minimises the objective along d from x. Here: the best point between x and s.
-        Sets that know what x is made of look further.
+        g is the gradient at x, and `line(d)` the step length that minimises the objective along d from x.
         """
-        return self.mix(x, s, jnp.clip(line(self.between(x, s)), 0, 1))
+        raise MissingOracleError(f"{self.name} does not know what its points are made of; it has no corrective step.")
+
+    @property
+    def has_corrective(self) -> bool:
+        """Whether `corrective` is there to be used."""
+        return type(self).corrective is not ConvexSet.corrective
 
     def between(self, x: Tree, s: Tree) -> Tree:
         """The direction s - x."""

@@ -1,0 +1,82 @@
+"""A completion as a file: arrays in safetensors, everything else as JSON with a hash over both; no pickle."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from tightrope.estimators.model_file import _hash
+from tightrope.files import FileError, read_file, write_file
+from tightrope.problems.observed import Observed
+
+if TYPE_CHECKING:
+    from tightrope.estimators.completion import StructuredMatrixCompletion
+
+_KIND = "matrix completion"
+_FORMAT = f"tightrope {_KIND} 1"
+_REMEDY = "Fit and save the completion again."
+_SEEN = ("seen_rows", "seen_columns", "seen_values")
+
+
+def save_completion(model: "StructuredMatrixCompletion", path: Path, ratings: bool) -> None:
+    """Write it, atomically, with the ratings where asked for."""
+    if not path.parent.is_dir():
+        raise FileError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
+    left, right = model.factors_
+    arrays = {
+        "left": left,
+        "right": right,
+        "singular_values": model.singular_values_,
+        "row_effects": model.row_effects_,
+        "column_effects": model.column_effects_,
+    }
+    if ratings and model._seen is not None:
+        arrays |= dict(zip(_SEEN, model._seen[:3], strict=True))
+    about: dict[str, Any] = {
+        "format": _FORMAT,
+        "parameters": _parameters(model),
+        "numbers": {
+            "mean_": model.mean_,
+            "nuclear_norm_": model.nuclear_norm_,
+            "unobserved_energy_": model.unobserved_energy_,
+            "dual_": model.dual_,
+            "held_out_error_": model.held_out_error_,
+            "n_iter_": model.n_iter_,
+        },
+        "path": None if model.path_ is None else model.path_.to_dict("list"),
+        "report": str(getattr(model, "result_", getattr(model, "report_", ""))),
+    }
+    write_file(path, arrays, about | {"sha256": _hash(arrays, about)})
+
+
+def load_completion(kind: type["StructuredMatrixCompletion"], path: Path) -> "StructuredMatrixCompletion":
+    """Read it back, or say why not."""
+    try:
+        arrays, about = read_file(path, _KIND)
+    except FileError as error:
+        raise FileError(f"{error} {_REMEDY}") from error
+    if about["format"] != _FORMAT:
+        raise FileError(f"{path} was written by another version of tightrope. {_REMEDY}")
+    if about.pop("sha256", None) != _hash(arrays, about):
+        raise FileError(f"{path} was changed or damaged after it was written: its hash does not match. {_REMEDY}")
+    model = kind(**about["parameters"])
+    model.factors_ = arrays["left"], arrays["right"]
+    model.singular_values_ = arrays["singular_values"]
+    model.row_effects_, model.column_effects_ = arrays["row_effects"], arrays["column_effects"]
+    model.shape_ = len(model.row_effects_), len(model.column_effects_)
+    for name, value in about["numbers"].items():
+        setattr(model, name, value)
+    model.path_ = None if about["path"] is None else pd.DataFrame(about["path"])
+    model.report_ = about["report"]  # pyright: ignore[reportAttributeAccessIssue]
+    rows, columns, values = (arrays.get(name) for name in _SEEN)
+    model._seen = None if rows is None else Observed(rows, columns, values, model.shape_)  # pyright: ignore[reportArgumentType]
+    return model
+
+
+def _parameters(model: "StructuredMatrixCompletion") -> dict[str, Any]:
+    """The constructor's arguments as JSON holds them; a method object is left out, and then "auto"."""
+    given = model.get_params(deep=False)
+    if not isinstance(given["method"], str):
+        given["method"] = "auto"
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}

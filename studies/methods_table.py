@@ -1,0 +1,56 @@
+"""A page with all methods of the registry: what each needs, what a step costs, what is proven.
+
+Run as `python -m studies.methods_table`; writes docs/methods.md.
+"""
+
+import inspect
+from fractions import Fraction
+from math import inf
+from pathlib import Path
+
+from tightrope.methods import METHODS, Method
+
+PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
+
+
+def rate(p: float | None) -> str:
+    """An exponent p of T^-p, in words."""
+    return "-" if p is None else "zero" if p == inf else f"T^-{Fraction(p).limit_denominator(12)}"
+
+
+def row(name: str, kind: type[Method]) -> str:
+    """A method's line of the table."""
+    what = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).replace("|", "\\|")
+    needs = ", ".join(sorted(kind.needs))
+    claims = " | ".join(map(rate, kind.published))
+    counts = " | ".join(str(count) for count in kind.cost)
+    return f"| `{name}` | `{kind.__name__}` | {needs} | {counts} | {claims} | {kind.margin or '-'} | {what} |"
+
+
+def page() -> str:
+    """The page docs/methods.md."""
+    lines = [
+        "# Methods",
+        "",
+        'Written from the registry by `python -m studies.methods_table`. Use one as `tr.minimize(..., method="name")`; the',
+        "docstring of its class has the update rule, the coefficients and the references.",
+        "",
+        "- **needs**: `project` and `lmo` of the set; `exact_constraints`, constraints without noise; `rows`, data at hand;",
+        "  `unconstrained`, no constraints but those of the set (`tr.penalised` moves the others into the objective).",
+        "- **S, G, P, L**: samples, gradients, projections and linear minimisations of a step on a batch of one. Methods",
+        "  that look at all the data from time to time say in `refreshed_gradients` what that costs.",
+        '- **gap, violation**: proven to fall like this with the number T of samples; "zero" where the mean violation is',
+        "  proven to vanish with a margin that is large enough; - where nothing is proven.",
+        "- **margin**: the coefficient of the tightening, of methods that claim zero violation.",
+        "",
+        "How they compare is measured on the [leaderboard](leaderboard.md).",
+        "",
+        "| name | class | needs | S | G | P | L | gap | violation | margin | what |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *(row(name, kind) for name, kind in METHODS.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,112 @@
+"""Matrices held factored: arithmetic against dense arrays, and steps that stay in the ball."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tightrope.sets import NuclearBall
+from tightrope.sets.lanczos import leading_pair, start_vector
+from tightrope.sets.low_rank import LowRank, LowRankBall, compress, expand
+
+RNG = np.random.default_rng(3)
+M, N, R = 12, 9, 4
+
+
+def random_point(rank=R, used=3, size=1.0):
+    """A point with `used` singular values and room for `rank`."""
+    u, v = (np.linalg.qr(RNG.normal(size=(k, rank)))[0] for k in (M, N))
+    values = np.where(np.arange(rank) < used, size * np.arange(rank, 0, -1.0), 0)
+    keep = (values > 0)[None, :]
+    return LowRank(*map(jnp.asarray, (u * keep, np.diag(values), v * keep)))
+
+
+def test_products_entries_and_energy_are_those_of_the_dense_matrix():
+    x = random_point()
+    dense = np.asarray(x.dense())
+    w, z = RNG.normal(size=N), RNG.normal(size=M)
+    np.testing.assert_allclose(x @ jnp.asarray(w), dense @ w)
+    np.testing.assert_allclose(jnp.asarray(z) @ x, z @ dense)
+    np.testing.assert_allclose(x.T.dense(), dense.T)
+    np.testing.assert_allclose(x.at(np.array([0, 5]), np.array([8, 2])), dense[[0, 5], [8, 2]])
+    np.testing.assert_allclose(x.energy(), np.sum(dense**2))
+    np.testing.assert_allclose(x.singular_values(), np.linalg.svd(dense, compute_uv=False)[:R], atol=1e-12)
+
+
+def test_expanding_changes_nothing_and_makes_room():
+    x, u, v = random_point(), RNG.normal(size=M), RNG.normal(size=N)
+    wider = expand(x, jnp.asarray(u), jnp.asarray(v))
+    np.testing.assert_allclose(wider.dense(), x.dense(), atol=1e-14)
+    np.testing.assert_allclose(wider.u @ (wider.u.T @ u), u)  # u is in the span now
+    inside = expand(x, x.u[:, 0], x.v[:, 1])
+    np.testing.assert_allclose(inside.u[:, -1], 0)  # nothing new
+
+
+def test_compressing_gives_the_nearest_matrix_of_the_rank():
+    x = expand(random_point(used=4), jnp.asarray(RNG.normal(size=M)), jnp.asarray(RNG.normal(size=N)))
+    x = LowRank(x.u, x.core + 0.3 * jnp.asarray(RNG.normal(size=(5, 5))), x.v)
+    u, s, vt = np.linalg.svd(np.asarray(x.dense()))
+    np.testing.assert_allclose(compress(x, 2).dense(), (u[:, :2] * s[:2]) @ vt[:2], atol=1e-12)
+    np.testing.assert_allclose(compress(x, 5).dense(), x.dense(), atol=1e-12)
+
+
+@pytest.mark.parametrize("a", [0.0, 0.3, 1.0])
+def test_mixing_and_directions(a):
+    ball = LowRankBall(30.0, size=(M, N), rank=8)
+    x, s = random_point(), random_point(rank=1, used=1)
+    np.testing.assert_allclose(ball.mix(x, s, a).dense(), (1 - a) * x.dense() + a * s.dense(), atol=1e-12)
+    np.testing.assert_allclose(ball.between(x, s).dense(), s.dense() - x.dense(), atol=1e-12)
+
+
+def test_its_vertex_is_that_of_the_dense_ball():
+    g = jnp.asarray(RNG.normal(size=(M, N)))
+    dense, thin = NuclearBall(2.5, shape=(M, N)), LowRankBall(2.5, size=(M, N), rank=3, rounds=20)
+    np.testing.assert_allclose(thin.lmo(g).dense(), dense.lmo(g), atol=1e-10)
+    assert bool(thin.contains(thin.lmo(g)))
+
+
+def test_a_pair_says_how_well_it_is_known():
+    g = jnp.asarray(RNG.normal(size=(60, 50)))
+    exact = np.linalg.svd(g, compute_uv=False)[0]
+    rough, good = (leading_pair(g, start_vector((60, 50), g.dtype), rounds)[0] for rounds in (3, 50))
+    assert float(rough.residual) > 0.05
+    assert float(good.residual) < 1e-6
+    assert float(rough.value) <= float(good.value) * (1 + 1e-12)
+    np.testing.assert_allclose(good.value, exact)
+
+
+def test_a_corrective_step_is_inside_and_no_worse_than_the_best_point_of_the_segment():
+    """Against the exact line search between x and the vertex, for a quadratic, from ten random points."""
+    target = jnp.asarray(RNG.normal(size=(M, N)))
+    ball = LowRankBall(6.0, size=(M, N), rank=6, rounds=9)
+
+    def f(x):
+        return float(jnp.sum((x.dense() - target) ** 2)) / 2
+
+    for _ in range(10):
+        x = random_point(rank=6, used=3, size=float(RNG.uniform(0.1, 0.4)))
+        g = x.dense() - target
+        s = ball.lmo(g)
+
+        def line(d, g=g):
+            return -jnp.sum(g * d.dense()) / d.energy()
+
+        step = ball.corrective(x, s, g, line)
+        a = float(np.clip(line(ball.between(x, s)), 0, 1))
+        assert bool(ball.contains(step, tol=1e-9))
+        assert f(step) < f(x)
+        assert f(step) <= f(ball.mix(x, s, a)) + 1e-9
+
+
+def test_it_works_in_float32_and_inside_compiled_code():
+    ball = LowRankBall(2.0, size=(M, N), rank=3)
+    g = jnp.asarray(RNG.normal(size=(M, N)), jnp.float32)
+
+    @jax.jit
+    def step(x, memory):
+        s, memory = ball.warm_lmo(g, memory)
+        return ball.mix(x, s, jnp.float32(0.5)), memory
+
+    x, memory = step(ball.start(jnp.float32), ball.lmo_memory(jnp.float32))
+    assert {leaf.dtype for leaf in jax.tree.leaves((x, memory))} == {jnp.dtype("float32")}
+    assert [leaf.shape for leaf in jax.tree.leaves(x)] == [leaf.shape for leaf in jax.tree.leaves(ball.start())]
