@@ -367,7 +367,7 @@ def reproduce(
 
 @app.command()
 def leaderboard(
-    quick: Annotated[bool, typer.Option("--quick", help="Three problems and short runs, for a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Two problems and short runs, for a first look.")] = False,
     method: Annotated[
         list[str] | None, typer.Option(help="A method; may be given several times. By default all.")
     ] = None,

@@ -60,6 +60,12 @@ def test_more_samples_and_who_is_ahead():
     assert verdicts(fig3.batch_claims(mixed, "")) == ["not reproduced", "partly", "not reproduced"]
 
 
+def test_who_is_ahead_early():
+    early, late = ends(0.1, 0.2).assign(step=10), ends(0.3, 0.2).assign(step=40)
+    assert fig3.early_claim(pd.concat([early, late]), "").verdict == "reproduced"
+    assert fig3.early_claim(pd.concat([late.assign(step=10), early.assign(step=40)]), "").verdict == "not reproduced"
+
+
 def test_elsewhere_points_count_when_they_are_feasible():
     table = ends(0.2, 0.1, excess=-0.1, scgd_excess=0.5).assign(place="half beta", kind="tuned")
     (claim,) = fig3.place_claims(table)
@@ -180,7 +186,7 @@ def made_beta(work):
 
 
 def made_up(case, seed, work, warm=False):
-    """A run that costs nothing: the error depends on the coefficients, SCGD's least at gamma0 = 2, rho0 = 1, tau = 0.02."""
+    """A run that costs nothing; SCGD's error is least at gamma0 = 2, rho0 = 1, tau = 0.02."""
     leaves = matrices.coefficients(case.method)
     wrong = sum(abs(np.log(leaves[k] / v)) for k, v in (("gamma0", 2.0), ("rho0", 1.0)) if leaves.get(k))
     error = 0.02 + 0.1 * wrong + abs(case.tau - 0.02) + 0.001 * seed / 1_000 + 1 / case.batch

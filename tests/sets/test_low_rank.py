@@ -34,16 +34,21 @@ def test_products_entries_and_energy_are_those_of_the_dense_matrix():
 
 
 def test_expanding_changes_nothing_and_makes_room():
-    x, u, v = random_point(), RNG.normal(size=M), RNG.normal(size=N)
+    x, u, v = random_point(), RNG.normal(size=(M, 2)), RNG.normal(size=(N, 2))
     wider = expand(x, jnp.asarray(u), jnp.asarray(v))
     np.testing.assert_allclose(wider.dense(), x.dense(), atol=1e-14)
     np.testing.assert_allclose(wider.u @ (wider.u.T @ u), u)  # u is in the span now
-    inside = expand(x, x.u[:, 0], x.v[:, 1])
-    np.testing.assert_allclose(inside.u[:, -1], 0)  # nothing new
+    gram = np.asarray(wider.u.T @ wider.u)
+    np.testing.assert_allclose(gram, np.diag(np.round(np.diag(gram))), atol=1e-12)  # orthonormal, or zero
+    assert int(np.round(np.trace(gram))) == 5  # three of x and two new ones
+    known = jnp.column_stack([x.u[:, 0] + x.u[:, 1], u[:, 0], 2 * u[:, 0]])
+    inside = expand(x, known, jnp.zeros((N, 3)))
+    assert int(np.round(np.sum(np.asarray(inside.u) ** 2))) == 4  # one of the three is new
+    np.testing.assert_allclose(inside.v[:, R:], 0)
 
 
 def test_compressing_gives_the_nearest_matrix_of_the_rank():
-    x = expand(random_point(used=4), jnp.asarray(RNG.normal(size=M)), jnp.asarray(RNG.normal(size=N)))
+    x = expand(random_point(used=4), jnp.asarray(RNG.normal(size=(M, 1))), jnp.asarray(RNG.normal(size=(N, 1))))
     x = LowRank(x.u, x.core + 0.3 * jnp.asarray(RNG.normal(size=(5, 5))), x.v)
     u, s, vt = np.linalg.svd(np.asarray(x.dense()))
     np.testing.assert_allclose(compress(x, 2).dense(), (u[:, :2] * s[:2]) @ vt[:2], atol=1e-12)

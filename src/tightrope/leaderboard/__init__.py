@@ -41,7 +41,7 @@ def leaderboard(
 
     Args:
         out: the folder to write to; made where it is not there.
-        quick: three problems and short runs, for a first look: under two minutes.
+        quick: a problem of each division and short runs, for a first look: under two minutes.
         methods: names of methods; all by default.
         progress: a progress bar; by default only on a terminal.
         size: how much work exactly, instead of `quick`.
@@ -51,8 +51,8 @@ def leaderboard(
 
     Example:
         >>> from tightrope.leaderboard import QUICK
-        >>> QUICK.streams
-        ('l1-lp', 'ball')
+        >>> QUICK.streams, QUICK.tables
+        (('ball',), ('simplex',))
     """
     for name in methods:
         if name not in METHODS:

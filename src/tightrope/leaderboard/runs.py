@@ -45,14 +45,14 @@ class Size:
         guests: methods for streams that enter with data at hand, too, beside those that need it.
     """
 
-    budgets: tuple[int, ...] = (400, 1_600, 6_400, 25_600)
+    budgets: tuple[int, ...] = (200, 800, 3_200, 12_800)
     heavy: tuple[int, ...] = (160, 640, 2_560)
     finite: tuple[int, ...] = (2_000, 8_000, 32_000)
     seeds: int = 20
     tuning_seeds: int = 8
     rows: int = 1_000
     streams: tuple[str, ...] = ()
-    tables: tuple[str, ...] = ("ball", "simplex", "neyman-pearson", "fair-logistic", "portfolio", "power", "completion")
+    tables: tuple[str, ...] = ("simplex", "neyman-pearson", "fair-logistic", "portfolio", "completion")
     guests: tuple[str, ...] = ("csoa", "fw-csoa", "g-oco")
 
     def problems(self, division: Division) -> tuple[str, ...]:
@@ -61,13 +61,7 @@ class Size:
 
 
 FULL = Size()
-QUICK = Size(
-    budgets=(400, 1_600, 6_400),
-    heavy=(160, 640),
-    finite=(2_000, 8_000),
-    streams=("l1-lp", "ball"),
-    tables=("simplex",),
-)
+QUICK = Size(budgets=(200, 800, 3_200), finite=(2_000, 8_000), streams=("ball",), tables=("simplex",))
 
 
 def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:

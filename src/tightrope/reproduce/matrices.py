@@ -1,7 +1,6 @@
 """The matrix completion experiment: the paper's instances, its sampled problem, and runs that are followed.
 
-Matrices are held dense and in float32, which halves the time and changes no digit that is shown: the noise of the samples
-is larger by orders of magnitude.
+Matrices are held dense and in float32, which halves the time and changes less than other samples would.
 """
 
 import dataclasses
@@ -133,8 +132,8 @@ class Case:
 def paper_cases(steps: int, units: Literal["sum", "mean"], batch: int = BATCH) -> list[Case]:
     """Both methods with the coefficients that the paper names.
 
-    The paper has upsilon = 0.77 T^-1/2, where its theorem has T^-1/4; the schedule here has the latter, with an upsilon0
-    that makes the value the same.
+    The paper has upsilon = 0.77 T^-1/2, where its theorem has T^-1/4; the schedule here has the latter, with an
+    upsilon0 that makes the value the same.
     """
     fw = FWCSOA(schedule="paper", eta0=0.68, rho0=1.25, delta=0.25, upsilon0=0.77 * steps**-0.25)
     scgd = SCGD(gamma0=2.0, rho0=4.0)
@@ -143,7 +142,7 @@ def paper_cases(steps: int, units: Literal["sum", "mean"], batch: int = BATCH) -
 
 @pytree
 class SeparateTrackers(FWCSOA):
-    """FW-CSOA with a tracker for grad f and one for every grad h_i, so that jumps of the multipliers enter none of them.
+    """FW-CSOA with a tracker for grad f and one for every grad h_i: jumps of the multipliers enter none of them.
 
     d_t = d^f_t + sum_i lambda_{i,t} d^{h_i}_t, each of them tracked as FW-CSOA tracks their sum.
     """
@@ -344,7 +343,7 @@ def attempt(
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What tuning found: coefficients, the better of the method's two points, and its error there when made feasible."""
+    """What tuning found: coefficients, the better of the method's points, and its error there when made feasible."""
 
     name: str
     settings: dict[str, float]

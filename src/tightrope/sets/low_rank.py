@@ -75,20 +75,31 @@ def drop_zeros(x: LowRank) -> LowRank:
     return LowRank(x.u * real[None, :], jnp.diag(jnp.where(real, values, 0)), x.v * real[None, :])
 
 
-def _orthogonal_part(basis: Array, w: Array) -> Array:
-    """The unit vector along what w adds to the basis; 0 where it adds nothing but rounding."""
-    once = w - basis @ (basis.T @ w)
-    twice = once - basis @ (basis.T @ once)
-    size = jnp.linalg.norm(twice)
-    adds = size > 64 * jnp.finfo(w.dtype).eps * jnp.linalg.norm(w)
-    return jnp.where(adds, twice / jnp.where(adds, size, 1), 0)
+def _added(basis: Array, w: Array) -> Array:
+    """Orthonormal columns for what the columns of w add to the basis; zero ones where they add nothing but rounding.
+
+    By the eigenvectors of the Gram matrix and not by QR: for a column that adds nothing QR makes one up.
+    """
+
+    def outside(w):
+        w = w - basis @ (basis.T @ w)
+        size = jnp.linalg.norm(w, axis=0)
+        return w / jnp.where(size == 0, 1, size)[None, :], size
+
+    small = jnp.sqrt(jnp.finfo(w.dtype).eps)
+    left, size = outside(w)
+    left = outside(left)[0] * (size > small * jnp.linalg.norm(w, axis=0))[None, :]
+    for _ in range(2):  # the second round makes up for what the first lost to rounding
+        values, vectors = jnp.linalg.eigh(left.T @ left)
+        real = values > small * jnp.max(values)
+        left = (left @ vectors) * jnp.where(real, jax.lax.rsqrt(jnp.where(real, values, 1)), 0)[None, :]
+    return left
 
 
 def expand(x: LowRank, u: Array, v: Array) -> LowRank:
-    """The same matrix on bases that have u and v in their spans; its rank's room grows by one."""
-    bases = (jnp.column_stack([basis, _orthogonal_part(basis, w)]) for basis, w in ((x.u, u), (x.v, v)))
-    left, right = bases
-    return LowRank(left, jnp.pad(x.core, ((0, 1), (0, 1))), right)
+    """The same matrix on bases that have the columns of u and of v in their spans, too."""
+    left, right = (jnp.column_stack([basis, _added(basis, w)]) for basis, w in ((x.u, u), (x.v, v)))
+    return LowRank(left, jnp.pad(x.core, ((0, u.shape[1]), (0, v.shape[1]))), right)
 
 
 def _sum(x: LowRank, y: LowRank) -> LowRank:
@@ -98,13 +109,21 @@ def _sum(x: LowRank, y: LowRank) -> LowRank:
     return LowRank(left, p @ jax.scipy.linalg.block_diag(x.core, y.core) @ q.T, right)
 
 
-def core_step(x: LowRank, g: Any, line: Callable[[LowRank], Array], radius: Any) -> LowRank:
-    """A projected gradient step on the core, which is a small nuclear-norm ball of its own; bases stay."""
+def corrective_step(
+    x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array], radius: Any, rank: int
+) -> LowRank:
+    """A projected gradient step on all matrices with the row and column spaces of x, of s, and of g seen from them.
+
+    On orthonormal bases that is a step on a small core, which has a nuclear-norm ball of its own. The vertex s brings what
+    is new. g v and g' u let the spaces of x turn; without them a rank that is used up freezes them.
+    """
+    x = expand(x, jnp.column_stack([s.u, g @ x.v]), jnp.column_stack([s.v, g.T @ x.u]))
     slope = x.u.T @ (g @ x.v)
     downhill = x.core - line(LowRank(x.u, -slope, x.v)) * slope
     p, values, qt = jnp.linalg.svd(downhill)
-    move = (p * project_l1(values, radius)[None, :]) @ qt - x.core
-    return LowRank(x.u, x.core + jnp.clip(line(LowRank(x.u, move, x.v)), 0, 1) * move, x.v)
+    kept = project_l1(jnp.where(jnp.arange(len(values)) < rank, values, 0), radius)
+    move = (p * kept[None, :]) @ qt - x.core
+    return compress(LowRank(x.u, x.core + jnp.clip(line(LowRank(x.u, move, x.v)), 0, 1) * move, x.v), rank)
 
 
 def compress(x: LowRank, rank: int) -> LowRank:
@@ -173,9 +192,8 @@ class LowRankBall(ConvexSet):
         return LowRank(pair.u[:, None], core, pair.v[:, None]), memory
 
     def corrective(self, x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array]) -> LowRank:
-        """A projected gradient step on all matrices with the row and column spaces of x and s, cut to the rank."""
-        wider = expand(x, s.u[:, 0], s.v[:, 0])
-        return compress(core_step(wider, g, line, self.radius), self.rank)
+        """A projected gradient step on the spaces of x, of s, and of g seen from x; cut to the rank."""
+        return corrective_step(x, s, g, line, self.radius, self.rank)
 
     def between(self, x: LowRank, s: LowRank) -> LowRank:
         """The direction s - x."""

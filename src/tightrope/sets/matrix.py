@@ -12,7 +12,7 @@ from tightrope._tree import Array, pytree, set_field, static
 from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, safe, unit
 from tightrope.sets.base import Shape, as_shape, rounding
 from tightrope.sets.lanczos import leading_pair, start_vector
-from tightrope.sets.low_rank import LowRank, core_step, drop_zeros, expand
+from tightrope.sets.low_rank import LowRank, corrective_step, drop_zeros
 
 
 def _matrix_shape(owner: str, shape: Any) -> Shape:
@@ -110,14 +110,13 @@ class NuclearBall(Ball):
         return -jnp.asarray(self.radius, g.dtype) * (pair.u[:, None] * pair.v[None, :]), memory
 
     def corrective(self, x: Array, s: Array, g: Array, line: Callable[[Array], Array]) -> Array:
-        """A projected gradient step on all matrices with the row and column spaces of x and s.
-
-        It decomposes x, and so is for small matrices; `LowRankBall` keeps x decomposed.
-        """
+        """As that of `LowRankBall`, which keeps x decomposed; here it is decomposed first, so for small matrices."""
         u, values, vt = jnp.linalg.svd(x, full_matrices=False)
         known = drop_zeros(LowRank(u, jnp.diag(values), vt.T))
         v = unit(s[jnp.argmax(jnp.sum(s * s, axis=1))])
-        return core_step(expand(known, unit(s @ v), v), g, lambda d: line(d.dense()), self.radius).dense()
+        vertex = LowRank(unit(s @ v)[:, None], -jnp.ones((1, 1), x.dtype), v[:, None])
+        step = corrective_step(known, vertex, g, lambda d: line(d.dense()), self.radius, self._short)
+        return step.dense()
 
     def support(self, g: Array) -> Array:
         """The radius times the largest singular value, exactly; dearer than an LMO, for certificates."""
