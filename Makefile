@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 PEERS := .venv-peers/.installed
+COMPLETION := .venv-completion/.installed
 
-.PHONY: install demo test lint types verify bench bench-fairness clean
+.PHONY: install demo test lint types verify bench bench-fairness bench-completion clean
 
 install: $(STAMP)
 
@@ -35,16 +36,25 @@ verify: install
 bench: install
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python -m benchmarks.finite_data --big
+	$(BIN)/python benchmarks/lmo.py
 	$(MAKE) bench-fairness
 
 bench-fairness: $(PEERS)
 	.venv-peers/bin/python benchmarks/fairness.py
 
-# The libraries that tightrope is compared with have an environment of their own, beside tightrope itself.
+bench-completion: $(COMPLETION)
+	.venv-completion/bin/python benchmarks/completion.py
+
+# The libraries that tightrope is compared with have environments of their own, beside tightrope itself.
 $(PEERS): benchmarks/peers.txt $(STAMP)
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/peers.txt --editable .
 	@touch $@
 
+$(COMPLETION): benchmarks/completion.txt $(STAMP)
+	$(PYTHON) -m venv .venv-completion
+	.venv-completion/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/completion.txt --editable .
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-peers out dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers .venv-completion out dist build .pytest_cache .ruff_cache .hypothesis

@@ -195,7 +195,7 @@ def _check_needs(method: Method, problem: Problem, sampler: Sampler) -> None:
     if method.averages and not domain.additive:
         raise TypeError(
             f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
-            'Use method="cfw-csoa", or hold the matrix dense.'
+            'Use method="cfw-csoa" ("mfw-csoa" for samples), or hold the matrix dense.'
         )
     if "exact_constraints" in method.needs and problem.exact_constraints is None:
         raise TypeError(f"{name} needs exact constraints; give Problem(..., exact_constraints=...).")

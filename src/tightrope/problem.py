@@ -148,6 +148,10 @@ class Problem:
         (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
         return f, h, grad_f, constraint_rows(pull, f, h, x)
 
+    def zero_gradient(self, x: Tree) -> Tree:
+        """Zeros in the form in which `jacobian` gives grad f."""
+        return jax.tree.map(jnp.zeros_like, x)
+
     def lagrangian_gradient(self, grad_f: Tree, rows: Tree, lam: Array) -> Tree:
         """grad f + sum_i lam_i grad h_i, from what `jacobian` gives."""
         return jax.tree.map(lambda a, r: a + jnp.tensordot(lam, r, 1), grad_f, rows)

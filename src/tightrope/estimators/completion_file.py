@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tightrope.estimators.model_file import _hash
+from tightrope.estimators.model_file import hash_of
 from tightrope.files import FileError, read_file, write_file
 from tightrope.problems.observed import Observed
 
@@ -47,7 +47,7 @@ def save_completion(model: "StructuredMatrixCompletion", path: Path, ratings: bo
         "path": None if model.path_ is None else model.path_.to_dict("list"),
         "report": str(getattr(model, "result_", getattr(model, "report_", ""))),
     }
-    write_file(path, arrays, about | {"sha256": _hash(arrays, about)})
+    write_file(path, arrays, about | {"sha256": hash_of(arrays, about)})
 
 
 def load_completion(kind: type["StructuredMatrixCompletion"], path: Path) -> "StructuredMatrixCompletion":
@@ -58,7 +58,7 @@ def load_completion(kind: type["StructuredMatrixCompletion"], path: Path) -> "St
         raise FileError(f"{error} {_REMEDY}") from error
     if about["format"] != _FORMAT:
         raise FileError(f"{path} was written by another version of tightrope. {_REMEDY}")
-    if about.pop("sha256", None) != _hash(arrays, about):
+    if about.pop("sha256", None) != hash_of(arrays, about):
         raise FileError(f"{path} was changed or damaged after it was written: its hash does not match. {_REMEDY}")
     model = kind(**about["parameters"])
     model.factors_ = arrays["left"], arrays["right"]

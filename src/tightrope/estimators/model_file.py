@@ -35,7 +35,7 @@ def save_classifier(model: "FairLogisticRegression", path: Path) -> None:
         "report": str(getattr(model, "result_", "")),
     }
     try:
-        write_file(path, arrays, about | {"sha256": _hash(arrays, about)})
+        write_file(path, arrays, about | {"sha256": hash_of(arrays, about)})
     except TypeError as error:
         raise FileError(
             f"{path} was not written: {error}; expected labels and groups of text or plain numbers."
@@ -50,7 +50,7 @@ def load_classifier(kind: type["FairLogisticRegression"], path: Path) -> "FairLo
         raise FileError(f"{error} {_REMEDY}") from error
     if about["format"] != _FORMAT:
         raise FileError(f"{path} was written by another version of tightrope. {_REMEDY}")
-    if about.pop("sha256", None) != _hash(arrays, about):
+    if about.pop("sha256", None) != hash_of(arrays, about):
         raise FileError(f"{path} was changed or damaged after it was written: its hash does not match. {_REMEDY}")
     model = kind(**about["parameters"])
     model.coef_, model.intercept_, model.dual_ = arrays["coef"], arrays["intercept"], arrays["dual"]
@@ -74,7 +74,8 @@ def _parameters(model: "FairLogisticRegression") -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
 
 
-def _hash(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> str:
+def hash_of(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> str:
+    """A digest of all that a file holds."""
     sha = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")

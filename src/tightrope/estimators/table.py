@@ -53,7 +53,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         raise FileError(f"{path} cannot be read as {suffix}: {str(error).strip().rstrip('.')}.") from error
     frame.columns = [str(name).strip() for name in frame.columns]
     if frame.empty:
-        raise FileError(f"{path} has {len(frame.columns)} columns and no rows; expected a row for each person.")
+        raise FileError(f"{path} has {len(frame.columns)} columns and no rows; expected at least one row.")
     return frame
 
 

@@ -30,7 +30,7 @@ def draw_scores(standings: pd.DataFrame) -> Any:
     given = last.groupby("method").given.first()
     order = sorted(table.index, key=lambda m: (given[m] != "", np.nanmean(np.log(ratio.loc[m]))))
     ratio = ratio.loc[order]
-    figure, axes = new_figure(size=(1.2 + 0.72 * len(ratio.columns), 1.2 + 0.25 * len(order)))
+    figure, axes = new_figure(size=(max(4.5, 1.6 + 0.62 * len(ratio.columns)), 1.2 + 0.25 * len(order)))
     axis = axes[0, 0]
     axis.grid(False)
     axis.imshow(np.log10(ratio.to_numpy(float)), cmap="viridis_r", vmin=0, vmax=WORST, aspect="auto")
@@ -46,7 +46,7 @@ def draw_scores(standings: pd.DataFrame) -> Any:
 
 
 def _few_digits(value: float) -> str:
-    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}" if value < 9_999 else f"{value:.0e}"
+    return f"{value:.2g}" if value < 9.95 else f"{value:.0f}" if value < 9_999 else f"{value:.0e}"
 
 
 def draw_curves(standings: pd.DataFrame) -> Any:

@@ -90,7 +90,7 @@ def last_budget(standings: pd.DataFrame) -> pd.DataFrame:
 
 def _rates(runs: pd.DataFrame) -> pd.DataFrame:
     """Slopes of log means in log calls. A published gap holds with the published violation, so the slower of the two
-    bounds the Lagrangian gap."""
+    bounds the Lagrangian gap. A violation has a slope where it is there at every budget, beyond noise."""
     rows = []
     for key, part in runs[runs.tuned & (runs.method != REFERENCE)].groupby(
         ["division", "problem", "method"], sort=False
@@ -98,7 +98,13 @@ def _rates(runs: pd.DataFrame) -> pd.DataFrame:
         published = METHODS[str(key[2])].published if str(key[2]) in METHODS else Rates()
         expected = _slower_of(published)
         table = {name: part.pivot(index="seed", columns="budget", values=name) for name in ("lagrangian", "violation")}
-        gap, violation = slope(table["lagrangian"]), slope(table["violation"].clip(lower=0))
+        there = all(
+            table["violation"][budget].mean() > half_width(table["violation"][budget]) for budget in table["violation"]
+        )
+        gap, violation = (
+            slope(table["lagrangian"]),
+            slope(table["violation"] if there else table["violation"] * math.nan),
+        )
         last = table["violation"].iloc[:, -1]
         rows.append(
             dict(zip(("division", "problem", "method"), key, strict=True))
@@ -106,7 +112,7 @@ def _rates(runs: pd.DataFrame) -> pd.DataFrame:
             | {"violation slope": violation[0], "violation low": violation[1], "violation high": violation[2]}
             | {"published violation": published.violation}
             | {"last gap": table["lagrangian"].iloc[:, -1].mean(), "last violation": last.mean()}
-            | {"violation ±": half_width(last)}
+            | {"last violation ±": half_width(last)}
         )
     return pd.DataFrame(rows)
 
@@ -130,22 +136,16 @@ def slope(values: pd.DataFrame, draws: int = 200) -> tuple[float, float, float]:
         return math.nan, math.nan, math.nan
     rng = np.random.default_rng(0)
     resampled = table[rng.integers(len(table), size=(draws, len(table)))].mean(axis=1)
-    means = np.maximum(np.vstack([table.mean(axis=0), resampled]), 1e-300)
+    means = np.maximum(np.vstack([table.mean(axis=0), resampled]), SOLVED)
     slopes = np.polyfit(logs, np.log(means).T, 1)[0]
     low, high = np.quantile(slopes[1:], [0.025, 0.975])
     return float(slopes[0]), float(low), float(high)
 
 
 def slower(rates: pd.DataFrame, what: str = "gap") -> pd.DataFrame:
-    """The rows in which the gap, or the violation, falls more slowly than published by more than the slack.
-
-    A violation counts only where it is there at the end, beyond noise.
-    """
+    """The rows in which the gap, or the violation, falls more slowly than published by more than the slack."""
     published = rates[f"published {what}"].astype(float).replace(math.inf, math.nan)
-    found = rates[f"{what} slope"] > -(published - SLACK)
-    if what == "violation":
-        found &= rates["last violation"] > rates["violation ±"]
-    return rates[found]
+    return rates[rates[f"{what} slope"] > -(published - SLACK)]
 
 
 def _slower(rates: pd.DataFrame) -> Iterator[str]:

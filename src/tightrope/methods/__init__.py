@@ -24,6 +24,7 @@ from tightrope.methods.kimlee import KimLee as KimLee
 from tightrope.methods.longterm import Jenatton as Jenatton
 from tightrope.methods.longterm import MahdaviJinYang as MahdaviJinYang
 from tightrope.methods.madavanbose import MadavanBose as MadavanBose
+from tightrope.methods.mfwcsoa import MFWCSOA as MFWCSOA
 from tightrope.methods.mirror import MirrorSA as MirrorSA
 from tightrope.methods.mirror import RobustSA as RobustSA
 from tightrope.methods.nupi import NuPI as NuPI

@@ -178,6 +178,10 @@ class FactoredCompletion(Problem):
         grad = jnp.zeros_like(seen).reshape(-1).at[at].add(scale * error).reshape(seen.shape)
         return scale / 2 * jnp.sum(error**2), h, grad, (seen, x)
 
+    def zero_gradient(self, x: LowRank) -> Array:
+        """On the observed entries."""
+        return jnp.zeros_like(self.params["entries"].values)
+
     def lagrangian_gradient(self, grad_f: Array, rows: Any, lam: Array) -> Any:
         """grad f + lambda (X outside the observed entries): X itself, less what it has there."""
         seen, x = rows

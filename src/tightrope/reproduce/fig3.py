@@ -1,8 +1,8 @@
 """Figure 3 (a to d): FW-CSOA against SCGD on matrix completion, with the paper's coefficients and with tuned ones.
 
 The paper does not say in which units its coefficients are (sums over entries, as the problem is printed, or means),
-which point it draws, or which batches it tries: runs are made in both units, and drawn in means, where FW-CSOA is stable;
-FW-CSOA is shown at its average, which its theorem speaks of, and at its current iterate, SCGD at its current iterate.
+which point it draws, or which batches it tries. Runs are made in both units, and drawn in means, where FW-CSOA is
+stable; FW-CSOA is shown at its average, which its theorem speaks of, and at its current iterate, SCGD at the latter.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ PLACES = {"half beta": {"beta": 0.5}, "double alpha": {"alpha": 2.0}}
 
 
 def units(size: Size) -> list[Unit]:
-    """Why the paper's coefficients fail; runs with them; the tuning, runs with what it finds; other places; the cost."""
+    """Why the paper's coefficients fail; runs with them; the tuning and runs with its choice; other places; the cost."""
     work = amount(size)
     seeds = list(range(TUNING_SEED, TUNING_SEED + work.tuning_seeds))
     on, found = work.settings(), []
