@@ -13,6 +13,7 @@ import pytest
 import tightrope as tr
 from studies import methods_table
 from tightrope import leaderboard as contest
+from tightrope._tree import replace
 from tightrope.leaderboard import Size, fit, leaderboard, report, runs
 from tightrope.problems import PROBLEMS
 
@@ -82,7 +83,7 @@ def test_grids_are_of_equal_size_and_leave_room(name):
     grid = fit.grid(entry, 4_000)
     sizes = np.prod([len(values) for values in grid.values()]) if grid else 0
     assert sizes == (9 if tr.METHODS[name].tuned else 0)
-    largest = dataclasses.replace(entry.method, **{key: values.max() for key, values in grid.items()})
+    largest = replace(entry.method, **{key: values.max() for key, values in grid.items()})
     assert largest.tightening(entry.steps(4_000)) <= 0.05 * (1 + 1e-9)
 
 
