@@ -32,11 +32,14 @@ verify: install
 	$(BIN)/python -m studies.rates
 	$(BIN)/python -m studies.finite_data
 	$(BIN)/python -m studies.fairness
+	$(BIN)/python -m studies.completion
+	$(BIN)/python -m studies.problems
 
 bench: install
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python -m benchmarks.finite_data --big
 	$(BIN)/python benchmarks/lmo.py
+	$(BIN)/python -m benchmarks.scale
 	$(MAKE) bench-fairness
 
 bench-fairness: $(PEERS)

@@ -33,11 +33,11 @@ def draw_scores(standings: pd.DataFrame) -> Any:
     figure, axes = new_figure(size=(max(4.5, 1.6 + 0.62 * len(ratio.columns)), 1.2 + 0.25 * len(order)))
     axis = axes[0, 0]
     axis.grid(False)
-    axis.imshow(np.log10(ratio.to_numpy(float)), cmap="viridis_r", vmin=0, vmax=WORST, aspect="auto")
+    cells = ratio.to_numpy(float)
+    axis.imshow(np.log10(cells), cmap="viridis_r", vmin=0, vmax=WORST, aspect="auto")
     axis.set_xticks(range(len(ratio.columns)), ratio.columns, rotation=40, ha="right", fontsize=8)
     axis.set_yticks(range(len(order)), [f"{m} ({short(given[m])})" if given[m] else m for m in order], fontsize=8)
-    for i, j in np.ndindex(*ratio.shape):
-        value = ratio.iat[i, j]
+    for (i, j), value in np.ndenumerate(cells):
         if np.isfinite(value):
             colour = "white" if value > 10 else "black"
             axis.text(j, i, _few_digits(value), ha="center", va="center", fontsize=6.5, color=colour)

@@ -153,8 +153,9 @@ def _slower(rates: pd.DataFrame) -> Iterator[str]:
         for row in slower(rates, what).to_dict("records"):
             fitted = f"{-row[f'{what} slope']:.2f} [{-row[f'{what} high']:.2f}, {-row[f'{what} low']:.2f}]"
             where = f"{row['method']} on {row['problem']} ({row['division']}), {what}"
-            end = f"{row[f'last {what}']:.2g} at the end"
-            yield f"{where}: exponent {fitted}, published {row[f'published {what}']:.2f}; {end}"
+            published = row[f"published {what}"]
+            doubt = ", and its interval allows that" if -row[f"{what} low"] >= published - SLACK else ""
+            yield f"{where}: exponent {fitted}, published {published:.2f}{doubt}; {row[f'last {what}']:.2g} at the end"
 
 
 # ---- who wins where --------------------------------------------------------------------------------------------------
