@@ -29,6 +29,7 @@ test: lint types
 	$(BIN)/pytest -n 2 --dist loadfile
 
 verify: install
+	$(BIN)/pytest -n 2 --dist loadfile -m slow
 	$(BIN)/python -m studies.rates
 	$(BIN)/python -m studies.finite_data
 	$(BIN)/python -m studies.fairness

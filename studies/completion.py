@@ -17,9 +17,9 @@ import tightrope as tr
 from tightrope.datasets import StructuredMatrix, structured_matrix
 from tightrope.problems import structured_completion
 
-CALLS = (20, 30, 100, 300)
+CALLS = (30, 300)
 SEEDS = range(20)
-BINDING = range(5)
+BINDING = range(3)
 PAGE = Path(__file__).parents[1] / "docs" / "completion.md"
 
 

@@ -42,11 +42,11 @@ HOW = """# The leaderboard
 """
 
 SWITCH = (
-    "It switches by one noisy sample of the constraint and averages the points at which that sample was small, which favours "
-    "points well inside; no number of steps removes this bias. Larger batches of the constraint do: on simplex, with default "
-    "coefficients and after 6,400 steps, the gap F(x) - F* is 0.149 with J = 1 sample of it a step, 0.037 with J = 16 and "
-    "0.012 with J = 128, like J^-1/2; after 400 steps it was the same, 0.150, 0.032 and 0.010. A tolerance of T^-1/2 takes "
-    "J of the order of T; `batch_size=(1, J)` gives it that, at J calls a step."
+    "It switches by one noisy sample of the constraint and averages the points at which that sample was small, which "
+    "favours points well inside; no number of steps removes this bias. Larger batches of the constraint do: on simplex, "
+    "with default coefficients and after 6,400 steps, the gap F(x) - F* is 0.149 with J = 1 sample of it a step, 0.037 with "
+    "J = 16 and 0.012 with J = 128, like J^-1/2; after 400 steps it was the same, 0.150, 0.032 and 0.010. A tolerance of "
+    "T^-1/2 takes J of the order of T; `batch_size=(1, J)` gives it that, at J calls a step."
 )
 EXPLAINED: dict[str, str] = {"csa": SWITCH, "multi-csa": SWITCH}
 """Why a method is slower than published, with the evidence; by method, or by problem where it is the problem's doing."""

@@ -122,7 +122,7 @@ TABLE: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
     "multipliers wiped out": ({"method": tr.CSOA(eta0=10.0, delta=0.5)}, ValueError, ["eta^2 delta", "less than 1"]),
     "a grid": ({"method": tr.CSOA(eta0=np.array([1.0, 2.0]))}, ValueError, ["eta0 has several values", "tr.sweep"]),
     "a misspelt method": ({"method": "csoaa"}, ValueError, ["'csoaa'", 'Did you mean "csoa"?']),
-    "an unknown method": ({"method": "zzz"}, ValueError, ["csoa, fw-csoa"]),
+    "an unknown method": ({"method": "zzz"}, ValueError, ["expected auto, ", "csoa", "fw-csoa"]),
     "a class for a method": ({"method": tr.CSOA}, ValueError, ["method object"]),
     "a method without its projection": ({"domain": POLYTOPE}, TypeError, ["needs a projection", "fw-csoa"]),
     "a method without its lmo": ({"domain": NoLmo(), "method": "fw-csoa"}, TypeError, ["linear minimisation", "csoa"]),

@@ -6,6 +6,7 @@ import pytest
 from studies import finite_data, rates
 from tightrope.datasets import adult_label_encoded
 
+pytestmark = pytest.mark.slow
 HORIZONS = (200, 2_000, 20_000)  # two decades
 
 

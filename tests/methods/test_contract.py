@@ -69,7 +69,7 @@ def test_it_finds_the_solution(name):
         assert float(jnp.max(solved.constraints(result.x))) <= 0.04  # of a finite sample's own optimum, for some
         np.testing.assert_allclose(result.x, solved.x, atol=0.1)
         if kind.multipliers:
-            np.testing.assert_allclose(result.dual, solved.dual, atol=0.12)
+            np.testing.assert_allclose(result.dual, solved.dual, atol=0.12 if kind.averages else 0.3)
 
 
 @pytest.mark.parametrize("name", tr.METHODS)

@@ -98,7 +98,7 @@ def test_csa_equals_a_numpy_loop(choice):
     assert 10 < len(points) < T - 10  # both kinds of steps
     close(result.last, x)
     close(result.x, np.mean(points, axis=0))
-    np.testing.assert_array_equal(result.dual, 0)
+    assert np.all(np.isnan(result.dual))  # it estimates none
 
 
 def test_csa_that_is_never_within_the_tolerance_gives_its_last_iterate():

@@ -10,6 +10,7 @@ import tightrope as tr
 from studies.finite_sums import error, finite
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ours", "theirs", "name"),
     [

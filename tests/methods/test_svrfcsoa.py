@@ -10,6 +10,7 @@ from studies.finite_sums import N, error, finite
 from tightrope.methods import gradients_used
 
 
+@pytest.mark.slow
 def test_the_error_falls_eightfold_with_four_times_the_passes():
     problem, data, optimum = finite("ball")
     bounds = {15: 4e-3, 60: 2e-4}

@@ -217,7 +217,9 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("name", WRITTEN)  # figure 3 has tests of its own
+@pytest.mark.parametrize(  # figure 3 has tests of its own
+    "name", [pytest.param(name, marks=[] if name == "fig1" else pytest.mark.slow) for name in WRITTEN]
+)
 def test_a_tiny_run_writes_everything(name, tmp_path):
     claims = reproduce([name], tmp_path, size=TINY)[name]
     assert len(claims) >= 6

@@ -99,7 +99,9 @@ def _some_places(rng: np.random.Generator, left: np.ndarray, right: np.ndarray, 
     """So many distinct places: drawn at random and kept with the probability of what stands there."""
     cells = left.shape[0] * right.shape[1]
     if positive_int("structured_matrix", "observed", observed) > cells // 2:
-        raise ValueError(f"structured_matrix: observed is {observed:,}; expected at most half of the {cells:,} entries.")
+        raise ValueError(
+            f"structured_matrix: observed is {observed:,}; expected at most half of the {cells:,} entries."
+        )
     found = np.empty(0, np.int64)
     while len(found) < observed:
         drawn = rng.integers(cells, size=int(1.6 * (observed - len(found))) + 100)

@@ -140,9 +140,7 @@ def complete(
             empty="keep",
         )
         scales = made.problem.params["scales"]
-        unit = float(
-            scales["f"] / scales["h"]
-        )  # a multiplier of this size makes unobserved entries count as observed ones
+        unit = float(scales["f"] / scales["h"])  # of this size a multiplier makes all entries count alike
         result = minimize(
             *made,
             method=_automatic(made.method, start) if method == "auto" else method,
