@@ -24,7 +24,7 @@ INSTANCES = {  # rows, columns, entries, steps, dtype
     "millions": (6_040, 3_952, 1_000_000, 60, "float64"),
     "tens-of-millions": (100_000, 20_000, 20_000_000, 6, "float32"),
 }
-RANK = 20
+RANK, ROUNDS = 20, 10
 
 
 def measure(name: str) -> None:
@@ -39,6 +39,7 @@ def measure(name: str) -> None:
         given.unobserved_energy,
         shape=given.shape,
         rank=RANK,
+        rounds=ROUNDS,
         empty="keep",
         dtype=dtype,
     )
@@ -53,7 +54,7 @@ def measure(name: str) -> None:
     iteration = float((trace.seconds.iloc[-1] - trace.seconds.iloc[0]) / (trace.step.iloc[-1] - trace.step.iloc[0]))
     print(f"  first iteration {trace.seconds.iloc[0]:.1f} s (it compiles), then {1e3 * iteration:.1f} ms each")
     print(f"  one pass over the entries {1e3 * one_pass:.2f} ms: an iteration takes {iteration / one_pass:.0f} passes")
-    read = table.values.size * (4 + np.dtype(dtype).itemsize) * (2 * made.problem.domain.rounds + 2 + 4 * RANK + 3)
+    read = table.values.size * (4 + np.dtype(dtype).itemsize) * (2 * ROUNDS + 2 + 4 * RANK + 3)
     print(f"  at least {read / 1e9:.2f} GB read an iteration: {read / iteration / 1e9:.0f} GB/s")
     violation = result.constraints.iloc[0]
     print(

@@ -28,7 +28,7 @@ def test_products_entries_and_energy_are_those_of_the_dense_matrix():
     np.testing.assert_allclose(x @ jnp.asarray(w), dense @ w)
     np.testing.assert_allclose(jnp.asarray(z) @ x, z @ dense)
     np.testing.assert_allclose(x.T.dense(), dense.T)
-    np.testing.assert_allclose(x.at(np.array([0, 5]), np.array([8, 2])), dense[[0, 5], [8, 2]])
+    np.testing.assert_allclose(x.at(jnp.array([0, 5]), jnp.array([8, 2])), dense[[0, 5], [8, 2]])
     np.testing.assert_allclose(x.energy(), np.sum(dense**2))
     np.testing.assert_allclose(x.singular_values(), np.linalg.svd(dense, compute_uv=False)[:R], atol=1e-12)
 
