@@ -40,11 +40,11 @@ class Batch:
         """Half the sum of squares where nothing was observed."""
         return float(np.sum(X[~self.mask] ** 2) / 2)
 
-    def minimise(self, weight: float, X: np.ndarray, tol: float = 1e-8) -> np.ndarray:
+    def minimise(self, weight: float, X: np.ndarray, tol: float = 1e-7) -> np.ndarray:
         """Observed squares plus `weight` times the others over the nuclear-norm ball, by FISTA with restarts."""
         w = np.where(self.mask, 1.0, weight)
         Y, t = X, 1.0
-        for _ in range(500):
+        for _ in range(300):
             new = self._project(Y - w * (Y - self.M) / max(1.0, weight))
             t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
             if np.sum((Y - new) * (new - X)) > 0:
@@ -62,7 +62,7 @@ class Batch:
             X = self.minimise(weight, X)
             best = max(best, self.error(X) + weight * (self.energy(X) - beta) / self.half)
             low, high = (weight, high) if self.energy(X) > beta else (low, weight)
-            if high - low < 1e-4 * high:
+            if high - low < 1e-3 * high:
                 break
         return best, weight
 
@@ -91,6 +91,7 @@ def papers_energy(seeds=SEEDS) -> pd.DataFrame:
             row |= {f"error at {steps}": result.objective or 0.0, f"violation at {steps}": result.violation}
             row[f"mean energy at {steps}"] = result.trace["unobserved energy"].iloc[-1]
         rows.append(row)
+        print(seed, row, flush=True)
     return pd.DataFrame(rows)
 
 
@@ -116,6 +117,7 @@ def half_energy(seeds=BINDING, steps: int = 300) -> pd.DataFrame:
                 "batch multiplier": weight * beta / batch.half,
             }
         )
+        print(seed, rows[-1], flush=True)
     return pd.DataFrame(rows)
 
 

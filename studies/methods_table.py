@@ -43,7 +43,7 @@ def page() -> str:
         "  proven to vanish with a margin that is large enough; - where nothing is proven.",
         "- **margin**: the coefficient of the tightening, of methods that claim zero violation.",
         "",
-        "How they compare is measured on the [leaderboard](leaderboard.md).",
+        "`tightrope leaderboard` compares them.",
         "",
         "| name | class | needs | S | G | P | L | gap | violation | margin | what |",
         "|---|---|---|---|---|---|---|---|---|---|---|",

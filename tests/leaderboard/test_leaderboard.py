@@ -181,6 +181,7 @@ def test_the_setting_is_chosen_by_seeds_of_its_own():
 # ---- from end to end -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_tiny_leaderboard_with_a_new_method(tmp_path, monkeypatch):
     monkeypatch.setitem(tr.METHODS, "toy", Toy)
     found = leaderboard(tmp_path, methods=("csoa", "toy"), size=TINY, progress=False)

@@ -53,7 +53,13 @@ def draws(method, theta):
     return theta if method.draws == 1 else (theta,) * method.draws
 
 
-@pytest.mark.parametrize("name", tr.METHODS)
+OURS = {
+    kind.name for kind in map(tr.__dict__.get, tr.__all__) if isinstance(kind, type) and kind in tr.METHODS.values()
+}
+
+
+# A run to the solution for each rival takes minutes in all, and belongs to `make verify`.
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in OURS else pytest.mark.slow) for n in tr.METHODS])
 def test_it_finds_the_solution(name):
     kind = tr.METHODS[name]
     solved = solved_for(kind)

@@ -8,6 +8,8 @@ import tightrope as tr
 from tightrope._tree import replace
 from tightrope.problems import PROBLEMS
 
+pytestmark = pytest.mark.slow  # forty seeds each
+
 # The problem, the margin that is enough, and the steps. The theorems speak of the mean of H(x_t) along the run.
 CASES = {
     "csoa": ("l1-lp", 2.0, 2_000),
