@@ -144,7 +144,7 @@ def page(first: pd.DataFrame, second: pd.DataFrame) -> str:
         "",
         "## Half the energy of the unconstrained solution",
         "",
-        f"300 linear minimisations on {len(second)} instances. The optimum is that of a batch method in NumPy (accelerated "
+        f"300 linear minimisations; instances: {len(second)}. The optimum is that of a batch method in NumPy (accelerated "
         "projected gradient, full decompositions, bisection over the multiplier).",
         "",
         "| | median | largest |",
