@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from tightrope.estimators.model_file import hash_of
-from tightrope.files import FileError, read_file, write_file
+from tightrope.estimators.model_file import check_parent, plain_parameters, read_model, write_model
 from tightrope.problems.observed import Observed
 
 if TYPE_CHECKING:
@@ -21,8 +19,7 @@ _SEEN = ("seen_rows", "seen_columns", "seen_values")
 
 def save_completion(model: "StructuredMatrixCompletion", path: Path, ratings: bool) -> None:
     """Write it, atomically, with the ratings where asked for."""
-    if not path.parent.is_dir():
-        raise FileError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
+    check_parent(path)
     left, right = model.factors_
     arrays = {
         "left": left,
@@ -35,7 +32,7 @@ def save_completion(model: "StructuredMatrixCompletion", path: Path, ratings: bo
         arrays |= dict(zip(_SEEN, model._seen[:3], strict=True))
     about: dict[str, Any] = {
         "format": _FORMAT,
-        "parameters": _parameters(model),
+        "parameters": plain_parameters(model),
         "numbers": {
             "mean_": model.mean_,
             "nuclear_norm_": model.nuclear_norm_,
@@ -47,19 +44,12 @@ def save_completion(model: "StructuredMatrixCompletion", path: Path, ratings: bo
         "path": None if model.path_ is None else model.path_.to_dict("list"),
         "report": str(getattr(model, "result_", getattr(model, "report_", ""))),
     }
-    write_file(path, arrays, about | {"sha256": hash_of(arrays, about)})
+    write_model(path, arrays, about)
 
 
 def load_completion(kind: type["StructuredMatrixCompletion"], path: Path) -> "StructuredMatrixCompletion":
     """Read it back, or say why not."""
-    try:
-        arrays, about = read_file(path, _KIND)
-    except FileError as error:
-        raise FileError(f"{error} {_REMEDY}") from error
-    if about["format"] != _FORMAT:
-        raise FileError(f"{path} was written by another version of tightrope. {_REMEDY}")
-    if about.pop("sha256", None) != hash_of(arrays, about):
-        raise FileError(f"{path} was changed or damaged after it was written: its hash does not match. {_REMEDY}")
+    arrays, about = read_model(path, _KIND, _FORMAT, _REMEDY)
     model = kind(**about["parameters"])
     model.factors_ = arrays["left"], arrays["right"]
     model.singular_values_ = arrays["singular_values"]
@@ -72,11 +62,3 @@ def load_completion(kind: type["StructuredMatrixCompletion"], path: Path) -> "St
     rows, columns, values = (arrays.get(name) for name in _SEEN)
     model._seen = None if rows is None else Observed(rows, columns, values, model.shape_)  # pyright: ignore[reportArgumentType]
     return model
-
-
-def _parameters(model: "StructuredMatrixCompletion") -> dict[str, Any]:
-    """The constructor's arguments as JSON holds them; a method object is left out, and then "auto"."""
-    given = model.get_params(deep=False)
-    if not isinstance(given["method"], str):
-        given["method"] = "auto"
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}

@@ -1,4 +1,4 @@
-"""A fitted classifier as a file: arrays in safetensors, everything else as JSON with a hash over both; no pickle."""
+"""Fitted models as files: arrays in safetensors, everything else as JSON with a hash over both; no pickle."""
 
 import hashlib
 import json
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 
 from tightrope.files import FileError, read_file, write_file
 from tightrope.sensitive import Attribute
@@ -21,8 +22,7 @@ _REMEDY = "Fit and save the classifier again."
 
 def save_classifier(model: "FairLogisticRegression", path: Path) -> None:
     """Write it, atomically; a stream is not saved, only what it has learnt."""
-    if not path.parent.is_dir():
-        raise FileError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
+    check_parent(path)
     arrays = {"coef": model.coef_, "intercept": model.intercept_, "dual": np.asarray(model.dual_, float)}
     about: dict[str, Any] = {
         "format": _FORMAT,
@@ -35,7 +35,7 @@ def save_classifier(model: "FairLogisticRegression", path: Path) -> None:
         "report": str(getattr(model, "result_", "")),
     }
     try:
-        write_file(path, arrays, about | {"sha256": hash_of(arrays, about)})
+        write_model(path, arrays, about)
     except TypeError as error:
         raise FileError(
             f"{path} was not written: {error}; expected labels and groups of text or plain numbers."
@@ -44,14 +44,7 @@ def save_classifier(model: "FairLogisticRegression", path: Path) -> None:
 
 def load_classifier(kind: type["FairLogisticRegression"], path: Path) -> "FairLogisticRegression":
     """Read it back, or say why not."""
-    try:
-        arrays, about = read_file(path, _KIND)
-    except FileError as error:
-        raise FileError(f"{error} {_REMEDY}") from error
-    if about["format"] != _FORMAT:
-        raise FileError(f"{path} was written by another version of tightrope. {_REMEDY}")
-    if about.pop("sha256", None) != hash_of(arrays, about):
-        raise FileError(f"{path} was changed or damaged after it was written: its hash does not match. {_REMEDY}")
+    arrays, about = read_model(path, _KIND, _FORMAT, _REMEDY)
     model = kind(**about["parameters"])
     model.coef_, model.intercept_, model.dual_ = arrays["coef"], arrays["intercept"], arrays["dual"]
     model.classes_ = np.array(about["classes"]["values"], dtype=about["classes"]["dtype"])
@@ -66,16 +59,47 @@ def load_classifier(kind: type["FairLogisticRegression"], path: Path) -> "FairLo
 
 
 def _parameters(model: "FairLogisticRegression") -> dict[str, Any]:
+    given = plain_parameters(model)
+    given["scaling"] = None if given["scaling"] is None else [np.asarray(v).tolist() for v in given["scaling"]]
+    return given
+
+
+# ---- for every kind of model -------------------------------------------------------------------------------------------
+
+
+def plain_parameters(model: BaseEstimator) -> dict[str, Any]:
     """The constructor's arguments as JSON holds them; a method object is left out, and then "auto"."""
     given = model.get_params(deep=False)
     if not isinstance(given["method"], str):
         given["method"] = "auto"
-    given["scaling"] = None if given["scaling"] is None else [np.asarray(v).tolist() for v in given["scaling"]]
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
 
 
-def hash_of(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> str:
-    """A digest of all that a file holds."""
+def check_parent(path: Path) -> None:
+    """Before any work: is there a folder to write into?"""
+    if not path.parent.is_dir():
+        raise FileError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
+
+
+def write_model(path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
+    """Write arrays and JSON, atomically, with a hash over both."""
+    write_file(path, arrays, about | {"sha256": _hash(arrays, about)})
+
+
+def read_model(path: Path, kind: str, form: str, remedy: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read them back; a file of another kind or version, or one that was changed, is refused with a remedy."""
+    try:
+        arrays, about = read_file(path, kind)
+    except FileError as error:
+        raise FileError(f"{error} {remedy}") from error
+    if about["format"] != form:
+        raise FileError(f"{path} was written by another version of tightrope. {remedy}")
+    if about.pop("sha256", None) != _hash(arrays, about):
+        raise FileError(f"{path} was changed or damaged after it was written: its hash does not match. {remedy}")
+    return arrays, about
+
+
+def _hash(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> str:
     sha = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")

@@ -42,18 +42,16 @@ class Size:
         rows: of a data set, where the problem has no table of its own.
         streams: names of problems; all where empty.
         tables: names of problems with data at hand.
-        guests: methods for streams that enter with data at hand, too, beside those that need it.
     """
 
     budgets: tuple[int, ...] = (200, 800, 3_200, 12_800)
     heavy: tuple[int, ...] = (160, 640, 2_560)
-    finite: tuple[int, ...] = (2_000, 8_000, 32_000)
+    finite: tuple[int, ...] = (1_000, 4_000, 16_000)
     seeds: int = 20
     tuning_seeds: int = 8
-    rows: int = 1_000
+    rows: int = 500
     streams: tuple[str, ...] = ()
     tables: tuple[str, ...] = ("simplex", "neyman-pearson", "fair-logistic", "portfolio", "completion")
-    guests: tuple[str, ...] = ("csoa", "fw-csoa", "g-oco")
 
     def problems(self, division: Division) -> tuple[str, ...]:
         """The problems of a division, by name."""
@@ -61,7 +59,7 @@ class Size:
 
 
 FULL = Size()
-QUICK = Size(budgets=(200, 800, 3_200), finite=(2_000, 8_000), streams=("ball",), tables=("simplex",))
+QUICK = Size(budgets=(200, 800, 3_200), finite=(1_000, 4_000), streams=("ball",), tables=("simplex",))
 
 
 def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:
@@ -72,8 +70,7 @@ def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:
             solved = challenge(name, division, size.rows)[0]
             for method, kind in METHODS.items():
                 wanted = method in methods if methods else True
-                admitted = division == "streams" or "rows" in kind.needs or method in size.guests
-                if wanted and admitted and misfit(kind, solved, division) is None:
+                if wanted and misfit(kind, solved, division) is None:
                     found.append(_unit(name, method, division, size))
             if division == "finite" and not methods:
                 settings = {"division": division, "problem": name, "rows": size.rows}
@@ -102,12 +99,12 @@ def _reference(name: str, size: Size, _: Any) -> pd.DataFrame:
 
 def budgets(name: str, kind: type[Method], division: Division, size: Size) -> tuple[int, ...]:
     """The budgets of a method on a problem."""
-    if division == "finite":
-        return size.finite
     solved = challenge(name, division, size.rows)[0]
     numbers = sum(leaf.size for leaf in jax.tree.leaves(solved.samples.example()))
     means = "exact_constraints" in kind.needs and solved.table is not None
-    return size.heavy if np.ndim(solved.x) == 2 or numbers > 1_000 or means else size.budgets
+    if np.ndim(solved.x) == 2 or numbers > 1_000 or means:
+        return size.heavy
+    return size.budgets if division == "streams" else size.finite
 
 
 def compete(name: str, method: str, division: Division, size: Size) -> pd.DataFrame:
@@ -148,25 +145,30 @@ def _runs(entry: Entry, solved: Solved, calls: tuple[int, ...], size: Size) -> p
     """All settings and seeds at every budget."""
     tuned = grid(entry, calls[0])
     seeds = [*range(size.seeds), *range(TUNING, TUNING + size.tuning_seeds)]
+    steps = [entry.steps(budget) for budget in calls]
+    # a method whose steps do not depend on the horizon passes the smaller budgets on its way to the largest
+    ways = [steps] if entry.method.anytime else [[n] for n in steps]
     tables = []
-    for budget in calls:
-        steps, began = entry.steps(budget), time.perf_counter()
+    for way in ways:
+        began = time.perf_counter()
         table = sweep(
             entry.problem,
             entry.data,
             replace(entry.method, **tuned),
-            steps=steps,
+            steps=way[-1],
             seeds=seeds,
             batch_size=entry.batch_size,
             x0=entry.x0,
+            record=way,
             points=True,
             progress=False,
         )
-        seconds = (time.perf_counter() - began) / len(table)
+        seconds = (time.perf_counter() - began) / (len(table) // len(way)) * table.step / way[-1]
         settings = [_setting(row) for row in table[[*tuned]].to_dict("records")]
-        costs = pd.DataFrame([_costs(entry, key, steps) for key in settings])
+        costs = pd.DataFrame([_costs(entry, key, n) for key, n in zip(settings, table.step, strict=True)])
         values = {"seconds": seconds, **judge(solved, list(table.x))}
-        columns = {"budget": budget, "seed": table.seed, "setting": settings, "steps": steps}
+        budget = table.step.map(dict(zip(steps, calls, strict=True)))
+        columns = {"budget": budget, "seed": table.seed, "setting": settings, "steps": table.step}
         tables.append(pd.DataFrame(columns).join(costs).assign(**values))
     return pd.concat(tables, ignore_index=True)
 

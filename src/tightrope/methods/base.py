@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
-from tightrope._tree import Array, Tree
+from tightrope._tree import Array, Tree, subtract
 from tightrope.problem import Problem
 
 Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint"]
@@ -127,3 +128,8 @@ def steps_within(method: Method, passes: float, batch_size: int, n: int) -> int:
 def dual_step(lam: Array, h: Array, *, gamma: Any, shrink: Any, upsilon: Any) -> Array:
     """The regularised, tightened ascent shared by the family: [ (1 - shrink) lam + gamma (h + upsilon) ]_+."""
     return jnp.maximum((1 - shrink) * lam + gamma * (h + upsilon), 0)
+
+
+def look_ahead(problem: Problem, x: Tree, x_next: Tree, h: Array, theta: Tree) -> Array:
+    """h(x) + <grad h(x), x_next - x> on one batch: what the queues of drift-plus-penalty methods see."""
+    return h + jax.jvp(lambda p: problem.constraint_values(p, theta), (x,), (subtract(x_next, x),))[1]

@@ -2,13 +2,12 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import coefficient
-from tightrope._tree import Array, Tree, add_scaled, pytree, set_field, subtract
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope._tree import Array, Tree, add_scaled, pytree, set_field
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, look_ahead
 from tightrope.problem import Problem
 
 
@@ -78,7 +77,7 @@ class GOCO(Method):
         V, rho = self.v0 * root, self.margin0 / root
         f, h, g = problem.value_and_gradient(x, lam, theta)
         x_next = problem.domain.project(add_scaled(x, -V / (2 * self.alpha0 * horizon), g))
-        ahead = h + jax.jvp(lambda p: problem.constraint_values(p, theta), (x,), (subtract(x_next, x),))[1]
+        ahead = look_ahead(problem, x, x_next, h, theta)
         lam_next = dual_step(lam, ahead, gamma=1 / V, shrink=0, upsilon=rho)
         return GOCOState(x_next, lam_next, horizon), Info(x, lam, f, h, weight=jnp.ones_like(V))
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from tightrope._errors import coefficient
 from tightrope._tree import Array, Tree, add_scaled, pytree, set_field
-from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.methods.opdmd import look_ahead
+from tightrope.methods.base import Cost, Info, Method, Rates, look_ahead
 from tightrope.problem import Problem
 
 

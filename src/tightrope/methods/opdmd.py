@@ -7,16 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import coefficient
-from tightrope._tree import Array, Tree, pytree, set_field, subtract
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope._tree import Array, Tree, pytree, set_field
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, look_ahead
 from tightrope.methods.mirror import bregman_step
 from tightrope.problem import Problem
 from tightrope.sets import Simplex
-
-
-def look_ahead(problem: Problem, x: Tree, x_next: Tree, h: Array, theta: Tree) -> Array:
-    """h(x) + <grad h(x), x_next - x> on one batch: what the queues of drift-plus-penalty methods see."""
-    return h + jax.jvp(lambda p: problem.constraint_values(p, theta), (x,), (subtract(x_next, x),))[1]
 
 
 class OPDMDState(NamedTuple):

@@ -84,7 +84,7 @@ class SLPMM(Method):
             return jnp.maximum(lam + sigma * (h + _times(rows, subtract(point, x))), 0)
 
         def gradient(point: Tree) -> Tree:
-            g = jax.tree.map(lambda v, r: v + jnp.tensordot(multipliers(point), r, 1), grad_f, rows)
+            g = problem.lagrangian_gradient(grad_f, rows, multipliers(point))
             return add_scaled(g, alpha, subtract(point, x))
 
         curvature = alpha + sigma * norm(rows) ** 2  # the Frobenius norm bounds the spectral one
