@@ -39,16 +39,16 @@ class Pull(NamedTuple):
 
 def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
     """The smallest pull of x towards a strictly feasible point that satisfies every constraint on the data."""
-    margin = _rounding(problem, x, data)
+    h, margin = _with_rounding(problem, x, data)
+    if np.max(h + margin) <= 0:
+        return Pull(x, 0.0, 0.0, 0.0, towards)
 
     def point(a: float) -> Tree:
-        return problem.domain.mix(x, towards, a)
+        return x if a == 0 else _between(problem, x, towards, a)
 
     def worst(a: float) -> float:
         return float(np.max(np.asarray(full_constraints(problem, point(a), data), float) + margin))
 
-    if worst(0.0) <= 0:
-        return Pull(x, 0.0, 0.0, 0.0, towards)
     beyond = 0.1 * margin.max()  # or rounding would decide on which side of zero the root falls
     a = 1.0
     if worst(1.0) + beyond < 0:
@@ -60,15 +60,23 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
     return Pull(point(a), a, f - f_x, a * (f_s - f_x), towards)
 
 
+@jax.jit
+def _between(problem: Problem, x: Tree, towards: Tree, a: Any) -> Tree:
+    return problem.domain.mix(x, towards, a)
+
+
 def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solve: Callable[..., Any]) -> Tree | None:
     """A point with every H_i below zero by more than rounding: one of the candidates, or by a short phase one.
 
     Phase one minimises t over (x, t) subject to H_i(x) <= t, with the same library. None where that finds no t < 0.
     """
-    if full_constraints(problem, candidates[0], data).shape[0] == 0:
-        return candidates[0]
+
+    def inside(point: Tree) -> bool:
+        h, margin = _with_rounding(problem, point, data)
+        return bool(np.all(h + 2 * margin < 0))  # where there are no constraints, too
+
     for point in candidates:
-        if _worst(problem, data, point) < 0:
+        if inside(point):
             return point
     x = candidates[0]
     height = float(np.max(np.abs(np.asarray(full_constraints(problem, x, data), float)))) + 1
@@ -76,7 +84,7 @@ def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solv
     lifted = Problem(_height, _above, domain, params=problem)
     start = {"x": x, "t": jnp.asarray(height, float_dtype(x))}
     found = solve(lifted, data, x0=start, passes=30, record=0, progress=False).x["x"]
-    return found if _worst(problem, data, found) < 0 else None
+    return found if inside(found) else None
 
 
 def _height(z: Tree, theta: Tree, problem: Problem) -> Array:
@@ -87,27 +95,23 @@ def _above(z: Tree, theta: Tree, problem: Problem) -> Array:
     return problem.sample_values(z["x"], theta)[1] - z["t"]
 
 
-def _worst(problem: Problem, data: Tree, x: Tree) -> float:
-    h = np.asarray(full_constraints(problem, x, data), float)
-    return float(np.max(h + 2 * _rounding(problem, x, data)))
-
-
-def _rounding(problem: Problem, x: Tree, data: Tree) -> np.ndarray:
-    """A generous bound on the rounding of each constraint, whoever recomputes it and in which order.
+def _with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np.ndarray]:
+    """The constraints, and a generous bound on the rounding of each, whoever recomputes it and in which order.
 
     Its unit is the size of what is summed: sampled values, and the products of gradient and point that make them up.
     """
-    eps = float(jnp.finfo(float_dtype(x)).eps)
-    return 64 * eps * np.asarray(_size_of_terms(problem, x, data), float)
+    h, size = _values_and_sizes(problem, x, data)
+    return np.asarray(h, float), 64 * float(jnp.finfo(float_dtype(x)).eps) * np.asarray(size, float)
 
 
 @jax.jit
-def _size_of_terms(problem: Problem, x: Tree, data: Tree) -> Array:
+def _values_and_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
+    h = full_constraints(problem, x, data)
     if problem.exact_constraints is not None:
-        values, rows = jnp.abs(full_constraints(problem, x, data)), jax.jacrev(full_constraints, 1)(problem, x, data)
+        values, rows = jnp.abs(h), jax.jacrev(full_constraints, 1)(problem, x, data)
     else:
         values = full_mean(lambda theta: jnp.abs(problem.sample_values(x, theta)[1]), data)
         rows = full_jacobian(problem, x, data)[3]
     products = [jnp.tensordot(jnp.abs(r).reshape(r.shape[0], -1), jnp.abs(v).reshape(-1), 1)
                 for r, v in zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)]  # fmt: skip
-    return values + sum(products) + jnp.abs(jnp.asarray(problem.levels, values.dtype))
+    return h, values + sum(products) + jnp.abs(jnp.asarray(problem.levels, values.dtype))

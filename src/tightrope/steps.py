@@ -62,8 +62,7 @@ def take_steps(
     """Steps first .. first+count-1 (counted from 0), on the samples from `offset` on in the buffer.
 
     Sums are closed every `_GROUP` steps of the run, wherever chunks begin and end, so that their rounding does not depend
-    on it. Whole groups are loops of known length: for a loop of unknown length an accelerator asks the host before every
-    round, and waits. What a chunk has before its first whole group and after its last one takes the slower loop.
+    on it.
     """
 
     def one(i, carry: Carry) -> Carry:
@@ -85,14 +84,28 @@ def take_steps(
         return close(jax.lax.fori_loop(0, _GROUP, lambda i, carry: one(k * _GROUP + i, carry), carry))
 
     last = first + count
-    begin = jnp.minimum(-(-first // _GROUP) * _GROUP, last)  # of the first whole group
-    end = jnp.maximum(last // _GROUP * _GROUP, begin)  # of the last one
 
-    def head_then_tail(i, carry: Carry) -> Carry:  # one loop body instead of two: half the time to compile
-        carry = part_of_group(jnp.where(i == 0, first, end), jnp.where(i == 0, begin, last), carry)
-        return jax.lax.fori_loop(begin // _GROUP, jnp.where(i == 0, end // _GROUP, 0), whole_group, carry)
+    def on_cpu(carry: Carry) -> Carry:
+        """One loop body, for whole groups and parts of them: it takes half the time to compile."""
 
-    return jax.lax.fori_loop(0, 2, head_then_tail, carry)
+        def group(k, carry: Carry) -> Carry:
+            return part_of_group(jnp.maximum(first, k * _GROUP), jnp.minimum(last, (k + 1) * _GROUP), carry)
+
+        return jax.lax.fori_loop(first // _GROUP, -(-last // _GROUP), group, carry)
+
+    def on_accelerators(carry: Carry) -> Carry:
+        """Whole groups are loops of known length: for a loop of unknown length an accelerator asks the host before every
+        round, and waits. What a chunk has before its first whole group and after its last one takes the slower loop."""
+        begin = jnp.minimum(-(-first // _GROUP) * _GROUP, last)  # of the first whole group
+        end = jnp.maximum(last // _GROUP * _GROUP, begin)  # of the last one
+
+        def head_then_tail(i, carry: Carry) -> Carry:  # one loop body instead of two: half the time to compile
+            carry = part_of_group(jnp.where(i == 0, first, end), jnp.where(i == 0, begin, last), carry)
+            return jax.lax.fori_loop(begin // _GROUP, jnp.where(i == 0, end // _GROUP, 0), whole_group, carry)
+
+        return jax.lax.fori_loop(0, 2, head_then_tail, carry)
+
+    return jax.lax.platform_dependent(carry, cpu=on_cpu, default=on_accelerators)
 
 
 @partial(jax.jit, static_argnames="layout")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tightrope.sets import NuclearBall
-from tightrope.sets.lanczos import leading_pair, start_vector
+from tightrope.sets.lanczos import leading_pairs, start_vector
 from tightrope.sets.low_rank import LowRank, LowRankBall, compress, expand
 
 RNG = np.random.default_rng(3)
@@ -73,11 +73,22 @@ def test_its_vertex_is_that_of_the_dense_ball():
 def test_a_pair_says_how_well_it_is_known():
     g = jnp.asarray(RNG.normal(size=(60, 50)))
     exact = np.linalg.svd(g, compute_uv=False)[0]
-    rough, good = (leading_pair(g, start_vector((60, 50), g.dtype), rounds)[0] for rounds in (3, 50))
+    rough, good = (leading_pairs(g, start_vector((60, 50), g.dtype), rounds)[0] for rounds in (3, 50))
     assert float(rough.residual) > 0.05
     assert float(good.residual) < 1e-6
-    assert float(rough.value) <= float(good.value) * (1 + 1e-12)
-    np.testing.assert_allclose(good.value, exact)
+    assert float(rough.values[0]) <= float(good.values[0]) * (1 + 1e-12)
+    np.testing.assert_allclose(good.values[0], exact)
+
+
+@pytest.mark.parametrize("shape", [(60, 50), (50, 60)])
+def test_the_pairs_that_come_with_it_are_orthonormal_and_in_order(shape):
+    g = jnp.asarray(RNG.normal(size=(shape[0], 4)) @ RNG.normal(size=(4, shape[1])))
+    pairs, _ = leading_pairs(g, start_vector(shape, g.dtype), 10)
+    exact = np.linalg.svd(g, compute_uv=False)[:4]
+    np.testing.assert_allclose(pairs.values[:4], exact)
+    np.testing.assert_allclose(pairs.u.T @ g @ pairs.v, np.diag([*exact, *[0] * 6]), atol=1e-7)
+    for basis in (pairs.u, pairs.v):
+        np.testing.assert_allclose(basis.T @ basis, np.diag([1.0] * 4 + [0] * 6), atol=1e-7)
 
 
 def test_a_corrective_step_is_inside_and_no_worse_than_the_best_point_of_the_segment():
@@ -101,6 +112,21 @@ def test_a_corrective_step_is_inside_and_no_worse_than_the_best_point_of_the_seg
         assert bool(ball.contains(step, tol=1e-9))
         assert f(step) < f(x)
         assert f(step) <= f(ball.mix(x, s, a)) + 1e-9
+
+
+def test_columns_that_are_not_in_use_change_nothing_but_the_cost():
+    """The same corrective step from the same point, padded to a rank at which a narrower program is taken."""
+    target = jnp.asarray(RNG.normal(size=(30, 20)))
+    x = LowRank(jnp.eye(30, 2), jnp.diag(jnp.array([0.9, 0.3])), jnp.eye(20, 2))
+    g = x.dense() - target
+    steps = []
+    for rank in (15, 16):  # one program for all, and one for up to 4 columns
+        ball = LowRankBall(20.0, size=(30, 20), rank=rank, rounds=5)
+        more = rank - 2
+        padded = LowRank(*(jnp.pad(p, ((0, b), (0, more))) for p, b in ((x.u, 0), (x.core, more), (x.v, 0))))
+        steps.append(ball.corrective(padded, ball.lmo(g), g, lambda d: -jnp.sum(g * d.dense()) / d.energy()))
+        assert steps[-1].core.shape == (rank, rank)
+    np.testing.assert_allclose(steps[0].dense(), steps[1].dense(), atol=1e-9)
 
 
 def test_it_works_in_float32_and_inside_compiled_code():

@@ -96,10 +96,10 @@ def _check(say: str, found: Observed, empty: str) -> None:
             f"{say}: the value at row {found.rows[k]}, column {found.columns[k]} is {found.values[k]}; expected finite "
             "numbers. Leave out what was not observed."
         )
-    places = found.rows.astype(np.int64) * n + found.columns
-    if len(np.unique(places)) < count:
-        ordered = np.sort(places)
-        first = int(ordered[:-1][ordered[1:] == ordered[:-1]][0])
+    ordered = np.sort(found.rows.astype(np.int64) * n + found.columns)
+    repeated = ordered[:-1][ordered[1:] == ordered[:-1]]
+    if len(repeated):
+        first = int(repeated[0])
         raise ValueError(
             f"{say}: the entry at row {first // n}, column {first % n} is given more than once; expected each once. "
             "Average or drop repeated ratings first."

@@ -1,4 +1,4 @@
-"""The leading singular pair of a matrix that can be multiplied with: an array, or a sum of a sparse and a thin one."""
+"""The leading singular pairs of a matrix that can be multiplied with: an array, or a sum of a sparse and a thin one."""
 
 import functools
 from typing import Any, NamedTuple
@@ -33,8 +33,8 @@ def _next_direction(w: Array, basis: Array) -> Array:
 
 
 @functools.partial(jax.jit, static_argnames="rounds")
-def top_right_vector(g: Array, first: Array, rounds: int) -> Array:
-    """The best right singular vector of g in the Krylov space of g'g from `first`; 0 for g = 0.
+def _ritz_vectors(g: Array, first: Array, rounds: int) -> tuple[Array, Array]:
+    """The singular vectors of g in the Krylov space of g'g from `first`, largest first, and g times them, as columns.
 
     Golub-Kahan-Lanczos, reorthogonalised against every earlier vector. The small problem is solved on g times
     the basis itself (Rayleigh-Ritz) rather than on the recurrence's bidiagonal matrix, so an iteration that
@@ -49,17 +49,17 @@ def top_right_vector(g: Array, first: Array, rounds: int) -> Array:
 
     zeros = jnp.zeros((rounds, g.shape[1]), g.dtype), jnp.zeros((rounds, g.shape[0]), g.dtype)
     (basis, images, _), _ = jax.lax.scan(grow, (*zeros, unit(first)), jnp.arange(rounds))
-    weights = jnp.linalg.eigh(images @ images.T)[1][:, -1]
-    return unit(weights @ basis)
+    weights = jnp.linalg.eigh(images @ images.T)[1][:, ::-1]
+    return basis.T @ weights, images.T @ weights
 
 
-class Pair(NamedTuple):
-    """A singular pair of g, and how well it is known."""
+class Pairs(NamedTuple):
+    """Singular pairs of g, largest first, as columns of u and v: the first well known, the others roughly."""
 
     u: Array
     v: Array
-    value: Array  # u' g v
-    residual: Array  # |g' u - value v| / value: 0 for an exact pair
+    values: Array  # u' g v
+    residual: Array  # of the first: |g' u - value v| / value, 0 for an exact pair
 
 
 def start_vector(shape: tuple[int, ...], dtype: Any) -> Array:
@@ -67,17 +67,19 @@ def start_vector(shape: tuple[int, ...], dtype: Any) -> Array:
     return jnp.asarray(_random_unit(min(shape), 0), dtype)
 
 
-def leading_pair(g: Any, memory: Array, rounds: int) -> tuple[Pair, Array]:
-    """The leading singular pair of g from the vector of the last call, and the vector for the next.
+def leading_pairs(g: Any, memory: Array, rounds: int) -> tuple[Pairs, Array]:
+    """The leading singular pair of g from the vector of the last call, those that came with it, one for each round, and the
+    vector for the next call.
 
     `memory` lies on the shorter side. A little of a fixed random direction is added to it: started exactly at a singular
     vector, the iteration would never leave it.
     """
     tall = g if g.shape[0] >= g.shape[1] else g.T
     first = jnp.asarray(memory, g.dtype) + RESTART * jnp.asarray(_random_unit(min(g.shape), 1), g.dtype)
-    v = top_right_vector(tall, first, min(rounds, min(g.shape)))
-    image = tall @ v
-    u, value = unit(image), jnp.linalg.norm(image)
-    residual = jnp.linalg.norm(u @ tall - value * v) / jnp.where(value == 0, 1, value)
-    memory = jnp.where(jnp.any(v != 0), v, memory)
-    return (Pair(u, v, value, residual) if tall is g else Pair(v, u, value, residual)), memory
+    v, images = _ritz_vectors(tall, first, min(rounds, min(g.shape)))
+    values = jnp.linalg.norm(images, axis=0)
+    real = values > jnp.sqrt(jnp.finfo(g.dtype).eps) * values[0]  # the others are rounding
+    u, v = images * jnp.where(real, 1 / jnp.where(real, values, 1), 0)[None, :], v * real[None, :]
+    residual = jnp.linalg.norm(u[:, 0] @ tall - values[0] * v[:, 0]) / jnp.where(real[0], values[0], 1)
+    memory = jnp.where(real[0], v[:, 0], memory)
+    return (Pairs(u, v, values, residual) if tall is g else Pairs(v, u, values, residual)), memory

@@ -10,7 +10,9 @@ from tightrope._errors import nonnegative, positive_int
 from tightrope._tree import Array, pytree, set_field, static
 from tightrope.sets.ball import project_l1
 from tightrope.sets.base import ConvexSet, Shape, rounding
-from tightrope.sets.lanczos import leading_pair, start_vector
+from tightrope.sets.lanczos import leading_pairs, start_vector
+
+_NARROWEST = 4  # columns; for fewer a smaller step saves nothing
 
 
 @pytree
@@ -114,9 +116,22 @@ def corrective_step(
 ) -> LowRank:
     """A projected gradient step on all matrices with the row and column spaces of x, of s, and of g seen from them.
 
-    On orthonormal bases that is a step on a small core, which has a nuclear-norm ball of its own. The vertex s brings what
-    is new. g v and g' u let the spaces of x turn; without them a rank that is used up freezes them.
+    On orthonormal bases that is a step on a small core, which has a nuclear-norm ball of its own. The bases of the vertex s
+    bring what is new. g v and g' u let the spaces of x turn; without them a rank that is used up freezes them. Columns of x that are
+    not in use yet are left out, in steps of four: a run that starts at zero then takes its first steps on tiny cores.
     """
+
+    def with_columns(width: int) -> Callable[[LowRank], LowRank]:
+        return lambda x: _pad(_correct(_head(x, width), s, g, line, radius, rank), rank)
+
+    widths = [w for w in (rank // 16, rank // 4) if w >= _NARROWEST] + [rank]
+    used = jnp.any(x.core != 0, axis=0) | jnp.any(x.core != 0, axis=1)
+    count = jnp.max(jnp.where(used, 1 + jnp.arange(rank), 0))
+    which = sum((count > w).astype(jnp.int32) for w in widths[:-1])
+    return jax.lax.switch(which, [with_columns(w) for w in widths], x)
+
+
+def _correct(x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array], radius: Any, rank: int) -> LowRank:
     x = expand(x, jnp.column_stack([s.u, g @ x.v]), jnp.column_stack([s.v, g.T @ x.u]))
     slope = x.u.T @ (g @ x.v)
     downhill = x.core - line(LowRank(x.u, -slope, x.v)) * slope
@@ -124,6 +139,17 @@ def corrective_step(
     kept = project_l1(jnp.where(jnp.arange(len(values)) < rank, values, 0), radius)
     move = (p * kept[None, :]) @ qt - x.core
     return compress(LowRank(x.u, x.core + jnp.clip(line(LowRank(x.u, move, x.v)), 0, 1) * move, x.v), rank)
+
+
+def _head(x: LowRank, width: int) -> LowRank:
+    """Its first columns."""
+    return LowRank(x.u[:, :width], x.core[:width, :width], x.v[:, :width])
+
+
+def _pad(x: LowRank, rank: int) -> LowRank:
+    """With columns of zeros up to this rank."""
+    more = rank - x.core.shape[0]
+    return LowRank(*(jnp.pad(part, ((0, below), (0, more))) for part, below in ((x.u, 0), (x.core, more), (x.v, 0))))
 
 
 def compress(x: LowRank, rank: int) -> LowRank:
@@ -186,10 +212,14 @@ class LowRankBall(ConvexSet):
         return start_vector(self.size, dtype or jnp.result_type(float))
 
     def warm_lmo(self, g: Any, memory: Array) -> tuple[LowRank, Array]:
-        """`lmo(g)` from the last singular vector."""
-        pair, memory = leading_pair(g, memory, self.rounds)
-        core = jnp.reshape(-jnp.asarray(self.radius, g.dtype), (1, 1))
-        return LowRank(pair.u[:, None], core, pair.v[:, None]), memory
+        """`lmo(g)` from the last singular vector.
+
+        Its bases hold the other singular pairs that the search came upon, too; they are nothing to the vertex, and what
+        they point at saves a corrective step some of its later searches.
+        """
+        pairs, memory = leading_pairs(g, memory, self.rounds)
+        core = jnp.zeros((pairs.values.size,) * 2, g.dtype).at[0, 0].set(-jnp.asarray(self.radius, g.dtype))
+        return LowRank(pairs.u, core, pairs.v), memory
 
     def corrective(self, x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array]) -> LowRank:
         """A projected gradient step on the spaces of x, of s, and of g seen from x; cut to the rank."""
@@ -205,7 +235,7 @@ class LowRankBall(ConvexSet):
 
     def support(self, g: Any) -> Array:
         """The radius times an estimate of the largest singular value; Lanczos may miss a little of it."""
-        return jnp.asarray(self.radius, g.dtype) * leading_pair(g, self.lmo_memory(g.dtype), self.rounds)[0].value
+        return jnp.asarray(self.radius, g.dtype) * leading_pairs(g, self.lmo_memory(g.dtype), self.rounds)[0].values[0]
 
     @property
     def lmo_accuracy(self) -> float:

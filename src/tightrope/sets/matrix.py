@@ -11,7 +11,7 @@ from tightrope._errors import positive_int
 from tightrope._tree import Array, pytree, set_field, static
 from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, safe, unit
 from tightrope.sets.base import Shape, as_shape, rounding
-from tightrope.sets.lanczos import leading_pair, start_vector
+from tightrope.sets.lanczos import leading_pairs, start_vector
 from tightrope.sets.low_rank import LowRank, corrective_step, drop_zeros
 
 
@@ -106,15 +106,16 @@ class NuclearBall(Ball):
 
     def warm_lmo(self, g: Array, memory: Array) -> tuple[Array, Array]:
         """`lmo(g)` from the last singular vector, plus a little of a fixed random one against sticking."""
-        pair, memory = leading_pair(g / safe(jnp.max(jnp.abs(g))), memory, self.rounds)
-        return -jnp.asarray(self.radius, g.dtype) * (pair.u[:, None] * pair.v[None, :]), memory
+        pairs, memory = leading_pairs(g / safe(jnp.max(jnp.abs(g))), memory, self.rounds)
+        return -jnp.asarray(self.radius, g.dtype) * (pairs.u[:, :1] * pairs.v[:, :1].T), memory
 
     def corrective(self, x: Array, s: Array, g: Array, line: Callable[[Array], Array]) -> Array:
         """As that of `LowRankBall`, which keeps x decomposed; here it is decomposed first, so for small matrices."""
         u, values, vt = jnp.linalg.svd(x, full_matrices=False)
         known = drop_zeros(LowRank(u, jnp.diag(values), vt.T))
-        v = unit(s[jnp.argmax(jnp.sum(s * s, axis=1))])
-        vertex = LowRank(unit(s @ v)[:, None], -jnp.ones((1, 1), x.dtype), v[:, None])
+        tall = s if s.shape[0] >= s.shape[1] else s.T
+        pairs, _ = leading_pairs(g, unit(tall[jnp.argmax(jnp.sum(tall * tall, axis=1))]), self.rounds)
+        vertex = LowRank(pairs.u, jnp.zeros((pairs.values.size,) * 2, x.dtype), pairs.v)  # its bases are what counts
         step = corrective_step(known, vertex, g, lambda d: line(d.dense()), self.radius, self._short)
         return step.dense()
 
