@@ -70,7 +70,9 @@ def ask(job: str, **options: Any) -> Any:
     """The answer of a child process."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
     if job != "ratings":
-        environment["OPENBLAS_NUM_THREADS"] = "1"  # copt is faster so; elsewhere only the judge uses it, and threads spin
+        environment["OPENBLAS_NUM_THREADS"] = (
+            "1"  # copt is faster so; elsewhere only the judge uses it, and threads spin
+        )
     command = [sys.executable, __file__, "--child", json.dumps({"job": job, **options})]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     answer = json.loads(done.stdout.splitlines()[-1])

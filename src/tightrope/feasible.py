@@ -107,6 +107,8 @@ def _with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, n
 @jax.jit
 def _values_and_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
     h = full_constraints(problem, x, data)
+    if h.size == 0:
+        return h, h
     if problem.exact_constraints is not None:
         values, rows = jnp.abs(h), jax.jacrev(full_constraints, 1)(problem, x, data)
     else:

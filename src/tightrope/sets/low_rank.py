@@ -117,8 +117,8 @@ def corrective_step(
     """A projected gradient step on all matrices with the row and column spaces of x, of s, and of g seen from them.
 
     On orthonormal bases that is a step on a small core, which has a nuclear-norm ball of its own. The bases of the vertex s
-    bring what is new. g v and g' u let the spaces of x turn; without them a rank that is used up freezes them. Columns of x that are
-    not in use yet are left out, in steps of four: a run that starts at zero then takes its first steps on tiny cores.
+    bring what is new. g v and g' u let the spaces of x turn; without them a rank that is used up freezes them. Columns of x
+    that are not in use yet are left out, in steps of four: a run that starts at zero takes its first steps on tiny cores.
     """
 
     def with_columns(width: int) -> Callable[[LowRank], LowRank]:
