@@ -13,6 +13,7 @@ import tightrope as tr
 from tightrope import cli
 from tightrope.estimators import completion
 from tightrope.estimators.completion_choice import hold_out
+from tightrope.estimators.completion_training import Effects
 from tightrope.estimators.ratings import CompletedRatings, RatingsModel, complete_ratings, read_ratings
 from tightrope.files import FileError
 
@@ -79,8 +80,7 @@ def test_held_out_errors_by_hand(folder, made):
     users, films = model.users[held.rows], model.items[held.columns]
     told = {(u, f): s for u, f, s in zip(RATINGS["user"], RATINGS["film"], RATINGS["stars"], strict=True)}
     truth = np.array([told[pair] for pair in zip(users, films, strict=True)])
-    completion = model.completion
-    means = completion.mean_ + completion.row_effects_[held.rows] + completion.column_effects_[held.columns]
+    means = Effects.fit(kept).at(held.rows, held.columns)
     for name, predicted in (("completion", model.predict(users, films)), ("means", means)):
         errors = made.comparison.set_index("measure")[name]
         assert errors["RMSE"] == pytest.approx(np.sqrt(np.mean((predicted - truth) ** 2)))
@@ -156,7 +156,7 @@ def test_ctrl_c_writes_nothing(folder, tmp_path, monkeypatch):
     def stop(*_: Any, **__: Any):
         raise cli._Stopped
 
-    monkeypatch.setattr(completion, "complete", stop)
+    monkeypatch.setattr(completion, "fit_in_turn", stop)
     bounds = ("--nuclear-norm", 1, "--unobserved-energy", 1)
     code, _, err = call("complete", folder / "ratings.csv", *GOOD, "--out", tmp_path / "model", *bounds)
     assert (code, err.strip()) == (130, "Interrupted.")

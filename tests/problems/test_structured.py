@@ -129,7 +129,7 @@ def test_products_and_entries_of_both_layouts_are_those_of_a_sparse_matrix():
     matrix = scipy.sparse.csr_matrix((values, (rows, columns)), shape=shape)
     table = entries(rows, columns, values, shape)
     assert isinstance(table, Entries)
-    g = table.matrix(table.values, x * 0.5)
+    g = table.matrix(table.values, 0.5, x)
     dense = matrix.toarray() + 0.5 * np.asarray(x.dense())
     w, z, thin = rng.normal(size=30), rng.normal(size=40), rng.normal(size=(30, 3))
     np.testing.assert_allclose(g @ jnp.asarray(w), dense @ w, atol=1e-12)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tightrope.estimators.completion_choice import choose
 from tightrope.estimators.completion_entries import NAME, joined, plain, read, warn_of_empty, whole_numbers
-from tightrope.estimators.completion_training import Effects, Start, complete, entries_of
+from tightrope.estimators.completion_training import Effects, Start, entries_of, fit_in_turn
 from tightrope.methods import METHODS, Method
 from tightrope.problems.observed import Observed, observed
 
@@ -25,10 +25,10 @@ class StructuredMatrixCompletion(BaseEstimator):
     and never as a whole; the method is projection-free, with exact gradients and CSOA's dual step. The X that `fit` leaves
     satisfies both bounds.
 
-    Before that, a mean and effects of rows and columns are subtracted, which predictions add again; bounds are in the units
-    of what they leave. Effects are fitted in turn, rows first, until they agree, each as if its row or column had three more
-    ratings of exactly the mean. Without any rating a row or column is predicted by the effects alone. Predictions are
-    not cut to the scale of the ratings.
+    A mean and effects of rows and columns are subtracted, which predictions add again; bounds are in the units of what they
+    leave. Effects are means of what X leaves, as if their row or column had three more ratings of exactly the mean;
+    effects and X are fitted in turn, four times. Without any rating a row or column is predicted by the effects alone.
+    Predictions are not cut to the scale of the ratings.
 
     Bounds that are not given are chosen by the error on a random share of the observed entries: the nuclear norm first,
     along a path of growing ones, each completion starting from the one before; then the energy, from what it is without a
@@ -43,7 +43,7 @@ class StructuredMatrixCompletion(BaseEstimator):
         unobserved_energy: beta, the largest half sum of squares of unobserved entries; None to choose it.
         rank: the largest rank of X; by default 32.
         centre: whether to subtract mean and effects.
-        steps: of the completion from all entries.
+        steps: of the completion from all entries, shared by its four turns.
         method: "auto", or a method object or name for points that are held factored.
         held_out: the share of the observed entries that bounds are chosen by.
         random_state: a whole number; the same one gives the same completion.
@@ -57,9 +57,9 @@ class StructuredMatrixCompletion(BaseEstimator):
             no matrix of that nuclear norm reaches.
         held_out_error_: the root mean squared error on the entries held out, and `path_` that of all bounds tried, as a
             DataFrame; None where both bounds were given.
-        result_: the run, a `Result`, in relative units (see `structured_completion`). A completion read from a file
-            has its report_, as text.
-        n_iter_: the steps of that run.
+        result_: the run of the last turn, a `Result`, in relative units (see `structured_completion`). A completion read
+            from a file has its report_, as text.
+        n_iter_: the steps of all turns.
         shape_: rows and columns.
 
     Example:
@@ -141,16 +141,15 @@ class StructuredMatrixCompletion(BaseEstimator):
 
     def _learn(self, seen: Observed, alpha: float, beta: float, steps: int, start: Start | None) -> None:
         """Complete; what was learnt before is replaced only when that has succeeded."""
-        effects = Effects.fit(seen) if self.centre else Effects.none(seen.shape)
-        made = complete(
-            effects.taken_from(seen), alpha, beta, rank=self.rank, steps=steps, method=self.method,
-            seed=int(self.random_state), start=start, progress=None, record=60,
+        effects, made, taken = fit_in_turn(
+            seen, alpha, beta, centre=self.centre, steps=steps, start=start, rank=self.rank, method=self.method,
+            seed=int(self.random_state), progress=None, record=60,
         )  # fmt: skip
         warn_of_empty(seen)
         self.factors_, self.singular_values_ = (made.left, made.right), made.singular_values
         self.mean_, self.row_effects_, self.column_effects_ = effects
         self.nuclear_norm_, self.unobserved_energy_, self.dual_ = alpha, beta, made.weight
-        self.result_, self.n_iter_, self.shape_ = made.result, made.result.cost.steps, seen.shape
+        self.result_, self.n_iter_, self.shape_ = made.result, taken, seen.shape
         self._seen = seen
 
     # ---- predicting --------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from tightrope.estimators.completion_training import (
     Completed,
     Effects,
     Start,
-    complete,
     entries_of,
+    fit_in_turn,
     largest_singular_value,
 )
 from tightrope.problems.observed import Observed
@@ -21,6 +21,7 @@ _STEPS = 30  # of each completion on a path: it starts from its neighbour, and d
 _FRACTIONS = (0.7, 0.5, 0.35, 0.25)
 _MOST_DOUBLINGS = 20
 _REFINEMENTS = (2**0.5, 2**0.25, 2**0.125)
+_FLAT = 1e-3  # of the error: what neighbours differ by less is not worth another look
 
 
 class Choice(NamedTuple):
@@ -59,9 +60,8 @@ class _Path:
 
     def __init__(self, seen: Observed, centre: bool, rank: int | None, held_out: float, seed: int, bar: Progress):
         self.kept, self.held = hold_out(seen, held_out, seed)
-        self.effects = Effects.fit(self.kept) if centre else Effects.none(seen.shape)
-        self.centred = self.effects.taken_from(self.kept)
-        self.rank, self.seed, self.bar = rank, seed, bar
+        self.options = {"centre": centre, "rank": rank, "seed": seed, "steps": _STEPS, "turns": 2}
+        self.bar = bar
         self.rows: list[dict[str, float]] = []
         self.found: list[Completed] = []
 
@@ -69,9 +69,9 @@ class _Path:
         """Complete within these bounds, from the completion with the number `warm`; gives its own number."""
         bound = never_reached(alpha) if beta is None else beta
         start = None if warm is None else self.found[warm].start
-        made = complete(self.centred, alpha, bound, rank=self.rank, steps=_STEPS, seed=self.seed, start=start)
+        effects, made, _ = fit_in_turn(self.kept, alpha, bound, start=start, **self.options)
         rows, columns, values, _ = self.held
-        predicted = self.effects.at(rows, columns) + entries_of(made.left, made.right, rows, columns)
+        predicted = effects.at(rows, columns) + entries_of(made.left, made.right, rows, columns)
         error = float(np.sqrt(np.mean((predicted - values) ** 2)))
         self.found.append(made)
         self.rows.append(
@@ -95,7 +95,8 @@ class _Path:
 
     def by_nuclear_norm(self, beta: float | None) -> int:
         """Double alpha until it helps no more, then look to both sides, nearer each time, while that makes a difference."""
-        alpha, last = largest_singular_value(self.centred), None
+        effects = Effects.fit(self.kept) if self.options["centre"] else Effects.none(self.kept.shape)
+        alpha, last = largest_singular_value(effects.taken_from(self.kept)), None
         for _ in range(_MOST_DOUBLINGS):
             last = self.try_bounds(alpha, beta, last)
             slack = self.found[last].singular_values.sum() < 0.9 * alpha  # a larger ball changes nothing
@@ -105,7 +106,7 @@ class _Path:
         for ratio in _REFINEMENTS:
             centre, before = self.rows[self.best()]["nuclear_norm"], self.error(self.best())
             sides = [self.try_bounds(alpha, beta, self._below(alpha)) for alpha in (centre / ratio, centre * ratio)]
-            if max(map(self.error, sides)) < 1.01 * before:  # it is flat here
+            if max(map(self.error, sides)) < (1 + _FLAT) * before:
                 break
         return self.best()
 

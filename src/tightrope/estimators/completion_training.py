@@ -1,4 +1,4 @@
-"""One completion: subtract means, build the problem, minimise in float64, and give back factors that satisfy the bound."""
+"""A completion: effects and factors in turn; the problem built, minimised in float64, and factors that satisfy the bound."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -21,6 +21,9 @@ RANK = 32
 SHRINKAGE = 3.0
 """Effects are means as if a row or column had so many more ratings of exactly the mean."""
 
+TURNS = 4
+"""How often effects and completion are fitted, each to what the other leaves."""
+
 _SLICE = 1 << 20
 
 
@@ -42,7 +45,7 @@ class Effects(NamedTuple):
 
         That is the least-squares fit of mean + row + column with a penalty of `SHRINKAGE` times their squares. A row with
         two ratings should not be believed as one with two hundred: on MovieLens-100K this takes the held-out error of the
-        effects from 0.926 to 0.923 and that of the completion from 0.902 to 0.898; one round alone gives 0.938.
+        effects from 0.926 to 0.923; one round alone gives 0.938.
         """
         mean, (m, n) = float(seen.values.mean()), seen.shape
         counts = [np.bincount(at, minlength=size) for at, size in ((seen.rows, m), (seen.columns, n))]
@@ -110,6 +113,37 @@ def unobserved_energy(left: np.ndarray, right: np.ndarray, seen: Observed) -> tu
     everywhere = float(np.sum((left.T @ left) * (right.T @ right)))
     inside = entries_of(left, right, seen.rows, seen.columns)
     return max(everywhere - float(inside @ inside), 0.0) / 2, 64 * np.finfo(float).eps * everywhere
+
+
+def fit_in_turn(
+    seen: Observed, nuclear_norm: float, unobserved_bound: float, *, centre: bool, steps: int, start: Start | None,
+    turns: int = TURNS, **options: Any,
+) -> tuple[Effects, Completed, int]:  # fmt: skip
+    """Effects of what the completion leaves, and the completion of what the effects leave, in turn; and all steps taken.
+
+    Each turn lowers the same objective: the squared error plus `SHRINKAGE` times the squared effects, within both bounds.
+    Effects that are fitted once and for all take some of what the factors explain better: on MovieLens-100K at rank 10 the
+    error on other ratings falls from 0.9158 to 0.9124, 0.9117 and 0.9115 in four turns, and hardly after.
+    """
+    turns = turns if centre else 1
+    each = -(-steps // turns)
+    effects, made = Effects.none(seen.shape), None
+    for _ in range(turns):
+        if centre:
+            effects = Effects.fit(seen if start is None else _without(seen, start))
+        made = complete(effects.taken_from(seen), nuclear_norm, unobserved_bound, steps=each, start=start, **options)
+        start = made.start
+    assert made is not None
+    return effects, made, turns * each
+
+
+def _without(seen: Observed, start: Start) -> Observed:
+    """The entries less those of an earlier completion, which may have had fewer rows and columns."""
+    left, right = (
+        np.pad(side, ((0, length - len(side)), (0, 0)))
+        for side, length in zip((start.left, start.right), seen.shape, strict=True)
+    )
+    return seen._replace(values=seen.values - entries_of(left, right, seen.rows, seen.columns))
 
 
 def complete(

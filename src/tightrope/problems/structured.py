@@ -186,7 +186,7 @@ class FactoredCompletion(Problem):
         """grad f + lambda (X outside the observed entries): X itself, less what it has there."""
         seen, x = rows
         weight = lam[0] * self.params["scales"]["h"]
-        return self.params["entries"].matrix(grad_f - weight * seen, x * weight)
+        return self.params["entries"].matrix(grad_f - weight * seen, weight, x)
 
     def step_length(self, x: LowRank, lam: Array, theta: Tree, g: Any, d: LowRank) -> Array:
         """Exactly: the Lagrangian is quadratic."""
