@@ -17,7 +17,7 @@ import tightrope as tr
 from tightrope.datasets import StructuredMatrix, structured_matrix
 from tightrope.problems import structured_completion
 
-CALLS = (30, 300)
+CALLS = (10, 30, 300)
 SEEDS = range(20)
 BINDING = range(3)
 PAGE = Path(__file__).parents[1] / "docs" / "completion.md"

@@ -170,7 +170,7 @@ def _winners(standings: pd.DataFrame) -> Iterator[str]:
         close = [m for m in equal.method[1:] if _near(equal, m)]
         ties = f", within the noise of {', '.join(close[:4])}{' and others' if len(close) > 4 else ''}" if close else ""
         won = f"{best.method} wins with a score of {_show(best, 'score')}{ties}."
-        yield f"{problem} ({division}, {best.budget:,} calls): {won}{_csoa(equal, best)}{_given(part, best)}"
+        yield f"{problem} ({division}, {int(best.budget):,} calls): {won}{_csoa(equal, best)}{_given(part, best)}"
 
 
 def _near(equal: pd.DataFrame, method: str) -> bool:
@@ -219,7 +219,7 @@ def summary(found: Board) -> Table:
         places = [equal[equal.method == name] for name in ("csoa", "fw-csoa")]
         ranks = [f"{_ordinal(row.iloc[0]['rank'])} of {len(equal)}" if len(row) else "" for row in places]
         shown = _show(best, "score"), _show(best, "violation")
-        table.add_row(str(division), str(problem), f"{best.budget:,}", best.method, *shown, *ranks)
+        table.add_row(str(division), str(problem), f"{int(best.budget):,}", best.method, *shown, *ranks)
     return table
 
 
