@@ -77,10 +77,11 @@ def _ratings(part: dict[str, Any]) -> list[str]:
         "## Held-out error on MovieLens-100K",
         "",
         f"""{len(next(iter(part.values())))} random splits, 80 % to learn from; root mean squared error on the rest,
-        predictions brought into 1 to 5: means, and the 95 % interval of the difference. Both have the same centring
-        and the same largest rank. Ours is `StructuredMatrixCompletion(rank=...)`, which chooses both bounds by a
-        tenth of what it is given; SoftImpute's shrinkage is chosen by the same tenth. Seconds are of choosing and
-        fitting together.""",
+        predictions brought into 1 to 5: means, and the 95 % interval of the difference. Both have the
+        same largest rank. Ours is `StructuredMatrixCompletion(rank=...)`, which chooses both bounds by a tenth of what
+        it is given and fits mean and effects in turn with X; SoftImpute completes what the same mean and effects,
+        fitted once, leave, and its shrinkage is chosen by the same tenth. Seconds are of choosing and fitting
+        together.""",
         *_table("rank", "means alone", "tightrope", "SoftImpute", "difference", "no worse", "seconds", "SoftImpute's"),
     ]
     for rank, pairs in part.items():

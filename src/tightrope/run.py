@@ -225,6 +225,8 @@ class _Loop:
         row |= dict(zip(self.names, sums.h.tolist(), strict=True))
         row |= {f"dual {name}": v for name, v in zip(self.names, sums.lam.tolist(), strict=True)}
         row |= {name: float(value) for name, value in sums.tracked.items()}
+        if hasattr(carry.state, "memory"):  # of linear minimisations
+            row |= {name: float(v) for name, v in self.problem.domain.lmo_record(carry.state.memory).items()}
         if self.options.trace_full and isinstance(self.sampler, Rows):
             f, h = full_values(self.problem, average(carry), self.sampler.data)
             row |= {"full objective": float(f)} if self.problem.knows_objective else {}

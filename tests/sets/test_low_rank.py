@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tightrope.sets import NuclearBall
-from tightrope.sets.lanczos import leading_pairs, start_vector
+from tightrope.sets.lanczos import fresh_memory, leading_pairs
 from tightrope.sets.low_rank import LowRank, LowRankBall, compress, expand
 
 RNG = np.random.default_rng(3)
@@ -73,9 +73,13 @@ def test_its_vertex_is_that_of_the_dense_ball():
 def test_a_pair_says_how_well_it_is_known():
     g = jnp.asarray(RNG.normal(size=(60, 50)))
     exact = np.linalg.svd(g, compute_uv=False)[0]
-    rough, good = (leading_pairs(g, start_vector((60, 50), g.dtype), rounds)[0] for rounds in (3, 50))
-    assert float(rough.residual) > 0.05
-    assert float(good.residual) < 1e-6
+    start = fresh_memory((60, 50), g.dtype).vector
+    (rough, roughly), (good, well) = (leading_pairs(g, start, rounds) for rounds in (3, 50))
+    for pairs, memory in ((rough, roughly), (good, well)):
+        by_hand = np.linalg.norm(pairs.u[:, 0] @ g - pairs.values[0] * pairs.v[:, 0]) / pairs.values[0]
+        np.testing.assert_allclose(memory.residual, by_hand, atol=1e-12)
+    assert float(roughly.residual) > 0.05
+    assert float(well.residual) < 1e-6
     assert float(rough.values[0]) <= float(good.values[0]) * (1 + 1e-12)
     np.testing.assert_allclose(good.values[0], exact)
 
@@ -83,7 +87,7 @@ def test_a_pair_says_how_well_it_is_known():
 @pytest.mark.parametrize("shape", [(60, 50), (50, 60)])
 def test_the_pairs_that_come_with_it_are_orthonormal_and_in_order(shape):
     g = jnp.asarray(RNG.normal(size=(shape[0], 4)) @ RNG.normal(size=(4, shape[1])))
-    pairs, _ = leading_pairs(g, start_vector(shape, g.dtype), 10)
+    pairs, _ = leading_pairs(g, fresh_memory(shape, g.dtype).vector, 10)
     exact = np.linalg.svd(g, compute_uv=False)[:4]
     np.testing.assert_allclose(pairs.values[:4], exact)
     np.testing.assert_allclose(pairs.u.T @ g @ pairs.v, np.diag([*exact, *[0] * 6]), atol=1e-7)

@@ -163,6 +163,10 @@ class ConvexSet(ABC):
         """What `warm_lmo` remembers between calls; nothing for a closed form."""
         return ()
 
+    def lmo_record(self, memory: Tree) -> dict[str, Array]:
+        """What the trace of a run says of its last linear minimisation; nothing for a closed form."""
+        return {}
+
     def warm_lmo(self, g: Tree, memory: Tree) -> tuple[Tree, Tree]:
         """`lmo(g)` started from the memory of the last call, and the new memory."""
         return self.lmo(g), memory

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._tree import Array
-from tightrope.sets.ball import unit
+from tightrope.sets.ball import safe, unit
 
 RESTART = 0.03  # weight of the fixed random direction in a warm start; more of it spoils short iterations
 
@@ -27,14 +27,24 @@ def _next_direction(w: Array, basis: Array) -> Array:
 
     A vector that loses most of its length to the second pass was rounding noise from within the span.
     """
-    once = unit(w - basis.T @ (basis @ w))
+    w = w / safe(jnp.max(jnp.abs(w)))  # no square vanishes or overflows
+    once = w - basis.T @ (basis @ w)
     twice = once - basis.T @ (basis @ once)
-    return jnp.where(jnp.linalg.norm(twice) > 0.5, unit(twice), twice * 0)  # times 0 keeps a NaN
+    length = jnp.linalg.norm(twice)
+    return twice * jnp.where(length > 0.5 * jnp.linalg.norm(once), 1 / safe(length), length * 0)  # which keeps a NaN
+
+
+class _Krylov(NamedTuple):
+    """Singular vectors of g in a Krylov space, as columns, largest first: v, g v, and g'g v."""
+
+    v: Array
+    images: Array
+    echoes: Array
 
 
 @functools.partial(jax.jit, static_argnames="rounds")
-def _ritz_vectors(g: Array, first: Array, rounds: int) -> tuple[Array, Array]:
-    """The singular vectors of g in the Krylov space of g'g from `first`, largest first, and g times them, as columns.
+def _ritz_vectors(g: Array, first: Array, rounds: int) -> _Krylov:
+    """Those in the Krylov space of g'g from `first`.
 
     Golub-Kahan-Lanczos, reorthogonalised against every earlier vector. The small problem is solved on g times
     the basis itself (Rayleigh-Ritz) rather than on the recurrence's bidiagonal matrix, so an iteration that
@@ -42,15 +52,16 @@ def _ritz_vectors(g: Array, first: Array, rounds: int) -> tuple[Array, Array]:
     """
 
     def grow(carry, j):
-        basis, images, v = carry
+        basis, images, echoes, v = carry
         image = g @ v
-        basis, images = basis.at[j].set(v), images.at[j].set(image)
-        return (basis, images, _next_direction(image @ g, basis)), None
+        echo = image @ g
+        basis, images, echoes = basis.at[j].set(v), images.at[j].set(image), echoes.at[j].set(echo)
+        return (basis, images, echoes, _next_direction(echo, basis)), None
 
-    zeros = jnp.zeros((rounds, g.shape[1]), g.dtype), jnp.zeros((rounds, g.shape[0]), g.dtype)
-    (basis, images, _), _ = jax.lax.scan(grow, (*zeros, unit(first)), jnp.arange(rounds))
-    weights = jnp.linalg.eigh(images @ images.T)[1][:, ::-1]
-    return basis.T @ weights, images.T @ weights
+    zeros = (jnp.zeros((rounds, length), g.dtype) for length in (g.shape[1], g.shape[0], g.shape[1]))
+    found = jax.lax.scan(grow, (*zeros, unit(first)), jnp.arange(rounds))[0][:3]
+    weights = jnp.linalg.eigh(found[1] @ found[1].T)[1][:, ::-1]
+    return _Krylov(*(part.T @ weights for part in found))
 
 
 class Pairs(NamedTuple):
@@ -59,27 +70,36 @@ class Pairs(NamedTuple):
     u: Array
     v: Array
     values: Array  # u' g v
-    residual: Array  # of the first: |g' u - value v| / value, 0 for an exact pair
 
 
-def start_vector(shape: tuple[int, ...], dtype: Any) -> Array:
+class Memory(NamedTuple):
+    """What one search leaves for the next."""
+
+    vector: Array  # the singular vector on the shorter side
+    residual: (
+        Array  # how well the pair was known: |g' u - value v| / value, 0 for an exact one; 1 before the first search
+    )
+
+
+def fresh_memory(shape: tuple[int, ...], dtype: Any) -> Memory:
     """A fixed pseudo-random unit vector on the shorter side."""
-    return jnp.asarray(_random_unit(min(shape), 0), dtype)
+    return Memory(jnp.asarray(_random_unit(min(shape), 0), dtype), jnp.ones((), dtype))
 
 
-def leading_pairs(g: Any, memory: Array, rounds: int) -> tuple[Pairs, Array]:
-    """The leading singular pair of g from the vector of the last call, those that came with it, one for each round, and the
-    vector for the next call.
+def leading_pairs(g: Any, start: Array, rounds: int) -> tuple[Pairs, Memory]:
+    """The leading singular pair of g from a vector such as that of the last call, and those that came with it, one for each
+    round.
 
-    `memory` lies on the shorter side. A little of a fixed random direction is added to it: started exactly at a singular
+    `start` lies on the shorter side. A little of a fixed random direction is added to it: started exactly at a singular
     vector, the iteration would never leave it.
     """
     tall = g if g.shape[0] >= g.shape[1] else g.T
-    first = jnp.asarray(memory, g.dtype) + RESTART * jnp.asarray(_random_unit(min(g.shape), 1), g.dtype)
-    v, images = _ritz_vectors(tall, first, min(rounds, min(g.shape)))
+    first = jnp.asarray(start, g.dtype) + RESTART * jnp.asarray(_random_unit(min(g.shape), 1), g.dtype)
+    v, images, echoes = _ritz_vectors(tall, first, min(rounds, min(g.shape)))
     values = jnp.linalg.norm(images, axis=0)
     real = values > jnp.sqrt(jnp.finfo(g.dtype).eps) * values[0]  # the others are rounding
     u, v = images * jnp.where(real, 1 / jnp.where(real, values, 1), 0)[None, :], v * real[None, :]
-    residual = jnp.linalg.norm(u[:, 0] @ tall - values[0] * v[:, 0]) / jnp.where(real[0], values[0], 1)
-    memory = jnp.where(real[0], v[:, 0], memory)
-    return (Pairs(u, v, values, residual) if tall is g else Pairs(v, u, values, residual)), memory
+    square = safe(values[0]) ** 2
+    residual = jnp.linalg.norm(echoes[:, 0] / square - v[:, 0])
+    memory = Memory(jnp.where(real[0], v[:, 0], start), residual)
+    return (Pairs(u, v, values) if tall is g else Pairs(v, u, values)), memory

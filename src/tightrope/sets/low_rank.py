@@ -10,7 +10,7 @@ from tightrope._errors import nonnegative, positive_int
 from tightrope._tree import Array, pytree, set_field, static
 from tightrope.sets.ball import project_l1
 from tightrope.sets.base import ConvexSet, Shape, rounding
-from tightrope.sets.lanczos import leading_pairs, start_vector
+from tightrope.sets.lanczos import Memory, fresh_memory, leading_pairs
 
 _NARROWEST = 4  # columns; for fewer a smaller step saves nothing
 
@@ -207,17 +207,21 @@ class LowRankBall(ConvexSet):
         """-radius u v', u and v the leading singular pair of g, from a fixed start."""
         return self.warm_lmo(g, self.lmo_memory(g.dtype))[0]
 
-    def lmo_memory(self, dtype: Any = None) -> Array:
+    def lmo_memory(self, dtype: Any = None) -> Memory:
         """A fixed pseudo-random unit vector on the shorter side."""
-        return start_vector(self.size, dtype or jnp.result_type(float))
+        return fresh_memory(self.size, dtype or jnp.result_type(float))
 
-    def warm_lmo(self, g: Any, memory: Array) -> tuple[LowRank, Array]:
+    def lmo_record(self, memory: Memory) -> dict[str, Array]:
+        """How well the last singular pair was known."""
+        return {"lmo residual": memory.residual}
+
+    def warm_lmo(self, g: Any, memory: Memory) -> tuple[LowRank, Memory]:
         """`lmo(g)` from the last singular vector.
 
         Its bases hold the other singular pairs that the search came upon, too; they are nothing to the vertex, and what
         they point at saves a corrective step some of its later searches.
         """
-        pairs, memory = leading_pairs(g, memory, self.rounds)
+        pairs, memory = leading_pairs(g, memory.vector, self.rounds)
         core = jnp.zeros((pairs.values.size,) * 2, g.dtype).at[0, 0].set(-jnp.asarray(self.radius, g.dtype))
         return LowRank(pairs.u, core, pairs.v), memory
 
@@ -235,9 +239,12 @@ class LowRankBall(ConvexSet):
 
     def support(self, g: Any) -> Array:
         """The radius times an estimate of the largest singular value; Lanczos may miss a little of it."""
-        return jnp.asarray(self.radius, g.dtype) * leading_pairs(g, self.lmo_memory(g.dtype), self.rounds)[0].values[0]
+        return (
+            jnp.asarray(self.radius, g.dtype)
+            * leading_pairs(g, self.lmo_memory(g.dtype).vector, self.rounds)[0].values[0]
+        )
 
     @property
     def lmo_accuracy(self) -> float:
-        """Nothing is promised for all gradients; methods record the residual of each singular pair."""
+        """Nothing is promised for all gradients; the trace of a run has the residuals of singular pairs."""
         return 1.0 if self.rounds < min(self.size) else 0.0

@@ -11,7 +11,7 @@ from tightrope._errors import positive_int
 from tightrope._tree import Array, pytree, set_field, static
 from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, safe, unit
 from tightrope.sets.base import Shape, as_shape, rounding
-from tightrope.sets.lanczos import leading_pairs, start_vector
+from tightrope.sets.lanczos import Memory, fresh_memory, leading_pairs
 from tightrope.sets.low_rank import LowRank, corrective_step, drop_zeros
 
 
@@ -100,13 +100,17 @@ class NuclearBall(Ball):
         """-radius u v' from a fixed pseudo-random start; 0 for g = 0."""
         return self.warm_lmo(g, self.lmo_memory(g.dtype))[0]
 
-    def lmo_memory(self, dtype: Any = None) -> Array:
+    def lmo_memory(self, dtype: Any = None) -> Memory:
         """A fixed pseudo-random unit vector on the shorter side."""
-        return start_vector(self._shape().leaves[0], dtype or jnp.result_type(float))
+        return fresh_memory(self._shape().leaves[0], dtype or jnp.result_type(float))
 
-    def warm_lmo(self, g: Array, memory: Array) -> tuple[Array, Array]:
+    def lmo_record(self, memory: Memory) -> dict[str, Array]:
+        """How well the last singular pair was known."""
+        return {"lmo residual": memory.residual}
+
+    def warm_lmo(self, g: Array, memory: Memory) -> tuple[Array, Memory]:
         """`lmo(g)` from the last singular vector, plus a little of a fixed random one against sticking."""
-        pairs, memory = leading_pairs(g / safe(jnp.max(jnp.abs(g))), memory, self.rounds)
+        pairs, memory = leading_pairs(g / safe(jnp.max(jnp.abs(g))), memory.vector, self.rounds)
         return -jnp.asarray(self.radius, g.dtype) * (pairs.u[:, :1] * pairs.v[:, :1].T), memory
 
     def corrective(self, x: Array, s: Array, g: Array, line: Callable[[Array], Array]) -> Array:
