@@ -43,7 +43,7 @@ def page() -> str:
         "  proven to vanish with a margin that is large enough; - where nothing is proven.",
         "- **margin**: the coefficient of the tightening, of methods that claim zero violation.",
         "",
-        "`tightrope leaderboard` compares them.",
+        "`tightrope leaderboard` compares them: [who wins where](leaderboard.md).",
         "",
         "| name | class | needs | S | G | P | L | gap | violation | margin | what |",
         "|---|---|---|---|---|---|---|---|---|---|---|",

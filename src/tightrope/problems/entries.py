@@ -47,7 +47,7 @@ class Entries:
         found = jax.lax.platform_dependent(left, x.v, cpu=column_by_column, default=at_once)
         return jnp.where(real, found, 0)
 
-    def matrix(self, values: Array, weight: Array, x: LowRank) -> "SparsePlusLowRank":
+    def matrix(self, values: Array, weight: Any, x: LowRank) -> "SparsePlusLowRank":
         """The matrix with these values at the observed places, plus weight times x."""
         by_column = jnp.where(self.by_column.real, values.reshape(-1)[self.source], 0)
         return SparsePlusLowRank(self.by_row, self.by_column, values, by_column, x * weight)
@@ -69,7 +69,7 @@ class Grid:
         """The entries of x at the observed places, 0 elsewhere."""
         return jnp.where(self.real, x.dense(), 0)
 
-    def matrix(self, values: Array, weight: Array, x: LowRank) -> Array:
+    def matrix(self, values: Array, weight: Any, x: LowRank) -> Array:
         """The matrix with these values at the observed places, plus weight times x (which `seen` has made already)."""
         return values + weight * x.dense()
 
