@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import groupby
 from pathlib import Path
 
 import jax
@@ -80,13 +81,17 @@ def _compute(missing: Sequence[Unit], store: Store, progress: bool | None) -> No
         with jax.enable_x64(True):  # threads do not inherit it
             store.save(unit, unit.run({}))
 
-    pool = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
+    pool, done = ThreadPoolExecutor(min(8, 1 + (os.cpu_count() or 1))), 0
     with Progress(len(missing), progress, "parts") as bar:
         try:
-            futures = [pool.submit(work, unit) for unit in missing]
-            for done, future in enumerate(as_completed(futures), start=1):
-                future.result()
-                bar.show(done)
+            for _, units_of_problem in groupby(
+                missing, lambda unit: (unit.settings["division"], unit.settings["problem"])
+            ):
+                for future in as_completed([pool.submit(work, unit) for unit in units_of_problem]):
+                    future.result()
+                    done += 1
+                    bar.show(done)
+                jax.clear_caches()  # hundreds of compiled programs would take gigabytes, and none is used again
         except KeyboardInterrupt:
             where = f"What was finished is in {store.folder}; the same call goes on from there."
             print(f"Interrupted; the parts in progress are still being stored. {where}", file=sys.stderr)

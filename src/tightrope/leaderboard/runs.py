@@ -44,11 +44,11 @@ class Size:
         tables: names of problems with data at hand.
     """
 
-    budgets: tuple[int, ...] = (200, 800, 3_200, 12_800)
-    heavy: tuple[int, ...] = (160, 640, 2_560)
-    finite: tuple[int, ...] = (1_000, 4_000, 16_000)
-    seeds: int = 20
-    tuning_seeds: int = 8
+    budgets: tuple[int, ...] = (400, 1_600, 6_400)
+    heavy: tuple[int, ...] = (80, 320, 1_280)
+    finite: tuple[int, ...] = (500, 2_000, 8_000)
+    seeds: int = 16
+    tuning_seeds: int = 4
     rows: int = 500
     streams: tuple[str, ...] = ()
     tables: tuple[str, ...] = ("simplex", "neyman-pearson", "fair-logistic", "portfolio", "completion")
@@ -59,7 +59,7 @@ class Size:
 
 
 FULL = Size()
-QUICK = Size(budgets=(200, 800, 3_200), finite=(1_000, 4_000), streams=("ball",), tables=("simplex",))
+QUICK = Size(budgets=(400, 1_600), finite=(500, 2_000), streams=("ball",), tables=("simplex",))
 
 
 def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:
