@@ -41,7 +41,7 @@ def draw_scores(standings: pd.DataFrame) -> Any:
         if np.isfinite(value):
             colour = "white" if value > 10 else "black"
             axis.text(j, i, _few_digits(value), ha="center", va="center", fontsize=6.5, color=colour)
-    axis.set_title("score, in units of the best that was given nothing", loc="left", fontsize=10)
+    axis.set_title("score, in units of the best\nthat was given nothing", loc="left", fontsize=10)
     return figure
 
 
@@ -76,6 +76,9 @@ def draw_curves(standings: pd.DataFrame) -> Any:
         for _, row in part[part.method == REFERENCE].iterrows():
             axis.axvline(row.budget, color="black", linewidth=0.8, linestyle=":", label=REFERENCE)
         axis.set(xscale="log", yscale="log")
+        at = sorted(part[part["rank"].notna()].budget.unique())
+        axis.set_xticks(at, [f"{int(b):,}" for b in at], fontsize=7)
+        axis.minorticks_off()
         axis.set_title(name, loc="left", fontsize=9)
         axis.legend(frameon=False, fontsize=6)
     for axis in axes[:, 0]:
