@@ -29,7 +29,7 @@ HOW = """# The leaderboard
   steps. With data at hand it counts gradients of single rows (or samples, where a method uses more of these), looks at all
   the data included: n of them are a pass. Slow runs (matrices, 100 constraints, exact means) have smaller budgets.
 - **Same tuning.** Nine settings of each method, by factors of 1/4, 1 and 4 on two coefficients or nine from 1/16 to 16
-  on one, around its defaults; those with the best score on four seeds are measured on sixteen others. SVRG-CSOA and
+  on one, around its defaults; those with the best score on four seeds are measured on twelve others. SVRG-CSOA and
   SVRF-CSOA choose their step sizes themselves and have nothing to tune. A margin is kept within half of the room that a
   two-sided constraint leaves.
 - **The score** of an output x is F(x) - F* + (1 + |dual*|_1) max_i [H_i(x)]_+, without noise: an exact penalty, never
@@ -40,7 +40,7 @@ HOW = """# The leaderboard
   (`tr.penalised`), some are given the constraints without noise, PFS a feasible start as well. Where the penalised problem
   has more minimisers than one (linear programmes), its solution may violate the constraints; the rate then tells more
   than the score.
-- Intervals are at 95 %, over seeds. Seconds are those of a run among 180 side by side.
+- Intervals are at 95 %, over seeds. Seconds are those of a run among 144 side by side.
 """
 
 SWITCH = (

@@ -47,7 +47,7 @@ class Size:
     budgets: tuple[int, ...] = (400, 1_600, 6_400)
     heavy: tuple[int, ...] = (80, 320, 1_280)
     finite: tuple[int, ...] = (500, 2_000, 8_000)
-    seeds: int = 16
+    seeds: int = 12
     tuning_seeds: int = 4
     rows: int = 500
     streams: tuple[str, ...] = ()
