@@ -41,8 +41,9 @@ class CFWCSOA(Method):
     would swing between too much and too little for ever. What x_{t+1} is depends on `move`:
 
     - "corrective": what the set can do with x_t and s_t. The nuclear-norm balls take a projected gradient step on all
-      matrices whose row and column spaces are spanned by those of x_t and s_t and by g_t seen from x_t, which is a problem
-      as small as twice their rank. Sets that know nothing of the kind take the "open" step;
+      matrices whose row and column spaces are spanned by those of x_t, by the singular pairs that the search for s_t came
+      upon, and by g_t seen from x_t, which is a problem as small as twice their rank. Sets that know nothing of the kind
+      take the "open" step;
     - "open": x_t + 2/(t + 7) (s_t - x_t), the classical step;
     - "line": the best point on the segment from x_t to s_t (exactly, where the Lagrangian is quadratic). It needs curvature:
       on a linear programme it jumps from vertex to vertex for ever.

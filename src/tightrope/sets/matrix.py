@@ -65,7 +65,7 @@ class NuclearBall(Ball):
 
     @property
     def cheap_projection(self) -> bool:
-        """False: it takes a singular value decomposition, some fifteen times the cost of an LMO at 200 x 300."""
+        """False: it takes a singular value decomposition, some twenty times the cost of an LMO at 200 x 300."""
         return False
 
     @property
