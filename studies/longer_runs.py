@@ -72,7 +72,9 @@ def rescaled() -> Solved:
 def longer_runs() -> pd.DataFrame:
     """A row for each problem and method: the fitted rate, the published one, and where the run ended."""
     PROBLEMS[RESCALED] = rescaled
-    jobs = [(division, name, budgets, m) for division, name, budgets, methods in RUNS for m in methods.split()]
+    jobs: list[tuple[Division, str, tuple[int, ...], str]] = [
+        (division, name, budgets, method) for division, name, budgets, methods in RUNS for method in methods.split()
+    ]
     tables = []
     with jax.enable_x64(True), Progress(len(jobs), None, "longer runs") as bar:
         for done, (division, name, budgets, method) in enumerate(jobs, start=1):
