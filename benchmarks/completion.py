@@ -69,10 +69,8 @@ def say(line: str) -> None:
 def ask(job: str, **options: Any) -> Any:
     """The answer of a child process."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
-    if job != "ratings":
-        environment["OPENBLAS_NUM_THREADS"] = (
-            "1"  # copt is faster so; elsewhere only the judge uses it, and threads spin
-        )
+    if job != "ratings":  # copt is faster so; elsewhere only the judge uses it, and its idle threads spin
+        environment["OPENBLAS_NUM_THREADS"] = "1"
     command = [sys.executable, __file__, "--child", json.dumps({"job": job, **options})]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     answer = json.loads(done.stdout.splitlines()[-1])

@@ -48,13 +48,6 @@ def joined(before: Observed, new: Observed) -> Observed:
         raise ValueError(f"{NAME}: a row or column number is {places.min()}; expected 0 or more.")
     height, width = (int(max(n)) for n in zip(before.shape, new.shape, places.max(axis=1) + 1, strict=True))
     fresh = new.rows * width + new.columns
-    if len(np.unique(fresh)) < len(fresh):
-        ordered = np.sort(fresh)
-        first = int(ordered[:-1][ordered[1:] == ordered[:-1]][0])
-        raise ValueError(
-            f"{NAME}: the entry at row {first // width}, column {first % width} is given more than once; expected each "
-            "once."
-        )
     kept = ~np.isin(before.rows * width + before.columns, fresh)
     parts = [np.concatenate([old[kept], added]) for old, added in zip(before[:3], new[:3], strict=True)]
     return observed(tuple(parts), shape=(height, width), empty="keep", who=NAME)
