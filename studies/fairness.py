@@ -17,8 +17,8 @@ import tightrope as tr
 from studies.finite_data import C, Instance
 from tightrope.datasets import Features, adult_label_encoded, label_encoded, load_adult, one_hot, split
 from tightrope.datasets.features import LABEL_ENCODED
-from tightrope.metrics import group_rates
-from tightrope.reproduce.fairness import People, batch_optimum, fairness
+from tightrope.experiments.paper.fairness import People, batch_optimum, fairness
+from tightrope.fairness.metrics import group_rates
 
 SHARE = 0.7
 """Of the rows for training."""

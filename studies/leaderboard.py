@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from studies.longer_runs import RESCALED, longer_runs
-from tightrope.leaderboard import Board, leaderboard
-from tightrope.leaderboard.report import SLACK, last_budget, slower
+from tightrope.experiments.leaderboard import Board, leaderboard
+from tightrope.experiments.leaderboard.report import SLACK, last_budget, slower
 
 HOW = """# The leaderboard
 

@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from tightrope._tree import Array
-from tightrope.leaderboard.fit import Division
-from tightrope.leaderboard.report import board
-from tightrope.leaderboard.runs import FULL, compete
-from tightrope.problem import Problem
+from tightrope.experiments.leaderboard.entrants import Division
+from tightrope.experiments.leaderboard.report import board
+from tightrope.experiments.leaderboard.runs import FULL, compete
+from tightrope.loop.progress import Progress
+from tightrope.problem.problem import Problem
 from tightrope.problems import PROBLEMS, Solved
-from tightrope.progress import Progress
 from tightrope.sets import Box
+from tightrope.tree import Array
 
 RESCALED = "ill-scaled, scaled"
 LONG, SHORT, ENDLESS = (12_800, 51_200, 204_800), (3_200, 12_800, 51_200), (51_200, 204_800, 819_200)

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._tree import ravel
 from tightrope.plotting import new_figure
 from tightrope.problems import PROBLEMS, Constants, Solved
+from tightrope.tree import ravel
 
 SIDE = 121  # points of a grid
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"

@@ -1,10 +1,13 @@
 """One small problem with three kinds of samplers, shared by the tests of the core so that it compiles once."""
 
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import tightrope as tr
+from tightrope.problem.full_data import full_mean
 
 ROWS = np.random.default_rng(0).normal([1.0, -0.5, 0.2], 0.7, size=(37, 3))
 
@@ -50,3 +53,34 @@ def assert_same_run(one, other):
     """Every array of two results is equal bit for bit."""
     for name in ("average", "last", "dual", "dual_last", "state"):
         jax.tree.map(np.testing.assert_array_equal, getattr(one, name), getattr(other, name))
+
+
+class SlowState(NamedTuple):
+    x: Any
+    lam: Any
+    gradient: Any  # of the whole objective, at the last refresh
+    seen: Any  # how many refreshes there were
+    t: Any
+
+
+@tr.pytree
+class FullGradient(tr.Method):
+    """Descent along the mean gradient of all rows, looked up every `refresh_every` steps."""
+
+    rate: Any = 0.1
+    refresh_every: int | None = tr.static(default=4)
+
+    needs = frozenset({"project", "rows"})
+    cost = tr.Cost(projections=1)
+
+    def init(self, problem, x, lam, horizon):
+        return SlowState(x, lam, jnp.zeros_like(x), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+
+    def refresh(self, problem, state, data):
+        gradient = full_mean(lambda row: jax.grad(objective)(state.x, row), data)
+        return state._replace(gradient=gradient, seen=state.seen + 1)
+
+    def step(self, problem, state, theta):
+        f, h = problem.values(state.x, theta)
+        x = problem.domain.project(state.x - self.rate * state.gradient)
+        return state._replace(x=x, t=state.t + 1), tr.Info(state.x, state.lam, f, h)

@@ -10,7 +10,7 @@ from core_cases import PROBLEM
 
 import tightrope as tr
 import tightrope.online as online
-from tightrope.steps import advance
+from tightrope.loop.steps import advance
 
 METHOD = tr.CSOA(eta0=0.8, upsilon0=0.3, anytime=True)
 SAMPLES = np.random.default_rng(3).normal([1.0, -0.5, 0.2], 0.7, size=(460, 3))

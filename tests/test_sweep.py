@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from core_cases import BALL, METHODS, PROBLEM, ROWS, SAMPLERS, constraints, objective
-from test_run import FullGradient
+from core_cases import BALL, METHODS, PROBLEM, ROWS, SAMPLERS, FullGradient, constraints, objective
 
 import tightrope as tr
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tightrope._tree import (
+from tightrope.tree import (
     Mean,
     add_scaled,
     all_finite,

@@ -48,8 +48,8 @@ def rmse(entries: Entries, predicted: np.ndarray) -> float:
 
 def ours(train: Entries, test: Entries, shape: tuple[int, int], rank: int, seed: int) -> dict[str, Any]:
     """The estimator at this rank; it chooses both bounds by a tenth of the ratings that it is given."""
-    from tightrope.estimators.completion import StructuredMatrixCompletion
-    from tightrope.estimators.completion_training import Effects
+    from tightrope.estimators.completion.estimator import StructuredMatrixCompletion
+    from tightrope.estimators.completion.training import Effects
     from tightrope.problems.observed import Observed
 
     began = time.perf_counter()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from peers.ratings import Entries, rmse
-from tightrope.estimators.completion_choice import hold_out
-from tightrope.estimators.completion_training import Effects
+from tightrope.estimators.completion.choice import hold_out
+from tightrope.estimators.completion.training import Effects
 from tightrope.problems.observed import Observed
 
 SHRINKAGES = (20.0, 17.0, 15.0, 13.0, 11.0, 9.0)  # strongest first

@@ -1,15 +1,15 @@
 """tightrope: stochastic optimisation with expectation constraints."""
 
-from tightrope._tree import pytree, static
-from tightrope.check import check_problem
-from tightrope.checkpoint import CheckpointError
-from tightrope.constraints import equality, stack, two_sided
-from tightrope.cvar import lift_cvar
 from tightrope.estimators import FairLogisticRegression, StructuredMatrixCompletion
+from tightrope.loop.checkpoint import CheckpointError
 from tightrope.methods import CSOA, FWCSOA, GOCO, METHODS, SVRFCSOA, SVRGCSOA, Cost, Info, Method, dual_step
 from tightrope.minimize import minimize
 from tightrope.online import Online
-from tightrope.problem import Problem
+from tightrope.problem.check import check_problem
+from tightrope.problem.constraints import equality, stack, two_sided
+from tightrope.problem.cvar import lift_cvar
+from tightrope.problem.problem import Problem
+from tightrope.problem.transform import penalised
 from tightrope.result import Result, Status
 from tightrope.sampling import Generator, Rows, Stream
 from tightrope.sets import (
@@ -27,7 +27,7 @@ from tightrope.sets import (
     Spectraplex,
 )
 from tightrope.sweep import sweep
-from tightrope.transform import penalised
+from tightrope.tree import pytree, static
 
 __version__ = "0.1.0"
 

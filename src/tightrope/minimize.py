@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 
 from tightrope._errors import positive_int
-from tightrope._tree import Array, Tree
-from tightrope.checkpoint import Checkpoint, digest, digest_function, digest_object
-from tightrope.feasible import pull, strictly_feasible
-from tightrope.full_data import full_values
+from tightrope.loop.checkpoint import Checkpoint, digest, digest_function, digest_object
+from tightrope.loop.feasible import pull, strictly_feasible
+from tightrope.loop.prepare import Prepared, prepare
+from tightrope.loop.run import Options, Outcome, Snapshot, run
+from tightrope.loop.steps import Layout, average, start, summarise, track_names
+from tightrope.loop.steps import output as output_of
 from tightrope.methods import Method, gradients_used
-from tightrope.prepare import Prepared, prepare
-from tightrope.problem import Problem
+from tightrope.problem.full_data import full_values
+from tightrope.problem.problem import Problem
 from tightrope.result import Result, Status, TotalCost
-from tightrope.run import Options, Outcome, Snapshot, run
 from tightrope.sampling import Generator, Rows
-from tightrope.steps import Layout, average, start, summarise, track_names
-from tightrope.steps import output as output_of
+from tightrope.tree import Array, Tree
 
 
 def minimize(

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._tree import Tree
+from tightrope.loop.prepare import Prepared, prepare
+from tightrope.loop.steps import Carry, Layout, advance, average, start, summarise
 from tightrope.methods import CSOA, Method
-from tightrope.prepare import Prepared, prepare
-from tightrope.problem import Problem
+from tightrope.problem.problem import Problem
 from tightrope.result import Result
 from tightrope.sampling import Stream
-from tightrope.steps import Carry, Layout, advance, average, start, summarise
+from tightrope.tree import Tree
 
 _MOST_STEPS = 2**31 - 1  # step numbers are 32-bit; it also stands for the horizon, which no anytime method looks at
 _SHORTEST, _LONGEST = 64, 16_384  # steps in a buffer; powers of two between them are all the shapes there are

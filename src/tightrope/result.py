@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tightrope._tree import Tree
+from tightrope.tree import Tree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from tightrope._errors import positive_int
-from tightrope._tree import Array, Mean, Tree, replace
-from tightrope.full_data import full_values
+from tightrope.loop.prepare import Prepared, prepare
+from tightrope.loop.progress import Progress
+from tightrope.loop.steps import Carry, Layout, output, start, summarise, take_steps, track_names
 from tightrope.methods import Method
-from tightrope.prepare import Prepared, prepare
-from tightrope.problem import Problem
-from tightrope.progress import Progress
+from tightrope.problem.full_data import full_values
+from tightrope.problem.problem import Problem
 from tightrope.sampling import Rows, as_sampler
-from tightrope.steps import Carry, Layout, output, start, summarise, take_steps, track_names
+from tightrope.tree import Array, Mean, Tree, replace
 
 
 def sweep(

@@ -18,8 +18,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
 import tightrope as tr
-from tightrope.estimators import completion, completion_training
-from tightrope.estimators.completion_training import SHRINKAGE, Effects, entries_of, fit_in_turn
+from tightrope.estimators.completion import estimator as completion
+from tightrope.estimators.completion import training as completion_training
+from tightrope.estimators.completion.training import SHRINKAGE, Effects, entries_of, fit_in_turn
 from tightrope.files import FileError, read_file, write_file
 from tightrope.problems.observed import Observed
 from tightrope.result import Status

@@ -21,10 +21,10 @@ from sklearn.preprocessing import StandardScaler
 
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
-from tightrope.estimators.streaming import GROUP
+from tightrope.estimators.fair.streaming import GROUP
+from tightrope.fairness.sensitive import read_sensitive
 from tightrope.files import FileError, read_file, write_file
 from tightrope.problems.fair_pairs import paired_classification
-from tightrope.sensitive import read_sensitive
 
 N = 640
 _everything, Y, S, _ = rotated_gaussians(n=N, phi=np.pi / 8)

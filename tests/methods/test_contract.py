@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope._tree import replace
+from tightrope.loop.steps import Layout, start
 from tightrope.problems import EXACT
 from tightrope.sampling import Plan
-from tightrope.steps import Layout, start
+from tightrope.tree import replace
 
 STEPS = {"rows": 3_000, "refresh every step": 400, "stream": 40_000}
 

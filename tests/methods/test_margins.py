@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope._tree import replace
 from tightrope.problems import PROBLEMS
+from tightrope.tree import replace
 
 pytestmark = pytest.mark.slow  # forty seeds each
 

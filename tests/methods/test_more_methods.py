@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope._tree import astype, replace
-from tightrope.methods.aprid import APriD, metric
-from tightrope.methods.conex import ConEx
-from tightrope.methods.csa import CSA, MultiCSA
-from tightrope.methods.cscgd import CSCGD, CSCGDState
-from tightrope.methods.csoa import CSOAState
-from tightrope.methods.pfs import PFS
-from tightrope.methods.sapmm import SAPMM
-from tightrope.methods.slpmm import SLPMM, proximal_rounds
+from tightrope.methods.conservative.cscgd import CSCGD, CSCGDState
+from tightrope.methods.conservative.csoa import CSOAState
+from tightrope.methods.primal.csa import CSA, MultiCSA
+from tightrope.methods.primal.pfs import PFS
+from tightrope.methods.primal_dual.aprid import APriD, metric
+from tightrope.methods.primal_dual.conex import ConEx
+from tightrope.methods.primal_dual.sapmm import SAPMM
+from tightrope.methods.primal_dual.slpmm import SLPMM, proximal_rounds
+from tightrope.tree import astype, replace
 
 T, D, N, RADIUS = 50, 4, 2, 1.5
 RNG = np.random.default_rng(11)

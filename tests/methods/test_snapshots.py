@@ -41,7 +41,7 @@ def test_resumed_in_the_middle_of_an_epoch_it_equals_an_uninterrupted_run(tmp_pa
 def test_interrupted_inside_a_refresh_nothing_is_lost_and_the_rest_is_the_same(tmp_path, monkeypatch):
     import importlib
 
-    run = importlib.import_module("tightrope.run")
+    run = importlib.import_module("tightrope.loop.run")
     problem, data, _ = finite("scalar")
     settings: dict[str, Any] = {"method": "svrg-csoa", "steps": 200}
     whole = tr.minimize(problem, data, **settings)

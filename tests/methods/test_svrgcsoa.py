@@ -9,7 +9,7 @@ from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
 from studies.finite_sums import N, error, finite
-from tightrope.full_data import full_jacobian
+from tightrope.problem.full_data import full_jacobian
 
 
 def test_the_error_falls_tenfold_every_two_epochs_until_rounding():

@@ -11,9 +11,9 @@ import pytest
 import tightrope as tr
 from studies.finite_data import Instance
 from tightrope.datasets import adult_label_encoded, load_adult, one_hot, rotated_gaussians
+from tightrope.fairness.sensitive import read_sensitive
+from tightrope.loop.steps import advance
 from tightrope.problems import carried_by_few, fair_classification
-from tightrope.sensitive import read_sensitive
-from tightrope.steps import advance
 
 X, Y, S, _ = rotated_gaussians(n=600, phi=np.pi / 8)
 POINT = np.array([0.3, -0.2, 0.1])

@@ -11,14 +11,14 @@ import pytest
 import scipy.sparse
 
 import tightrope as tr
-from tightrope._tree import astype
-from tightrope.check import astype_problem
 from tightrope.datasets import structured_matrix
 from tightrope.methods import CFWCSOA
+from tightrope.problem.check import astype_problem
 from tightrope.problems import structured_completion
 from tightrope.problems.entries import Entries, Grid, entries, product
 from tightrope.problems.observed import observed
 from tightrope.sets.low_rank import LowRank
+from tightrope.tree import astype
 
 SMALL = structured_matrix(20, 15, rank=3, noise=0.05, seed=4)
 

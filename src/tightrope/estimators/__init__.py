@@ -1,6 +1,6 @@
 """scikit-learn estimators. They assemble a problem and call `minimize`, and know nothing of loops."""
 
-from tightrope.estimators.completion import StructuredMatrixCompletion
-from tightrope.estimators.fair import FairLogisticRegression
+from tightrope.estimators.completion.estimator import StructuredMatrixCompletion
+from tightrope.estimators.fair.classifier import FairLogisticRegression
 
 __all__ = ["FairLogisticRegression", "StructuredMatrixCompletion"]

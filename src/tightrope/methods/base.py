@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope._tree import Array, Tree, subtract
-from tightrope.problem import Problem
+from tightrope.problem.problem import Problem
+from tightrope.tree import Array, Tree, subtract
 
 Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint"]
 Output = Literal["average", "last", "epoch"]

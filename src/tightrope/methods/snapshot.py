@@ -7,9 +7,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope._tree import Array, Tree, dot
-from tightrope.full_data import full_jacobian
-from tightrope.problem import Problem
+from tightrope.problem.full_data import full_jacobian
+from tightrope.problem.problem import Problem
+from tightrope.tree import Array, Tree, dot
 
 
 class Snapshot(NamedTuple):

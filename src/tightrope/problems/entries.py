@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._tree import Array, pytree
 from tightrope.sets.low_rank import LowRank
+from tightrope.tree import Array, pytree
 
 
 class Blocks(NamedTuple):

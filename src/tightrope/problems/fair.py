@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import nonnegative, positive_int
-from tightrope._tree import Array, Tree
-from tightrope.constraints import two_sided
-from tightrope.metrics import is_positive
-from tightrope.problem import Problem
-from tightrope.sensitive import Sensitive, read_sensitive
+from tightrope.fairness.metrics import is_positive
+from tightrope.fairness.sensitive import Sensitive, read_sensitive
+from tightrope.problem.constraints import two_sided
+from tightrope.problem.problem import Problem
 from tightrope.sets import L2Ball
+from tightrope.tree import Array, Tree
 
 NOTIONS = ("demographic_parity", "equal_opportunity")
 """Whose scores must not vary with the sensitive attribute: everybody's, or those of the truly positive."""

@@ -11,11 +11,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._tree import Array, Tree
-from tightrope.problem import Problem
+from tightrope.fairness.sensitive import Sensitive
+from tightrope.problem.problem import Problem
 from tightrope.problems.fair import covariance_names, levels_of, penalty
-from tightrope.sensitive import Sensitive
 from tightrope.sets import L2Ball
+from tightrope.tree import Array, Tree
 
 
 def paired_loss(x: Array, theta: Tree, params: Tree) -> Array:

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linprog, root
 
-from tightrope._tree import Array, Tree, astype, float_dtype
-from tightrope.problem import Problem
+from tightrope.problem.problem import Problem
 from tightrope.sampling import Generator
+from tightrope.tree import Array, Tree, astype, float_dtype
 
 
 class Noise(NamedTuple):

@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import positive_int
-from tightrope._tree import Array, Tree, pytree, static
 from tightrope.methods import CFWCSOA
-from tightrope.problem import Problem
+from tightrope.problem.problem import Problem
 from tightrope.problems.entries import Grid, entries
 from tightrope.problems.observed import Observed, observed
 from tightrope.sampling import Generator, Rows
 from tightrope.sets import NuclearBall
 from tightrope.sets.low_rank import LowRank, LowRankBall
+from tightrope.tree import Array, Tree, pytree, static
 
 DENSE_LIMIT = 20_000_000
 """The most entries that a matrix held dense may have."""

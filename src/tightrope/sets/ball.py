@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from optax import projections
 
 from tightrope._errors import nonnegative
-from tightrope._tree import Array, Tree, float_dtype, set_field
 from tightrope.sets.base import ConvexSet, as_shape, rounding
+from tightrope.tree import Array, Tree, float_dtype, set_field
 
 
 def project_simplex(v: Array, radius: Any) -> Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import MissingOracleError
-from tightrope._tree import Array, Tree, dot, float_dtype, subtract
+from tightrope.tree import Array, Tree, dot, float_dtype, subtract
 
 
 def _is_whole(n: Any) -> bool:

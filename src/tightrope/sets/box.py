@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from optax import projections
 
-from tightrope._tree import Array, Tree, float_dtype, norm, pytree, set_field, static, subtract
 from tightrope.sets.base import ConvexSet, Shape, as_shape, rounding
+from tightrope.tree import Array, Tree, float_dtype, norm, pytree, set_field, static, subtract
 
 
 def _is_number(bound: Any) -> bool:

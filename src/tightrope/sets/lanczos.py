@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._tree import Array
 from tightrope.sets.ball import safe, unit
+from tightrope.tree import Array
 
 RESTART = 0.03  # weight of the fixed random direction in a warm start; more of it spoils short iterations
 

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from tightrope._errors import nonnegative, positive_int
-from tightrope._tree import Array, pytree, set_field, static
 from tightrope.sets.ball import project_l1
 from tightrope.sets.base import ConvexSet, Shape, rounding
 from tightrope.sets.lanczos import Memory, fresh_memory, leading_pairs
+from tightrope.tree import Array, pytree, set_field, static
 
 _NARROWEST = 4  # columns; for fewer a smaller step saves nothing
 

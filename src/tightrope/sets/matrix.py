@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import positive_int
-from tightrope._tree import Array, pytree, set_field, static
 from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, safe, unit
 from tightrope.sets.base import Shape, as_shape, rounding
 from tightrope.sets.lanczos import Memory, fresh_memory, leading_pairs
 from tightrope.sets.low_rank import LowRank, corrective_step, drop_zeros
+from tightrope.tree import Array, pytree, set_field, static
 
 
 def _matrix_shape(owner: str, shape: Any) -> Shape:

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 
 from tightrope._errors import MissingOracleError
-from tightrope._tree import Array, Tree, pytree, ravel, set_field, static
 from tightrope.sets.base import ConvexSet, Shape, as_shape, no_projection, rounding
+from tightrope.tree import Array, Tree, pytree, ravel, set_field, static
 
 SOLVER_TOLERANCE = 1e-6  # HiGHS accepts a row that is broken by 1e-7 of the (scaled) polytope's size
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from tightrope._errors import MissingOracleError
-from tightrope._tree import Array, Tree, pytree, set_field
 from tightrope.sets.base import ConvexSet, Shape
+from tightrope.tree import Array, Tree, pytree, set_field
 
 
 def _is_set(s: Any) -> bool:

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from optax import projections
 
-from tightrope._tree import Array, Tree, float_dtype, norm, pytree, ravel, set_field, static
 from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, safe, scale, unit
 from tightrope.sets.base import Shape, rounding
+from tightrope.tree import Array, Tree, float_dtype, norm, pytree, ravel, set_field, static
 
 
 @pytree

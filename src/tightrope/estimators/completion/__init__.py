@@ -1,0 +1,1 @@
+"""Structured matrix completion, and what it is made of."""

@@ -1,0 +1,268 @@
+"""A completion: effects and factors in turn; the problem built, minimised in float64, and factors that satisfy the bound."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import scipy.sparse
+
+from tightrope.methods import CFWCSOA, Method
+from tightrope.minimize import minimize
+from tightrope.problems.observed import Observed
+from tightrope.problems.structured import structured_completion
+from tightrope.result import Result, Status
+from tightrope.sets.low_rank import LowRank
+from tightrope.tree import replace
+
+RANK = 32
+"""The largest rank where none is given: of MovieLens-100K's residuals, more predict no better."""
+
+SHRINKAGE = 3.0
+"""Effects are means as if a row or column had so many more ratings of exactly the mean."""
+
+TURNS = 4
+"""How often effects and completion are fitted, each to what the other leaves."""
+
+_SLICE = 1 << 20
+
+
+class Effects(NamedTuple):
+    """What is subtracted before a completion and added after it: a mean, and an effect of each row and column."""
+
+    mean: float
+    rows: np.ndarray
+    columns: np.ndarray
+
+    @classmethod
+    def none(cls, shape: tuple[int, int]) -> "Effects":
+        """Nothing at all."""
+        return cls(0.0, np.zeros(shape[0]), np.zeros(shape[1]))
+
+    @classmethod
+    def fit(cls, seen: Observed, rounds: int = 100) -> "Effects":
+        """The mean first, then row and column effects in turn, each of what the others leave, until they agree.
+
+        That is the least-squares fit of mean + row + column with a penalty of `SHRINKAGE` times their squares. A row with
+        two ratings should not be believed as one with two hundred: on MovieLens-100K this takes the held-out error of the
+        effects from 0.926 to 0.923; one round alone gives 0.938.
+        """
+        mean, (m, n) = float(seen.values.mean()), seen.shape
+        counts = [np.bincount(at, minlength=size) for at, size in ((seen.rows, m), (seen.columns, n))]
+        rows, columns = np.zeros(m), np.zeros(n)
+        left = seen.values - mean
+        for _ in range(rounds):
+            rows = np.bincount(seen.rows, left - columns[seen.columns], minlength=m) / (counts[0] + SHRINKAGE)
+            before = columns
+            columns = np.bincount(seen.columns, left - rows[seen.rows], minlength=n) / (counts[1] + SHRINKAGE)
+            if np.max(np.abs(columns - before)) <= 1e-9 * np.max(np.abs(columns)):
+                break
+        return cls(mean, rows, columns)
+
+    def at(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Their sum at these places."""
+        return self.mean + self.rows[rows] + self.columns[columns]
+
+    def taken_from(self, seen: Observed) -> Observed:
+        """What they leave of the values."""
+        left = seen.values - self.at(seen.rows, seen.columns)
+        size = np.linalg.norm(seen.values)
+        if size > 0 and np.linalg.norm(left) <= 64 * np.finfo(float).eps * size:
+            raise ValueError(
+                "The mean and the effects of rows and columns explain the observed values altogether, so nothing is left to "
+                "complete; expected ratings that differ. With centre=False their own matrix is completed."
+            )
+        return seen._replace(values=left)
+
+
+class Start(NamedTuple):
+    """Where a completion may begin: factors, the largest singular values first, and a multiplier."""
+
+    left: np.ndarray
+    right: np.ndarray
+    weight: float
+
+
+class Completed(NamedTuple):
+    """A completion of centred values, left @ right.T, and the run it came from."""
+
+    left: np.ndarray
+    right: np.ndarray
+    singular_values: np.ndarray
+    weight: float  # the multiplier: how much an unobserved entry counts, against an observed one
+    energy: float  # half the sum of squares of the unobserved entries
+    result: Result
+
+    @property
+    def start(self) -> Start:
+        """To begin another one with."""
+        return Start(self.left, self.right, self.weight)
+
+
+def entries_of(left: np.ndarray, right: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """left @ right.T at these places, in slices that fit in memory."""
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), _SLICE):
+        part = slice(start, start + _SLICE)
+        found[part] = np.einsum("ak,ak->a", left[rows[part]], right[columns[part]])
+    return found
+
+
+def unobserved_energy(left: np.ndarray, right: np.ndarray, seen: Observed) -> tuple[float, float]:
+    """Half the sum of squares of left @ right.T outside the observed places, and a bound on its rounding."""
+    everywhere = float(np.sum((left.T @ left) * (right.T @ right)))
+    inside = entries_of(left, right, seen.rows, seen.columns)
+    return max(everywhere - float(inside @ inside), 0.0) / 2, 64 * np.finfo(float).eps * everywhere
+
+
+def fit_in_turn(
+    seen: Observed, nuclear_norm: float, unobserved_bound: float, *, centre: bool, steps: int, start: Start | None,
+    turns: int = TURNS, **options: Any,
+) -> tuple[Effects, Completed, int]:  # fmt: skip
+    """Effects of what the completion leaves, and the completion of what the effects leave, in turn; and all steps taken.
+
+    Each turn lowers the same objective: the squared error plus `SHRINKAGE` times the squared effects, within both bounds.
+    Effects that are fitted once and for all take some of what the factors explain better: on MovieLens-100K at rank 10 the
+    error on other ratings falls from 0.9158 to 0.9124, 0.9117 and 0.9115 in four turns, and hardly after.
+    """
+    turns = turns if centre else 1
+    each = -(-steps // turns)
+    effects, made = Effects.none(seen.shape), None
+    for _ in range(turns):
+        if centre:
+            effects = Effects.fit(seen if start is None else _without(seen, start))
+        made = complete(effects.taken_from(seen), nuclear_norm, unobserved_bound, steps=each, start=start, **options)
+        start = made.start
+    assert made is not None
+    return effects, made, turns * each
+
+
+def _without(seen: Observed, start: Start) -> Observed:
+    """The entries less those of an earlier completion, which may have had fewer rows and columns."""
+    left, right = (
+        np.pad(side, ((0, length - len(side)), (0, 0)))
+        for side, length in zip((start.left, start.right), seen.shape, strict=True)
+    )
+    return seen._replace(values=seen.values - entries_of(left, right, seen.rows, seen.columns))
+
+
+def complete(
+    seen: Observed,
+    nuclear_norm: float,
+    unobserved_bound: float,
+    *,
+    rank: int | None,
+    steps: int,
+    method: str | Method = "auto",
+    seed: int = 0,
+    start: Start | None = None,
+    progress: bool | None = False,
+    record: int = 0,
+) -> Completed:
+    """Minimise the squared error on the observed entries over the ball, within the bound, from another one or zero.
+
+    That other one may have fewer rows and columns, and is scaled down where the ball is too small for it.
+    """
+    rank = min(RANK if rank is None else rank, *seen.shape)
+    with jax.enable_x64(True):
+        made = structured_completion(
+            (seen.rows, seen.columns, seen.values),
+            nuclear_norm,
+            unobserved_bound,
+            shape=seen.shape,
+            rank=rank,
+            empty="keep",
+        )
+        scales = made.problem.params["scales"]
+        unit = float(scales["f"] / scales["h"])  # of this size a multiplier makes all entries count alike
+        result = minimize(
+            *made,
+            method=_automatic(made.method, start) if method == "auto" else method,
+            steps=steps,
+            seed=seed,
+            warm_start=None if start is None else _warm(start, nuclear_norm, rank, seen.shape, unit),
+            output="feasible",
+            feasible_point=made.problem.domain.start(),
+            progress=progress,
+            record=record,
+        )
+        if result.status is Status.INTERRUPTED:  # half a run is no completion
+            raise KeyboardInterrupt
+        result = _in_numpy(result)
+    if result.status is Status.NOT_FINITE:
+        raise FloatingPointError(f"{result.status.value}. {result.message}")
+    entries = f"all {len(seen.values):,} observed entries"
+    result = dataclasses.replace(result, measured_on=result.measured_on.replace("all 1 rows", entries))
+    left, right, values, energy = _factors(result.x, seen, unobserved_bound)
+    return Completed(left, right, values, float(result.dual_last[0]) / unit, energy, result)
+
+
+def _automatic(method: CFWCSOA, start: Start | None) -> CFWCSOA:
+    """The problem's own method; gentle with a multiplier that is about right, which its first steps would throw far off."""
+    if start is None or start.weight == 0:
+        return method
+    return replace(method, gamma=0.1 * method.gamma, upsilon=0.1)
+
+
+class _Warm(NamedTuple):
+    """What `minimize` reads of the result to start from."""
+
+    last: LowRank
+    dual_last: np.ndarray
+
+
+def _warm(start: Start, radius: float, rank: int, shape: tuple[int, int], unit: float) -> Any:
+    """The same matrix, with zeros for new rows and columns, and the multiplier in the units of this problem."""
+    (left, p), (right, q) = (np.linalg.qr(side[:, :rank]) for side in (start.left, start.right))
+    core = p @ q.T
+    core *= min(1.0, radius / max(np.linalg.norm(core, "nuc"), np.finfo(float).tiny))
+    u, v = (
+        np.pad(basis, ((0, length - len(basis)), (0, rank - basis.shape[1])))
+        for basis, length in zip((left, right), shape, strict=True)
+    )
+    core = np.pad(core, ((0, rank - core.shape[0]), (0, rank - core.shape[1])))
+    return _Warm(LowRank(u, core, v), np.array([start.weight * unit]))  # pyright: ignore[reportArgumentType]
+
+
+def _factors(x: LowRank, seen: Observed, bound: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Factors with the singular values shared between them, that satisfy the bound as they are stored.
+
+    Rows and columns without ratings are set to zero, where Lanczos may leave a trace of its starting vector.
+    """
+    sides = []
+    for basis, at in ((x.u, seen.rows), (x.v, seen.columns)):
+        rated = np.bincount(at, minlength=len(basis)) > 0
+        sides.append(np.linalg.qr(np.where(rated[:, None], np.asarray(basis, float), 0.0)))
+    (left, p), (right, q) = sides
+    a, values, b = np.linalg.svd(p @ np.asarray(x.core, float) @ q.T)
+    kept = max(1, int(np.sum(values > 1e-12 * values[0])))
+    values = values[:kept]
+    left, right = left @ a[:, :kept] * np.sqrt(values), right @ b[:kept].T * np.sqrt(values)
+    energy, rounding = unobserved_energy(left, right, seen)
+    if energy + rounding > bound:  # the run's own point satisfies it; rotating its factors may have rounded it away
+        factor = np.sqrt(max(bound - rounding, 0.0) / energy)
+        left, right, values = left * np.sqrt(factor), right * np.sqrt(factor), values * factor
+        energy = unobserved_energy(left, right, seen)[0]
+    return left, right, values, energy
+
+
+def _in_numpy(result: Result) -> Result:
+    """The result with NumPy arrays, which a pickle brings back in float64 wherever it is opened."""
+    arrays = {name: getattr(result, name) for name in ("x", "average", "last", "state")}
+    plain = jax.tree.map(np.asarray, arrays)
+    pull = result.pull
+    if pull is not None:
+        pull = pull._replace(x=plain["x"], towards=jax.tree.map(np.asarray, pull.towards))
+    return dataclasses.replace(result, **plain, pull=pull, method=replace(jax.tree.map(float, result.method)))
+
+
+def largest_singular_value(seen: Observed) -> float:
+    """Of the matrix of observed values, zeros elsewhere; by power iteration, from below."""
+    matrix = scipy.sparse.csr_array((seen.values, (seen.rows, seen.columns)), shape=seen.shape)
+    v = np.random.default_rng(0).normal(size=seen.shape[1])
+    size = 0.0
+    for _ in range(50):
+        w = matrix @ (v / np.linalg.norm(v))
+        size = float(np.linalg.norm(w))
+        v = matrix.T @ w
+    return size

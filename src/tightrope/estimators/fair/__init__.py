@@ -1,0 +1,1 @@
+"""The fair classifier, and what it is made of."""

@@ -1,0 +1,96 @@
+"""Accuracy against fairness along a path of thresholds, from predictions on rows that a classifier has not seen."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import StratifiedKFold
+
+from tightrope.estimators.fair.training import Task, covariances, train, train_path
+from tightrope.fairness.metrics import p_rule_bounds
+
+LEVELS = 24
+SMALLEST = 0.003  # of the largest threshold on the path, at which the constraint just begins to bind
+BATCH_ROWS = 10_000  # of the paper's procedure
+
+
+class Choice(NamedTuple):
+    """A threshold that keeps the p%-rule, and the path it was chosen from."""
+
+    threshold: float
+    frontier: pd.DataFrame
+
+
+def compute_frontier(task: Task, *, folds: int, confidence: float, seed: int) -> pd.DataFrame:
+    """A row per threshold, the largest first: accuracy and p%-rule of classifiers trained on the other folds.
+
+    The largest threshold is the covariance of the classifier without constraint, from where on it binds. The column
+    p_rule_bound holds with probability `confidence` for all thresholds at once, so that one may choose by it; p_rule_low
+    and p_rule_high, accuracy_low and accuracy_high are two-sided intervals for one threshold at a time.
+    """
+    assert task.sensitive is not None
+    thresholds = path_of_thresholds(task, seed)
+    decided = np.zeros((len(task.y), len(thresholds)), bool)
+    strata = task.sensitive.strata(task.y > 0)  # every fold has some of each
+    parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(task.X, strata)
+    for fit_on, rows in parts:
+        coef, intercept = train_path(task.take(fit_on), thresholds, seed)
+        decided[rows] = task.X[rows] @ coef.T + intercept > 0
+    return _table(task, thresholds, decided, confidence, seed)
+
+
+def choose(task: Task, p_rule: float, *, folds: int, confidence: float, seed: int) -> Choice:
+    """The largest threshold whose bound on the p%-rule is at least `p_rule`."""
+    table = compute_frontier(task, folds=folds, confidence=confidence, seed=seed)
+    return Choice(_largest(table, p_rule, "p_rule_bound", f"with {confidence:.0%} confidence"), table)
+
+
+def choose_by_batch(task: Task, p_rule: float, *, confidence: float, seed: int) -> Choice:
+    """The paper's procedure: classifiers on 10,000 random rows, judged on these same rows, and no confidence."""
+    rows = np.random.default_rng(seed).permutation(len(task.y))[:BATCH_ROWS]
+    part = task.take(np.sort(rows))
+    thresholds = path_of_thresholds(part, seed)
+    coef, intercept = train_path(part, thresholds, seed)
+    table = _table(part, thresholds, part.X @ coef.T + intercept > 0, confidence, seed)
+    return Choice(_largest(table, p_rule, "p_rule", "on the rows it was solved on"), table)
+
+
+def path_of_thresholds(task: Task, seed: int) -> np.ndarray:
+    """From where the constraint begins to bind, down in equal ratios."""
+    free = train(task, 1e6, method="auto", passes=None, tol=1e-6, seed=seed, record=0)
+    largest = float(np.max(np.abs(covariances(free.coef, task))))
+    return max(largest, 1e-12) * np.geomspace(1.0, SMALLEST, LEVELS)
+
+
+def _largest(table: pd.DataFrame, p_rule: float, column: str, how: str) -> float:
+    enough = table[table[column] >= p_rule]
+    if len(enough):
+        return float(enough["threshold"].max())
+    best = table.iloc[int(np.argmax(table[column].fillna(-1.0)))]
+    raise ValueError(
+        f"p_rule={p_rule:g} cannot be promised {how}: the best on the path is {best[column]:.3f} (estimate "
+        f"{best['p_rule']:.3f}, accuracy {best['accuracy']:.3f}) at covariance={best['threshold']:.3g}. Ask for less, give "
+        "more rows, lower the confidence, or leave out features that stand in for the sensitive attribute."
+    )
+
+
+def _table(task: Task, thresholds: np.ndarray, decided: np.ndarray, confidence: float, seed: int) -> pd.DataFrame:
+    assert task.sensitive is not None
+    judged = task.y > 0 if task.notion == "equal_opportunity" else np.ones(len(task.y), bool)
+    bounds = p_rule_bounds(decided[judged], task.sensitive.take(judged), confidence, seed)
+    right = np.mean(decided == (task.y > 0)[:, None], axis=0)
+    error = 1.96 * np.sqrt(right * (1 - right) / len(decided))
+    with np.errstate(invalid="ignore"):
+        low, high = (bounds.estimate * np.exp(sign * 1.96 * bounds.error) for sign in (-1, 1))
+    columns: dict[str, Any] = {
+        "threshold": thresholds,
+        "accuracy": right,
+        "accuracy_low": right - error,
+        "accuracy_high": right + error,
+        "p_rule": bounds.estimate,
+        "p_rule_low": np.nan_to_num(low),
+        "p_rule_high": np.minimum(np.nan_to_num(high, nan=1.0), 1.0),
+        "p_rule_bound": bounds.lower,
+        "selected": decided.mean(axis=0),
+    }
+    return pd.DataFrame(columns)

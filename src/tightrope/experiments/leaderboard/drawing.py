@@ -1,0 +1,109 @@
+"""The leaderboard in pictures: who wins where, scores against calls, and fitted against published rates."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tightrope.experiments.leaderboard.report import Board, last_budget, short
+from tightrope.experiments.leaderboard.runs import REFERENCE
+from tightrope.plotting import new_figure
+
+COLOURS = {"csoa": "#0072B2", "fw-csoa": "#009E73", "g-oco": "#D55E00"}
+WORST = 2.0  # decades above the best score at which the colour ends
+
+
+def draw(found: Board) -> dict[str, Any]:
+    """All pictures, by the names of their files."""
+    divisions = list(dict.fromkeys(found.standings.division))
+    scores = {f"scores-{name}": draw_scores(found.standings[found.standings.division == name]) for name in divisions}
+    curves = {f"curves-{name}": draw_curves(found.standings[found.standings.division == name]) for name in divisions}
+    return {**scores, **curves, "rates": draw_rates(found.rates)}
+
+
+def draw_scores(standings: pd.DataFrame) -> Any:
+    """A cell for each method and problem: its score over the best one of those that were given nothing."""
+    last = last_budget(standings[standings.method != REFERENCE])
+    table = last.pivot(index="method", columns="problem", values="score")[list(dict.fromkeys(last.problem))]
+    equal = last[last.given == ""].groupby("problem").score.min()
+    ratio = (table / equal.clip(lower=1e-12)).clip(lower=1e-3)
+    given = last.groupby("method").given.first()
+    order = sorted(table.index, key=lambda m: (given[m] != "", np.nanmean(np.log(ratio.loc[m]))))
+    ratio = ratio.loc[order]
+    figure, axes = new_figure(size=(max(4.5, 1.6 + 0.62 * len(ratio.columns)), 1.2 + 0.25 * len(order)))
+    axis = axes[0, 0]
+    axis.grid(False)
+    cells = ratio.to_numpy(float)
+    axis.imshow(np.log10(cells), cmap="viridis_r", vmin=0, vmax=WORST, aspect="auto")
+    axis.set_xticks(range(len(ratio.columns)), ratio.columns, rotation=40, ha="right", fontsize=8)
+    axis.set_yticks(range(len(order)), [f"{m} ({short(given[m])})" if given[m] else m for m in order], fontsize=8)
+    for (i, j), value in np.ndenumerate(cells):
+        if np.isfinite(value):
+            colour = "white" if value > 10 else "black"
+            axis.text(j, i, _few_digits(value), ha="center", va="center", fontsize=6.5, color=colour)
+    axis.set_title("score, in units of the best\nthat was given nothing", loc="left", fontsize=10)
+    return figure
+
+
+def _few_digits(value: float) -> str:
+    return f"{value:.2g}" if value < 9.95 else f"{value:.0f}" if value < 9_999 else f"{value:.0e}"
+
+
+def draw_curves(standings: pd.DataFrame) -> Any:
+    """Scores against calls, a panel for each problem: three methods and the winner in colour, the others in grey."""
+    names = list(dict.fromkeys(standings.problem))
+    columns = min(4, len(names))
+    figure, axes = new_figure(columns, -(-len(names) // columns), size=(3.4, 2.7))
+    for axis in axes.flat[len(names) :]:
+        axis.set_axis_off()
+    for axis, name in zip(axes.flat, names, strict=False):
+        part = standings[standings.problem == name]
+        last = last_budget(part)
+        winners = last[last["rank"] == 1].method
+        for method, curve in part[part.method != REFERENCE].groupby("method"):
+            special = method in COLOURS or method in set(winners)
+            colour = COLOURS.get(str(method), "#CC79A7" if special else "#BBBBBB")
+            curve = curve.sort_values("budget")
+            label = str(method) if special else None
+            axis.plot(
+                curve.budget,
+                curve.score,
+                color=colour,
+                linewidth=1.6 if special else 0.6,
+                label=label,
+                zorder=2 + special,
+            )
+        for _, row in part[part.method == REFERENCE].iterrows():
+            axis.axvline(row.budget, color="black", linewidth=0.8, linestyle=":", label=REFERENCE)
+        axis.set(xscale="log", yscale="log")
+        at = sorted(part[part["rank"].notna()].budget.unique())
+        axis.set_xticks(at, [f"{int(b):,}" for b in at], fontsize=7)
+        axis.minorticks_off()
+        axis.set_title(name, loc="left", fontsize=9)
+        axis.legend(frameon=False, fontsize=6)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("score")
+    for axis in axes[-1]:
+        axis.set_xlabel("oracle calls")
+    return figure
+
+
+def draw_rates(rates: pd.DataFrame) -> Any:
+    """The fitted exponents of every method, a dot for each problem, and the published one."""
+    known = rates[rates["gap slope"].notna()]
+    methods = sorted(dict.fromkeys(known.method), key=lambda m: -known[known.method == m]["gap slope"].median())
+    figure, axes = new_figure(size=(6.4, 1.0 + 0.22 * max(4, len(methods))))
+    axis = axes[0, 0]
+    for i, method in enumerate(methods):
+        part = known[known.method == method]
+        for division, marker in (("streams", "o"), ("finite", "D")):
+            dots = -part[part.division == division]["gap slope"]
+            axis.plot(dots, [i] * len(dots), marker, color="#0072B2", markersize=3.5, alpha=0.55, linestyle="none")
+        published = part["published gap"].iloc[0]
+        if pd.notna(published):
+            axis.plot([float(published)], [i], "|", color="#D55E00", markersize=13, markeredgewidth=2)
+    axis.set_yticks(range(len(methods)), methods, fontsize=8)
+    axis.set_xlim(-0.3, 2.2)
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.set_xlabel("p of calls^-p: fitted on each problem (dots), published (bars)")
+    return figure

@@ -1,0 +1,192 @@
+"""Which method fits which problem, and what it has to be given to fit."""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.methods import Method
+from tightrope.problem.problem import Problem
+from tightrope.problem.transform import penalised
+from tightrope.problems import PROBLEMS, Solved
+from tightrope.sampling import Rows, Sampler
+from tightrope.slsqp import BatchResult, slsqp
+from tightrope.tree import Array, Tree, add_scaled, dot, replace
+
+Division = Literal["streams", "finite"]
+
+PENALTY, EXACT, INSIDE = "the optimal multipliers", "the constraints without noise", "a feasible start"
+"""What a method may be given that others are not."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Entry:
+    """A method as it enters for a problem.
+
+    Attributes:
+        method: with its default coefficients, those of the margin within the room that the constraints leave.
+        problem: the problem in the form that the method takes.
+        data: where its samples come from.
+        x0: where it starts; None for the set's own point.
+        batch_size: samples a step and draw.
+        given: what it is given that others are not.
+    """
+
+    method: Method
+    problem: Problem
+    data: Sampler
+    x0: Tree
+    batch_size: int
+    given: tuple[str, ...]
+
+    @property
+    def n(self) -> int:
+        """Rows at hand; 0 for a stream."""
+        return self.data.n if isinstance(self.data, Rows) else 0
+
+    def calls(self, steps: int) -> int:
+        """Oracle calls of so many steps: samples of a stream; of rows, gradients or samples, whichever are more."""
+        cost = self.method.total_cost(steps)
+        if not self.n:
+            return cost.samples * self.batch_size
+        return max(cost.samples, cost.gradients) * self.batch_size + self.method.refreshed_gradients(steps, self.n)
+
+    def steps(self, budget: int) -> int:
+        """The most steps whose calls are within the budget; at least one."""
+        low, high = 1, budget + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.calls(middle) <= budget else (low, middle)
+        return low
+
+
+def misfit(kind: type[Method], solved: Solved, division: Division) -> str | None:
+    """Why the method cannot enter for the problem; None where it can."""
+    domain, needs = solved.problem.domain, kind.needs
+    if "project" in needs and not domain.has_projection:
+        return f"{domain.name} has no projection"
+    if "lmo" in needs and not domain.has_lmo:
+        return f"{domain.name} has no linear minimisation"
+    if kind.averages and not domain.additive:
+        return f"points of {domain.name} cannot be averaged"
+    if "one_constraint" in needs and len(solved.dual) != 1:
+        return f"it takes one constraint and there are {len(solved.dual)}"
+    if "unconstrained" in needs and not solved.feasible:
+        return "it knows no constraints, and without a feasible point there are no multipliers to penalise with"
+    if division == "streams" and ("rows" in needs or kind.refresh_every):
+        return "it looks at all the data, and a stream has no end"
+    return None
+
+
+def enter(kind: type[Method], solved: Solved, division: Division, first_budget: int) -> Entry:
+    """The method as it enters; `first_budget` is the smallest, at which a margin is largest."""
+    problem, given, x0 = solved.problem, (), None
+    if "unconstrained" in kind.needs:
+        problem, given = penalised(problem, solved.dual), (PENALTY,)
+    if "exact_constraints" in kind.needs:
+        problem, given = replace(problem, exact_constraints=_exact(solved)), (EXACT,)
+        if kind.margin and solved.feasible:  # of such a method every iterate is feasible if the first one is
+            x0, given = feasible_point(solved), (EXACT, INSIDE)
+    data = solved.samples if division == "streams" else Rows(solved.table)
+    n = data.n if isinstance(data, Rows) else None
+    method = kind()
+    size = method.default_batch(n)
+    method = method if n is None else method.for_rows(n, size)
+    entry = Entry(method, problem, data, x0, size, given)
+    return dataclasses.replace(entry, method=_within_room(entry, entry.steps(first_budget)))
+
+
+def _exact(solved: Solved) -> Any:
+    def constraints(x: Tree, *params: Any) -> Array:
+        return solved.constraints(x) + jnp.asarray(solved.problem.levels, jnp.result_type(float))
+
+    return constraints
+
+
+def room(entry: Entry, steps: int) -> float:
+    """The largest coefficient of the margin with which the tightening takes at most half of the room that there is."""
+    name, domain = entry.method.margin, entry.problem.domain
+    if name is None:
+        return np.inf
+    ceiling = entry.problem.tightening_ceiling(domain.start(), entry.data.example())
+    unit = replace(entry.method, **{name: 1.0}).tightening(steps)
+    return ceiling / 2 / unit if unit > 0 else np.inf
+
+
+def _within_room(entry: Entry, steps: int) -> Method:
+    name = entry.method.margin
+    if name is None or getattr(entry.method, name) <= room(entry, steps):
+        return entry.method
+    return replace(entry.method, **{name: room(entry, steps)})
+
+
+def grid(entry: Entry, first_budget: int) -> dict[str, np.ndarray]:
+    """Nine settings for every method: factors of 1/4, 1 and 4 on two coefficients, or nine from 1/16 to 16 on one.
+
+    A method that declares nothing to tune has one setting.
+    """
+    names = entry.method.tuned[:2]
+    powers = np.arange(-1.0, 2.0) if len(names) > 1 else np.arange(-2.0, 2.5, 0.5)
+    found = {name: (getattr(entry.method, name) or 1.0) * 4.0**powers for name in names}
+    name = entry.method.margin
+    if name in found:  # the whole grid gives way, so that it keeps its size
+        found[name] *= min(1.0, room(entry, entry.steps(first_budget)) / found[name].max())
+    return found
+
+
+def feasible_point(solved: Solved) -> Tree:
+    """A point with every H_i <= -slater/2, or nearly: Polyak's steps on the largest of them, from the set's own point."""
+
+    @jax.jit
+    def search(x: Tree) -> Tree:
+        def step(_, x: Tree) -> Tree:
+            value, slope = jax.value_and_grad(lambda point: jnp.max(solved.constraints(point)))(x)
+            excess = jnp.maximum(value + solved.slater / 2, 0)
+            square = dot(slope, slope)
+            return solved.problem.domain.project(add_scaled(x, -excess / jnp.where(square > 0, square, 1), slope))
+
+        return jax.lax.fori_loop(0, 2_000, step, x)
+
+    start = solved.problem.domain.start()
+    inside = bool(jnp.max(solved.constraints(start)) <= -solved.slater / 2)
+    return jax.tree.map(np.asarray, start if inside else search(start))
+
+
+# ---- data at hand ----------------------------------------------------------------------------------------------------
+
+
+def on_rows(solved: Solved, n: int) -> tuple[Solved, BatchResult | None]:
+    """The problem of a data set, with its own optimum, and what SLSQP found of it.
+
+    Where the samples are rows of a table, the table is the data set; elsewhere n fresh samples, whose optimum is SLSQP's.
+    """
+    if solved.table is not None:
+        return solved, _reference(solved.problem, solved.table)
+    rows = solved.rows(n)
+    found = slsqp(solved.problem, rows, tol=1e-13)
+    known = {name: getattr(solved, name) for name in ("slater", "constants", "noise")}
+    answer = {"x": found.x, "dual": found.dual, "optimum": found.objective, **known}
+    return Solved.of_table(solved.name, solved.problem, rows, **answer), found
+
+
+def _reference(problem: Problem, table: Tree) -> BatchResult | None:
+    try:
+        return slsqp(problem, table)
+    except (TypeError, RuntimeError):  # a set that SLSQP cannot be told, or no success
+        return None
+
+
+@lru_cache(maxsize=32)
+def challenge(name: str, division: Division, n: int) -> tuple[Solved, BatchResult | None]:
+    """The problem of this name in this division, made once."""
+    solved = problems()[name]()
+    return (solved, None) if division == "streams" else on_rows(solved, n)
+
+
+def problems() -> Mapping[str, Any]:
+    """All problems with known solutions, by name."""
+    return PROBLEMS

@@ -1,0 +1,258 @@
+"""What the runs come to: standings with intervals, fitted rates beside published ones, and who wins where."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+
+from tightrope.experiments.leaderboard.entrants import PENALTY
+from tightrope.experiments.leaderboard.runs import REFERENCE
+from tightrope.methods import METHODS, Rates
+
+SLACK = 0.15
+"""By how much a fitted exponent may be worse than the published one."""
+
+SOLVED = 1e-9
+"""Below this, a gap is rounding, and no rate can be read off it."""
+
+MEASURES = ("score", "gap", "violation", "lagrangian")
+COSTS = ("steps", "samples", "gradients", "projections", "lmos", "seconds")
+
+
+@dataclasses.dataclass(frozen=True)
+class Board:
+    """The leaderboard.
+
+    Attributes:
+        standings: a row for each division, problem, method and budget: means over seeds with the half widths of their 95 %
+            intervals, costs, the rank among the methods that were given nothing special, and the coefficients.
+        rates: a row for each division, problem and method: fitted slopes with intervals, and published exponents.
+        sentences: who wins where, and where CSOA loses.
+        exceptions: methods whose fitted rate is worse than published by more than 0.15, and what was refused.
+    """
+
+    standings: pd.DataFrame
+    rates: pd.DataFrame
+    sentences: list[str]
+    exceptions: list[str]
+
+
+def board(runs: pd.DataFrame) -> Board:
+    """The leaderboard of all runs."""
+    if "refused" not in runs:
+        runs = runs.assign(refused=None)
+    refused = runs[runs.refused.notna()]
+    kept = runs[runs.refused.isna()]
+    flags = {name: kept[name].astype(bool) for name in ("tuned", "default")}  # beside refusals they are objects
+    kept = kept.assign(given=kept.given.fillna("") if "given" in kept else "", **flags)
+    standings, rates = _standings(kept), _rates(kept)
+    said = [f"{r.method} on {r.problem} ({r.division}): refused, {r.refused}" for r in refused.itertuples()]
+    return Board(standings, rates, list(_winners(standings)), [*_slower(rates), *said])
+
+
+# ---- standings -------------------------------------------------------------------------------------------------------
+
+
+def _standings(runs: pd.DataFrame) -> pd.DataFrame:
+    keys = ["division", "problem", "method", "given", "budget"]
+    rows = []
+    for key, part in runs[runs.tuned].groupby(keys, sort=False):
+        row = dict(zip(keys, key, strict=True))
+        for name in MEASURES:
+            row |= {name: part[name].mean(), f"{name} ±": half_width(part[name])}
+        row |= {name: part[name].iloc[0] for name in COSTS}
+        rows.append(row | {"coefficients": part.setting.iloc[0]})
+    found = pd.DataFrame(rows)
+    plain = runs[runs.default].groupby(keys[:3] + ["budget"]).score.mean().rename("score, untuned")
+    found = found.merge(plain.reset_index(), on=[*keys[:3], "budget"], how="left")
+    equal = (found.given == "") & (found.method != REFERENCE)
+    ranks = found[equal].groupby(["division", "problem", "budget"]).score.rank(method="min", na_option="bottom")
+    return found.assign(rank=ranks)
+
+
+def half_width(values: pd.Series) -> float:
+    """Of the 95 % interval of the mean."""
+    return 1.96 * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def last_budget(standings: pd.DataFrame) -> pd.DataFrame:
+    """Of each method on each problem, its largest budget."""
+    largest = standings.groupby(["division", "problem", "method"]).budget.transform("max")
+    return standings[standings.budget == largest]
+
+
+# ---- rates -----------------------------------------------------------------------------------------------------------
+
+
+def _rates(runs: pd.DataFrame) -> pd.DataFrame:
+    """Slopes of log means in log calls. A published gap holds with the published violation, so the slower of the two
+    bounds the Lagrangian gap. A violation has a slope where it is there at every budget, beyond noise."""
+    rows = []
+    for key, part in runs[runs.tuned & (runs.method != REFERENCE)].groupby(
+        ["division", "problem", "method"], sort=False
+    ):
+        published = METHODS[str(key[2])].published if str(key[2]) in METHODS else Rates()
+        expected = _slower_of(published)
+        table = {name: part.pivot(index="seed", columns="budget", values=name) for name in ("lagrangian", "violation")}
+        there = all(
+            table["violation"][budget].mean() > half_width(table["violation"][budget]) for budget in table["violation"]
+        )
+        gap, violation = (
+            slope(table["lagrangian"]),
+            slope(table["violation"] if there else table["violation"] * math.nan),
+        )
+        last = table["violation"].iloc[:, -1]
+        rows.append(
+            dict(zip(("division", "problem", "method"), key, strict=True))
+            | {"gap slope": gap[0], "gap low": gap[1], "gap high": gap[2], "published gap": expected}
+            | {"violation slope": violation[0], "violation low": violation[1], "violation high": violation[2]}
+            | {"published violation": published.violation}
+            | {"last gap": table["lagrangian"].iloc[:, -1].mean(), "last violation": last.mean()}
+            | {"last violation ±": half_width(last)}
+        )
+    return pd.DataFrame(rows)
+
+
+def _slower_of(published: Rates) -> float | None:
+    if published.gap is None:
+        return None
+    return published.gap if published.violation is None else min(published.gap, published.violation)
+
+
+def slope(values: pd.DataFrame, draws: int = 200) -> tuple[float, float, float]:
+    """The slope of log(mean over seeds) in log(budget), and its 95 % bootstrap interval; NaN where a mean is not positive.
+
+    Example:
+        >>> import pandas as pd
+        >>> [round(v, 2) for v in slope(pd.DataFrame([[1.0, 0.1], [1.0, 0.1]], columns=[100, 10_000]))]
+        [-0.5, -0.5, -0.5]
+    """
+    table, logs = values.to_numpy(float), np.log(values.columns.to_numpy(float))
+    if len(logs) < 2 or not np.all(np.isfinite(table)) or table.mean(axis=0).min() <= SOLVED:
+        return math.nan, math.nan, math.nan
+    rng = np.random.default_rng(0)
+    resampled = table[rng.integers(len(table), size=(draws, len(table)))].mean(axis=1)
+    means = np.maximum(np.vstack([table.mean(axis=0), resampled]), SOLVED)
+    slopes = np.polyfit(logs, np.log(means).T, 1)[0]
+    low, high = np.quantile(slopes[1:], [0.025, 0.975])
+    return float(slopes[0]), float(low), float(high)
+
+
+def slower(rates: pd.DataFrame, what: str = "gap") -> pd.DataFrame:
+    """The rows in which the gap, or the violation, falls more slowly than published by more than the slack."""
+    published = rates[f"published {what}"].astype(float).replace(math.inf, math.nan)
+    return rates[rates[f"{what} slope"] > -(published - SLACK)]
+
+
+def _slower(rates: pd.DataFrame) -> Iterator[str]:
+    for what in ("gap", "violation"):
+        for row in slower(rates, what).to_dict("records"):
+            fitted = f"{-row[f'{what} slope']:.2f} [{-row[f'{what} high']:.2f}, {-row[f'{what} low']:.2f}]"
+            where = f"{row['method']} on {row['problem']} ({row['division']}), {what}"
+            published = row[f"published {what}"]
+            doubt = ", and its interval allows that" if -row[f"{what} low"] >= published - SLACK else ""
+            yield f"{where}: exponent {fitted}, published {published:.2f}{doubt}; {row[f'last {what}']:.2g} at the end"
+
+
+# ---- who wins where --------------------------------------------------------------------------------------------------
+
+
+def _winners(standings: pd.DataFrame) -> Iterator[str]:
+    for (division, problem), part in last_budget(standings).groupby(["division", "problem"], sort=False):
+        equal = part[part["rank"].notna()].sort_values("rank")
+        if equal.empty:
+            continue
+        best = equal.iloc[0]
+        close = [m for m in equal.method[1:] if _near(equal, m)]
+        ties = f", within the noise of {', '.join(close[:4])}{' and others' if len(close) > 4 else ''}" if close else ""
+        won = f"{best.method} wins with a score of {_show(best, 'score')}{ties}."
+        yield f"{problem} ({division}, {int(best.budget):,} calls): {won}{_csoa(equal, best)}{_given(part, best)}"
+
+
+def _near(equal: pd.DataFrame, method: str) -> bool:
+    """Whether a method's score is not worse than the best by more than noise explains."""
+    best, other = equal.iloc[0], equal[equal.method == method].iloc[0]
+    return bool(other.score - best.score <= math.hypot(best["score ±"], other["score ±"]))
+
+
+def _csoa(equal: pd.DataFrame, best: pd.Series) -> str:
+    said = ""
+    for name in ("csoa", "fw-csoa"):
+        row = equal[equal.method == name]
+        if len(row) and best.method != name:
+            times = row.iloc[0].score / best.score if best.score > 0 else math.inf
+            place = f"{_ordinal(row.iloc[0]['rank'])} of {len(equal)}"
+            said += f" {METHODS[name].__name__} comes {place}, at {times:.3g} times that."
+    return said
+
+
+def _given(part: pd.DataFrame, best: pd.Series) -> str:
+    rows = part[(part.given != "") & (part.budget == best.budget) & (part.score < best.score)].sort_values("score")
+    if rows.empty:
+        return ""
+    top = rows.iloc[0]
+    return f" Given {top.given}, {top.method} has {_show(top, 'score')}."
+
+
+def _ordinal(rank: float) -> str:
+    number = int(rank)
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _show(row: Any, name: str) -> str:
+    return f"{row[name]:.2g} ± {row[f'{name} ±']:.1g}"
+
+
+def summary(found: Board) -> Table:
+    """A row for each problem: the winner on equal terms, and where CSOA and FW-CSOA come."""
+    table = Table("division", "problem", "calls", "winner", "score", "violation", "CSOA", "FW-CSOA")
+    for (division, problem), part in last_budget(found.standings).groupby(["division", "problem"], sort=False):
+        equal = part[part["rank"].notna()].sort_values("rank")
+        if equal.empty:
+            continue
+        best = equal.iloc[0]
+        places = [equal[equal.method == name] for name in ("csoa", "fw-csoa")]
+        ranks = [f"{_ordinal(row.iloc[0]['rank'])} of {len(equal)}" if len(row) else "" for row in places]
+        shown = _show(best, "score"), _show(best, "violation")
+        table.add_row(str(division), str(problem), f"{int(best.budget):,}", best.method, *shown, *ranks)
+    return table
+
+
+# ---- text ------------------------------------------------------------------------------------------------------------
+
+
+def text(found: Board) -> str:
+    """The whole leaderboard for people: a table for each problem, the winners, the exceptions."""
+    lines = ["Who wins where", "", *found.sentences, ""]
+    rates = {(row["division"], row["problem"], row["method"]): row for row in found.rates.to_dict("records")}
+    for (division, problem), part in last_budget(found.standings).groupby(["division", "problem"], sort=False):
+        lines += [f"{problem}, {division}", "", *_table(part, rates), ""]
+    lines += [f"Slower than published by more than {SLACK}, or refused", "", *(found.exceptions or ["nothing"]), ""]
+    return "\n".join(lines)
+
+
+def _table(part: pd.DataFrame, rates: dict[Any, dict[Any, Any]]) -> list[str]:
+    costs = ["calls", "gradients", "proj.", "LMOs", "ms"]
+    rows = [["method", "score", "gap", "worst H", "rate", "published", *costs, "given"]]
+    for row in part.sort_values("score").to_dict("records"):
+        rate = rates.get((row["division"], row["problem"], row["method"]), {})
+        exponents = [_exponent(-rate.get("gap slope", math.nan)), _exponent(rate.get("published gap", math.nan))]
+        counts = [f"{int(row[name]):,}" for name in ("budget", "gradients", "projections", "lmos")]
+        shown = [_show(row, name) for name in ("score", "gap", "violation")]
+        rows.append([row["method"], *shown, *exponents, *counts, f"{1000 * row['seconds']:.1f}", short(row["given"])])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _exponent(p: float | None) -> str:
+    return "" if p is None or math.isnan(p) else f"{p:.2f}"
+
+
+def short(given: str) -> str:
+    """What a method was given, in a word or two."""
+    return "multipliers" if given == PENALTY else "exact h, start" if "," in given else "exact h" if given else ""

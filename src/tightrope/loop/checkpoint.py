@@ -1,0 +1,151 @@
+"""A run on disk: arrays in safetensors, the rest as JSON in its header, one file, replaced atomically; no pickle."""
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr
+
+from tightrope.files import FileError, read_file, write_file
+from tightrope.tree import Tree
+
+_FORMAT = "tightrope checkpoint 1"
+
+
+class CheckpointError(ValueError):
+    """A file that is not this run's checkpoint."""
+
+
+class Saved(NamedTuple):
+    """What a checkpoint holds."""
+
+    carry: Any
+    step: int
+    seconds: float
+    rows: list[dict[str, float]]
+
+
+class Checkpoint:
+    """One run's checkpoint file.
+
+    Args:
+        path: the file.
+        fingerprint: what the run is, part by part (problem, data, method, ...); a file with another one is refused.
+        every_steps: write after every so many steps.
+        every_seconds: write when so many seconds have passed since the last time.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        fingerprint: dict[str, str],
+        every_steps: int | None = None,
+        every_seconds: float = 30.0,
+    ):
+        self.path, self.fingerprint = Path(path), fingerprint
+        if not self.path.parent.is_dir():  # found out at the end, it would cost the run
+            raise CheckpointError(
+                f"{self.path} cannot be written: there is no folder {self.path.parent}. Make it first."
+            )
+        self.every_steps, self.every_seconds = every_steps, every_seconds
+        self.written = time.monotonic()
+
+    def exists(self) -> bool:
+        """Whether there is something to resume."""
+        return self.path.exists()
+
+    def due(self, step: int) -> bool:
+        """Whether it is time to write."""
+        by_steps = self.every_steps is not None and step % self.every_steps == 0
+        return by_steps or time.monotonic() - self.written >= self.every_seconds
+
+    def save(self, carry: Tree, *, step: int, seconds: float, rows: list[dict[str, float]]) -> None:
+        """Write to a neighbour, then replace: a crash leaves the old file or the new one, never half of either."""
+        leaves = jax.tree_util.tree_flatten_with_path(carry)[0]
+        arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+        about = {
+            "format": _FORMAT,
+            "fingerprint": self.fingerprint,
+            "step": step,
+            "seconds": seconds,
+            "rows": rows,
+        }
+        write_file(self.path, arrays, about)
+        self.written = time.monotonic()
+
+    def load(self, like: Tree) -> Saved:
+        """Read the file into the structure of `like`; refuse what is not this run's."""
+        try:
+            arrays, about = read_file(self.path, "checkpoint")
+        except FileError as error:
+            raise CheckpointError(f"{error} {_REMEDY}") from error
+        if about["format"] != _FORMAT:
+            raise CheckpointError(f"{self.path} was written by another version of tightrope. {_REMEDY}")
+        other = [part for part, mark in self.fingerprint.items() if about["fingerprint"].get(part) != mark]
+        if other:
+            raise CheckpointError(
+                f"{self.path} belongs to another run: its {', '.join(other)} differ{'s' * (len(other) == 1)} from this "
+                f"one's. {_REMEDY}"
+            )
+        paths, treedef = jax.tree_util.tree_flatten_with_path(like)
+        keys = [jax.tree_util.keystr(path) for path, _ in paths]
+        if set(keys) != set(arrays):
+            raise CheckpointError(f"{self.path} holds other arrays than this run's state. {_REMEDY}")
+        carry = jax.tree.unflatten(treedef, [jnp.asarray(arrays[key]) for key in keys])
+        return Saved(carry, about["step"], about["seconds"], about["rows"])
+
+
+_REMEDY = "Give another path, or delete the file to start afresh."
+
+
+def digest(*parts: Any) -> str:
+    """A hash of strings and arrays."""
+    sha = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            sha.update(part.encode())
+        else:
+            for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]:
+                random_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+                array = np.ascontiguousarray(jax.random.key_data(leaf) if random_key else leaf)
+                sha.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}".encode())
+                sha.update(array.data if array.size else b"")
+    return sha.hexdigest()
+
+
+def digest_function(fn: Any, *example: Any) -> str:
+    """A hash of what a function computes: its jaxpr and the constants it closes over, not its name or address."""
+    closed = jax.make_jaxpr(fn)(*example)
+    return digest(_without_address(str(closed.jaxpr)), list(_constants(closed)))
+
+
+def _constants(closed: ClosedJaxpr) -> Iterator[Any]:
+    """The arrays a function closes over; those of functions that it calls compiled are not printed in its jaxpr."""
+    yield from closed.consts
+    for equation in closed.jaxpr.eqns:
+        for inner in jax.tree.leaves(equation.params, is_leaf=lambda p: isinstance(p, ClosedJaxpr)):
+            if isinstance(inner, ClosedJaxpr):
+                yield from _constants(inner)
+
+
+def digest_object(value: Any) -> str:
+    """A hash of a method or a set: its type and all its fields, the static ones too, whatever they are made of."""
+    if isinstance(value, dict):
+        return digest(*(digest_object(item) for pair in value.items() for item in pair))
+    if isinstance(value, list | tuple):
+        return digest(*map(digest_object, value))
+    if isinstance(value, jax.Array | np.ndarray):
+        return digest([value])
+    if hasattr(value, "__dict__") and not callable(value):
+        return digest(type(value).__name__, digest_object(vars(value)))
+    return digest(_without_address(repr(value)))
+
+
+def _without_address(text: str) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", text)

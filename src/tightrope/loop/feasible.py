@@ -1,0 +1,119 @@
+"""The pull: from any output to one that satisfies every constraint on the data at hand.
+
+By convexity, x(a) = (1 - a) x + a s with a strictly feasible s has H_i(x(a)) <= (1 - a) H_i(x) + a H_i(s). The smallest a
+in [0, 1] that makes every H_i(x(a)) <= 0 costs at most a (F(s) - F(x)). A theorem's zero violation holds on average over
+runs; the pull makes it true of this one.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import root_scalar
+
+from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values
+from tightrope.problem.problem import Problem
+from tightrope.sets import Box, Product
+from tightrope.tree import Array, Tree, float_dtype
+
+
+class Pull(NamedTuple):
+    """What the pull did."""
+
+    x: Tree  # the feasible output
+    a: float  # how far it was pulled, in [0, 1]
+    cost: float  # rise of the objective
+    bound: float  # on that rise: a (F(s) - F(x))
+    towards: Tree  # s
+
+    def __str__(self) -> str:
+        if self.a == 0:
+            return "the output satisfies every constraint as it is; nothing was pulled."
+        return (
+            f"pulled towards a strictly feasible point by a = {self.a:.3g}, which cost {self.cost:.3g} in the objective "
+            f"(at most {self.bound:.3g})."
+        )
+
+
+def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
+    """The smallest pull of x towards a strictly feasible point that satisfies every constraint on the data."""
+    h, margin = _with_rounding(problem, x, data)
+    if np.max(h + margin) <= 0:
+        return Pull(x, 0.0, 0.0, 0.0, towards)
+
+    def point(a: float) -> Tree:
+        return x if a == 0 else _between(problem, x, towards, a)
+
+    def worst(a: float) -> float:
+        return float(np.max(np.asarray(full_constraints(problem, point(a), data), float) + margin))
+
+    beyond = 0.1 * margin.max()  # or rounding would decide on which side of zero the root falls
+    a = 1.0
+    if worst(1.0) + beyond < 0:
+        a = root_scalar(lambda a: worst(a) + beyond, bracket=(0.0, 1.0), method="brentq", xtol=1e-15, rtol=1e-9).root
+    step = 1e-12
+    while worst(a) > 0 and a < 1:  # Brent's root is known to rtol only
+        a, step = min(1.0, a + step), 2 * step
+    f_x, f_s, f = (float(full_values(problem, p, data)[0]) for p in (x, towards, point(a)))
+    return Pull(point(a), a, f - f_x, a * (f_s - f_x), towards)
+
+
+@jax.jit
+def _between(problem: Problem, x: Tree, towards: Tree, a: Any) -> Tree:
+    return problem.domain.mix(x, towards, a)
+
+
+def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solve: Callable[..., Any]) -> Tree | None:
+    """A point with every H_i below zero by more than rounding: one of the candidates, or by a short phase one.
+
+    Phase one minimises t over (x, t) subject to H_i(x) <= t, with the same library. None where that finds no t < 0.
+    """
+
+    def inside(point: Tree) -> bool:
+        h, margin = _with_rounding(problem, point, data)
+        return bool(np.all(h + 2 * margin < 0))  # where there are no constraints, too
+
+    for point in candidates:
+        if inside(point):
+            return point
+    x = candidates[0]
+    height = float(np.max(np.abs(np.asarray(full_constraints(problem, x, data), float)))) + 1
+    domain = Product({"x": problem.domain, "t": Box(-height, height, shape=())})
+    lifted = Problem(_height, _above, domain, params=problem)
+    start = {"x": x, "t": jnp.asarray(height, float_dtype(x))}
+    found = solve(lifted, data, x0=start, passes=30, record=0, progress=False).x["x"]
+    return found if inside(found) else None
+
+
+def _height(z: Tree, theta: Tree, problem: Problem) -> Array:
+    return z["t"]
+
+
+def _above(z: Tree, theta: Tree, problem: Problem) -> Array:
+    return problem.sample_values(z["x"], theta)[1] - z["t"]
+
+
+def _with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np.ndarray]:
+    """The constraints, and a generous bound on the rounding of each, whoever recomputes it and in which order.
+
+    Its unit is the size of what is summed: sampled values, and the products of gradient and point that make them up.
+    """
+    h, size = _values_and_sizes(problem, x, data)
+    return np.asarray(h, float), 64 * float(jnp.finfo(float_dtype(x)).eps) * np.asarray(size, float)
+
+
+@jax.jit
+def _values_and_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
+    h = full_constraints(problem, x, data)
+    if h.size == 0:
+        return h, h
+    if problem.exact_constraints is not None:
+        values, rows = jnp.abs(h), jax.jacrev(full_constraints, 1)(problem, x, data)
+    else:
+        values = full_mean(lambda theta: jnp.abs(problem.sample_values(x, theta)[1]), data)
+        rows = full_jacobian(problem, x, data)[3]
+    products = [jnp.tensordot(jnp.abs(r).reshape(r.shape[0], -1), jnp.abs(v).reshape(-1), 1)
+                for r, v in zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)]  # fmt: skip
+    return h, values + sum(products) + jnp.abs(jnp.asarray(problem.levels, values.dtype))

@@ -1,0 +1,253 @@
+"""Resolve what was asked for and check it once, before the first step: each refusal is a sentence."""
+
+import dataclasses
+import difflib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._errors import positive_int
+from tightrope.methods import METHODS, Method, steps_within
+from tightrope.problem.check import astype_problem, check_shapes
+from tightrope.problem.problem import Problem
+from tightrope.sampling import Plan, Rows, Sampler, as_sampler
+from tightrope.sets.base import ConvexSet, Shape
+from tightrope.tree import Array, Tree, all_finite, astype, float_dtype, replace
+
+if TYPE_CHECKING:
+    from tightrope.result import Result
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """Everything a run needs, checked and in one dtype."""
+
+    problem: Problem
+    sampler: Sampler
+    method: Method
+    x: Tree  # x_1
+    lam: Array  # lambda_1
+    steps: int
+    plan: Plan
+    sizes: tuple[int, int] | None  # separate batch sizes for objective and constraints
+    names: list[str]  # of the constraints
+    notes: tuple[str, ...]
+
+    def method_at(self, k: int) -> Method:
+        """The method with the k-th value of every coefficient that is a grid."""
+        return jax.tree.map(lambda v: v if np.ndim(v) == 0 else v[k], self.method)
+
+
+def prepare(
+    problem: Problem,
+    data: Any,
+    method: str | Method,
+    *,
+    steps: int | None,
+    passes: float | None,
+    batch_size: int | tuple[int, int] | None,
+    seeds: tuple[int, ...],
+    x0: Tree,
+    warm_start: "Result | None" = None,
+) -> Prepared:
+    """Resolve and check everything; raises a sentence, or returns what `run` and `sweep` start from."""
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem is a {type(problem).__name__}; expected a tightrope.Problem.")
+    sampler = as_sampler(data)
+    chosen, notes = resolve_method(method, problem.domain, isinstance(sampler, Rows))
+    _check_needs(chosen, problem, sampler)
+    n_rows = sampler.n if isinstance(sampler, Rows) else None
+    size, sizes = _batch_sizes(chosen.default_batch(n_rows) if batch_size is None else batch_size)
+    chosen = chosen if n_rows is None else chosen.for_rows(n_rows, size)
+    plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.draws, size)
+    sampler.check(plan)
+    theta = sampler.example()
+    x = _starting_point(problem, x0, warm_start)
+    n = check_shapes(problem, x, theta)
+    _check_constraints(chosen, n)
+    dtype = float_dtype(x)
+    lam = jnp.zeros((n,), dtype) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
+    total = _steps(steps, passes, sampler, chosen, size)
+    jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
+    ceiling = problem.tightening_ceiling(x, theta)
+    if not isinstance(method, Method):
+        chosen, notes = _default_tightening(chosen, ceiling, total, notes)
+    _check_tightening(chosen, ceiling, total)
+    return Prepared(
+        problem=astype_problem(problem, dtype),
+        sampler=sampler,
+        method=astype(chosen, dtype),
+        x=x,
+        lam=lam,
+        steps=total,
+        plan=plan._replace(steps=total),
+        sizes=sizes,
+        names=problem.constraint_names(n),
+        notes=notes + _numeric_notes(problem, sampler),
+    )
+
+
+def _automatic(domain: ConvexSet, rows: bool) -> tuple[str, str]:
+    """The method for what is at hand, and why."""
+    if not domain.additive:
+        return "cfw-csoa", f"points of {domain.name} are held factored"
+    if not domain.cheap_projection and domain.has_lmo:
+        if rows:
+            return "svrf-csoa", f"the data is at hand and {domain.name} has no cheap projection"
+        return "fw-csoa", f"samples come in a stream and {domain.name} has no cheap projection"
+    if rows:
+        return "svrg-csoa", f"the data is at hand and {domain.name} has a projection"
+    return "csoa", f"samples come in a stream and {domain.name} has a projection"
+
+
+def resolve_method(method: str | Method, domain: ConvexSet, rows: bool) -> tuple[Method, tuple[str, ...]]:
+    """A method object, and a note on how it was chosen where the user left it open."""
+    if isinstance(method, Method):
+        return method, ()
+    if method == "auto":
+        name, why = _automatic(domain, rows)
+        return METHODS[name](), (f'method="auto" chose {name}: {why}.',)
+    if not isinstance(method, str) or method.lower() not in METHODS:
+        near = difflib.get_close_matches(str(method).lower(), METHODS, n=1, cutoff=0.4)
+        hint = f' Did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f"method is {method!r}; expected auto, {', '.join(METHODS)} or a method object.{hint}")
+    return METHODS[method.lower()](), ()
+
+
+def _batch_sizes(batch_size: int | tuple[int, int]) -> tuple[int, tuple[int, int] | None]:
+    """How many samples to draw a step, and how many of them objective and constraints use where that differs."""
+    if isinstance(batch_size, tuple):
+        if len(batch_size) != 2:
+            raise ValueError(f"batch_size is {batch_size!r}; expected a number or a pair (objective, constraints).")
+        f, h = (positive_int("minimize", "batch_size", b) for b in batch_size)
+        return max(f, h), (None if f == h else (f, h))
+    return positive_int("minimize", "batch_size", batch_size), None
+
+
+def _checked_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise ValueError(f"seed is {seed!r}; expected a whole number from 0 to 2^32 - 1.")
+    return int(seed)
+
+
+def _steps(steps: int | None, passes: float | None, sampler: Sampler, method: Method, batch_size: int) -> int:
+    if (steps is None) == (passes is None):
+        raise ValueError("Give either steps or passes: how long to run.")
+    if steps is not None:
+        if positive_int("minimize", "steps", steps) >= 2**31:
+            raise ValueError(f"steps is {steps:,}; expected fewer than 2^31. Use a larger batch, or several runs.")
+        return int(steps)
+    assert passes is not None
+    if not isinstance(sampler, Rows):
+        raise ValueError(f"passes needs rows at hand and a {type(sampler).__name__} was given; give steps instead.")
+    if not np.isfinite(passes) or passes <= 0:
+        raise ValueError(f"passes is {passes!r}; expected a positive number.")
+    return steps_within(method, passes, batch_size, sampler.n)
+
+
+def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> Tree:
+    """x_1: inside the domain, in a floating dtype."""
+    domain = problem.domain
+    if warm_start is not None:
+        if x0 is not None:
+            raise ValueError("x0 and warm_start were both given; expected one of them: they say where to start.")
+        x0 = warm_start.last
+    if x0 is None:
+        return domain.start()
+    x = jax.tree.map(lambda v: jnp.asarray(v, float_dtype(x0)), x0)
+    if domain.shape is not None and Shape.of(x) != domain.shape:
+        raise ValueError(f"x0 has shape {Shape.of(x)}; expected {domain.shape}, the shape of the domain's points.")
+    if not bool(all_finite(x)):
+        raise ValueError("x0 has NaN or infinite values; expected finite numbers.")
+    if bool(domain.contains(x)):
+        return x
+    if not domain.has_projection:
+        raise ValueError(f"x0 is outside the domain {domain.name}, which has no projection; give a point inside.")
+    warnings.warn(f"x0 is outside the domain {domain.name}; starting at its projection instead.", stacklevel=4)
+    return domain.project(x)
+
+
+def _warm_multipliers(warm_start: "Result", n: int, dtype: Any) -> Array:
+    if np.shape(warm_start.dual_last) != (n,):
+        raise ValueError(
+            f"warm_start has {np.size(warm_start.dual_last)} multipliers for {n} constraints; expected a result of the "
+            "same problem."
+        )
+    return jnp.asarray(warm_start.dual_last, dtype)
+
+
+def _check_needs(method: Method, problem: Problem, sampler: Sampler) -> None:
+    """A method's needs against what is there, before the first step."""
+    name, domain = type(method).__name__, problem.domain
+    if "project" in method.needs and not domain.has_projection:
+        raise TypeError(
+            f"{name} needs a projection and {domain.name} has none. Use a projection-free method such as "
+            'method="fw-csoa", or a set with a projection.'
+        )
+    if "lmo" in method.needs and not domain.has_lmo:
+        raise TypeError(
+            f"{name} needs a linear minimisation oracle and {domain.name} has none. Use a projection method such as "
+            'method="csoa", or give the set an lmo.'
+        )
+    if method.averages and not domain.additive:
+        raise TypeError(
+            f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
+            'Use method="cfw-csoa" ("mfw-csoa" for samples), or hold the matrix dense.'
+        )
+    if "exact_constraints" in method.needs and problem.exact_constraints is None:
+        raise TypeError(f"{name} needs exact constraints; give Problem(..., exact_constraints=...).")
+    if ("rows" in method.needs or method.refresh_every) and not isinstance(sampler, Rows):
+        raise TypeError(
+            f"{name} looks at all the data and a {type(sampler).__name__} was given; expected arrays. For a stream use a "
+            'method such as "csoa".'
+        )
+
+
+def _check_constraints(method: Method, n: int) -> None:
+    """Whether the method can have so many constraints."""
+    name = type(method).__name__
+    if "unconstrained" in method.needs and n > 0:
+        raise TypeError(
+            f"{name} knows no constraints E h <= 0 and the problem has {n}. Put them into the objective with "
+            "tr.penalised(problem, weights), or use a method for constraints such as CSOA or FWCSOA."
+        )
+    if "one_constraint" in method.needs and n != 1:
+        raise TypeError(f"{name} takes exactly one constraint and the problem has {n}; give their maximum as one.")
+
+
+def _default_tightening(method: Method, ceiling: float, steps: int, notes: tuple[str, ...]) -> tuple[Method, tuple]:
+    """Default coefficients give way to the constraints: at most half of the room there is, as the theory asks for.
+
+    This is the place where coefficients that nobody gave are chosen.
+    """
+    if method.tightening(steps) <= ceiling / 2:
+        return method, notes
+    name = method.margin or "upsilon0"
+    value = getattr(method, name, 0.0) * ceiling / 2 / method.tightening(steps)
+    note = f"{name} was set to {value:.3g}, half of the room that the two-sided constraint leaves."
+    return replace(method, **{name: value}), (*notes, note)
+
+
+def _check_tightening(method: Method, ceiling: float, steps: int) -> None:
+    """Refuse a tightening that leaves no feasible point; warn where it leaves less than the theory asks for."""
+    upsilon = method.tightening(steps)
+    said = f"upsilon is {upsilon:.4g} at {steps:,} steps and the two-sided constraint has room for {ceiling:.4g}"
+    if upsilon >= ceiling:
+        raise ValueError(
+            f"{type(method).__name__}: {said}, so the tightened problem has no feasible point and the method would drive "
+            f"the constrained quantity to zero instead. Use a smaller {method.margin}, or more steps."
+        )
+    if upsilon > ceiling / 2 * (1 + 1e-9):
+        warnings.warn(f"{said}; the theory covers at most half of that. Use a smaller {method.margin}.", stacklevel=4)
+
+
+def _numeric_notes(problem: Problem, sampler: Sampler) -> tuple[str, ...]:
+    notes = ()
+    if isinstance(sampler, Rows) and sampler.narrowed:
+        notes += ("the data was float64 and was computed in float32; enable jax_enable_x64 to keep all its digits.",)
+    if problem.oracle is not None and problem.oracle.numpy:
+        notes += ("the oracle is a NumPy function called back once a sample; written in JAX it would be far faster.",)
+    return notes

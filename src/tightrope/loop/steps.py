@@ -1,0 +1,187 @@
+"""Compiled inside: a chunk of steps in one call, the sums it keeps, and what they say. Python's half is in run.py.
+
+A chunk has a buffer of fixed length and a dynamic number of steps, so nothing but a new shape compiles again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.methods import Info, Method
+from tightrope.problem.problem import Problem, Split
+from tightrope.sampling import Sampler
+from tightrope.tree import Array, Mean, Tree, all_finite
+
+_GROUP = 64  # steps summed before rounding is made up for
+
+
+class Totals(NamedTuple):
+    """Weighted sums over the steps taken, compensated for rounding."""
+
+    x: Mean  # of the iterates
+    scalars: Mean  # of (1, f, h, lam, tracked) as one vector: one small operation a step instead of five
+
+
+class Carry(NamedTuple):
+    """Everything a run is: the method's state and the sums."""
+
+    state: Any
+    totals: Totals
+
+
+class Layout(NamedTuple):
+    """What changes the compiled program."""
+
+    sizes: tuple[int, int] | None = None  # separate batch sizes for objective and constraints
+    track: Callable[[Tree], dict[str, Array]] | None = None  # functions of the iterate to average along the run
+
+
+@partial(jax.jit, static_argnames="layout")
+def start(method: Method, problem: Problem, x: Tree, lam: Array, horizon: Array, layout: Layout) -> Carry:
+    """The carry before the first step."""
+    info = Info(x, lam, jnp.zeros((), lam.dtype), jnp.zeros_like(lam))
+    sums = Totals(Mean.zeros_like(x if method.averages else ()), Mean.zeros_like(_scalars(info, layout)))
+    return Carry(method.init(problem, x, lam, horizon), sums)
+
+
+def take_steps(
+    method: Method,
+    problem: Problem,
+    sampler: Sampler,
+    carry: Carry,
+    items: Tree,
+    offset: Array,
+    first: Array,
+    count: Array,
+    layout: Layout,
+) -> Carry:
+    """Steps first .. first+count-1 (counted from 0), on the samples from `offset` on in the buffer.
+
+    Sums are closed every `_GROUP` steps of the run, wherever chunks begin and end, so that their rounding does not depend
+    on it.
+    """
+
+    def one(i, carry: Carry) -> Carry:
+        theta = _samples(sampler, method, items, offset - first + i, layout)
+        state, info = method.step(problem, carry.state, theta)
+        weighted = jax.tree.map(lambda v: info.weight * v, info.x if method.averages else ())
+        sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, layout)))
+        return Carry(state, sums)
+
+    def close(carry: Carry) -> Carry:
+        return carry._replace(totals=Totals(*(mean.close_group() for mean in carry.totals)))
+
+    def part_of_group(low, high, carry: Carry) -> Carry:
+        carry = jax.lax.fori_loop(low, high, one, carry)
+        closed = (high > low) & (high % _GROUP == 0)
+        return jax.tree.map(lambda a, b: jnp.where(closed, a, b), close(carry), carry)
+
+    def whole_group(k, carry: Carry) -> Carry:
+        return close(jax.lax.fori_loop(0, _GROUP, lambda i, carry: one(k * _GROUP + i, carry), carry))
+
+    last = first + count
+
+    def on_cpu(carry: Carry) -> Carry:
+        """One loop body, for whole groups and parts of them: it takes half the time to compile."""
+
+        def group(k, carry: Carry) -> Carry:
+            return part_of_group(jnp.maximum(first, k * _GROUP), jnp.minimum(last, (k + 1) * _GROUP), carry)
+
+        return jax.lax.fori_loop(first // _GROUP, -(-last // _GROUP), group, carry)
+
+    def on_accelerators(carry: Carry) -> Carry:
+        """Whole groups are loops of known length: for a loop of unknown length an accelerator asks the host before every
+        round, and waits. What a chunk has before its first whole group and after its last one takes the slower loop."""
+        begin = jnp.minimum(-(-first // _GROUP) * _GROUP, last)  # of the first whole group
+        end = jnp.maximum(last // _GROUP * _GROUP, begin)  # of the last one
+
+        def head_then_tail(i, carry: Carry) -> Carry:  # one loop body instead of two: half the time to compile
+            carry = part_of_group(jnp.where(i == 0, first, end), jnp.where(i == 0, begin, last), carry)
+            return jax.lax.fori_loop(begin // _GROUP, jnp.where(i == 0, end // _GROUP, 0), whole_group, carry)
+
+        return jax.lax.fori_loop(0, 2, head_then_tail, carry)
+
+    return jax.lax.platform_dependent(carry, cpu=on_cpu, default=on_accelerators)
+
+
+@partial(jax.jit, static_argnames="layout")
+def advance(method, problem, sampler, carry, items, offset, first, count, layout: Layout) -> tuple[Carry, Array]:
+    """`take_steps` for one run, and whether everything is still finite."""
+    items = jax.tree.map(lambda a: a[0], items)  # the axis of seeds
+    carry = take_steps(method, problem, sampler, carry, items, offset, first, count, layout)
+    return carry, all_finite(carry)
+
+
+@jax.jit
+def refresh(method: Method, problem: Problem, state: Any, data: Tree) -> Any:
+    """The method's look at all the data."""
+    return method.refresh(problem, state, data)
+
+
+def _samples(sampler: Sampler, method: Method, items: Tree, t: Array, layout: Layout) -> Tree:
+    """Step t's batch, or one batch for each of the independent draws the method asks for."""
+
+    def batch(draw: int) -> Tree:
+        theta = sampler.pick(jax.tree.map(lambda a: a[t, draw], items))
+        if layout.sizes is None:
+            return theta
+        return Split(*(jax.tree.map(lambda a, b=b: a[:b], theta) for b in layout.sizes))
+
+    return batch(0) if method.draws == 1 else tuple(batch(draw) for draw in range(method.draws))
+
+
+def _scalars(info: Info, layout: Layout) -> Array:
+    tracked = () if layout.track is None else jax.tree.leaves(layout.track(info.x))
+    dtype = info.lam.dtype
+    heads = jnp.stack([jnp.ones((), dtype), info.f.astype(dtype), *(jnp.asarray(v, dtype) for v in tracked)])
+    return info.weight * jnp.concatenate([heads, info.h.astype(dtype), info.lam])
+
+
+class Summary(NamedTuple):
+    """The running means, on the host; of one run or, with leading axes, of many."""
+
+    objective: Any
+    h: np.ndarray
+    lam: np.ndarray
+    tracked: dict[str, Any]
+
+
+def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
+    """Unpack the sums of runs with `n` constraints; NaN where nothing was summed yet."""
+    sums = np.asarray(scalars.total, float) + np.asarray(scalars.recent, float)
+    weight = sums[..., :1]
+    means = sums / np.where(weight > 0, weight, np.nan)
+    k = sums.shape[-1] - 2 * n
+    tracked = {name: means[..., 2 + i] for i, name in enumerate(track_names)}
+    return Summary(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked)
+
+
+def track_names(layout: Layout, x: Tree) -> list[str]:
+    """The names of what is tracked, in the order in which it is packed."""
+    if layout.track is None:
+        return []
+    tracked = jax.eval_shape(layout.track, x)
+    if not isinstance(tracked, dict) or any(getattr(v, "shape", None) != () for v in tracked.values()):
+        raise ValueError(f"track returns {tracked}; expected a dict of scalars, name by name.")
+    return sorted(tracked)
+
+
+@jax.jit
+def average(carry: Carry) -> Tree:
+    """The weighted mean of the iterates so far; the last one where none counted, or where the method keeps no mean."""
+    weight, total, last = carry.totals.scalars.sum()[0], carry.totals.x.sum(), carry.state.x
+    if jax.tree.structure(total) != jax.tree.structure(last):
+        return last
+    return jax.tree.map(lambda a, x: jnp.where(weight > 0, a / jnp.where(weight > 0, weight, 1), x), total, last)
+
+
+def output(method: Method, carry: Carry, which: str | None = None) -> Tree:
+    """The point a run is judged by: the method's own choice, or "average" or "last"."""
+    which = which or method.output
+    if which == "average":
+        return average(carry)
+    return carry.state.x if which == "last" else method.answer(carry.state)[0]

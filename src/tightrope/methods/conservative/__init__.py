@@ -1,0 +1,1 @@
+"""CSOA and what was made of it: a tightened, regularised dual step."""

@@ -1,0 +1,1 @@
+"""Rivals that need only linear minimisations."""

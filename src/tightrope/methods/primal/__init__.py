@@ -1,0 +1,1 @@
+"""Rivals without multipliers: they switch, step towards feasibility, or project once."""

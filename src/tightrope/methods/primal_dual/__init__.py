@@ -1,0 +1,1 @@
+"""Rivals with multipliers: saddle-point methods, virtual queues, proximal multipliers."""

@@ -1,0 +1,161 @@
+"""Long-term constraints: the online saddle-point methods of Mahdavi, Jin & Yang and of Jenatton, Huang & Archambeau."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._errors import coefficient
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope.problem.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree, set_field
+
+
+class LongTermState(NamedTuple):
+    """What the next step needs."""
+
+    x: Tree  # x_t
+    lam: Array  # lambda_t
+    t: Array  # step number, from 1
+    horizon: Array  # T
+
+
+@pytree
+class MahdaviJinYang(Method):
+    """Online gradient descent with long-term constraints (Mahdavi, Jin & Yang).
+
+    For t = 1..T, both updates from the old point::
+
+        x_{t+1}   = Proj_X[ x_t - eta ( grad f(x_t, theta_t) + sum_i lambda_{i,t} grad h_i(x_t) ) ]
+        lambda_{t+1} = [ (1 - delta eta^2) lambda_t + eta ( h(x_t) + gamma ) ]_+
+
+    with eta = eta0/sqrt(T), gamma = margin0/T^(1/4), from lambda_1 = 0. The output is the mean of x_1..x_T. Without a
+    margin the gap is O(T^-1/2) and the violation O(T^-1/4). With a margin0 that is large enough the violation is zero,
+    and the gap O(T^-1/4). This is proven for constraints without noise (`exact_constraints`); sampled ones work as
+    well.
+
+    The theory's constants, for |x| <= R, |grad| <= G, |h_i| <= D_h and m constraints, with
+    a = R sqrt((m + 1) G^2 + 2 m D_h^2): eta0 = R^2/a, delta = 2 (m + 1) G^2 for large T, and
+    margin0 = 2 sqrt(F_0 (delta R^2/a + m a/R^2)), where F_0 bounds differences of the objective. They were put together
+    from second-hand accounts. The defaults are ours, for f, h and x of order one.
+
+    Args:
+        eta0: coefficient of the step size.
+        delta: regularisation of the multipliers.
+        margin0: coefficient of the margin; 0 gives the plain method.
+
+    Example:
+        >>> from tightrope.methods.primal_dual.longterm import MahdaviJinYang
+        >>> MahdaviJinYang(margin0=0.5).margin0
+        0.5
+
+    References:
+        M. Mahdavi, R. Jin, T. Yang: Trading Regret for Efficiency: Online Convex Optimization with Long Term
+        Constraints, Journal of Machine Learning Research 13, 2012.
+    """
+
+    eta0: Any = 1.0
+    delta: Any = 1.0
+    margin0: Any = 0.0
+
+    name = "mjy"
+    needs = frozenset({"project"})
+    cost = Cost(samples=1, gradients=1, projections=1)
+    published = Rates(gap=0.5, violation=0.25)  # of the plain method
+    tuned = ("eta0", "delta")
+    margin = "margin0"
+
+    def __post_init__(self):
+        for name in ("eta0", "delta", "margin0"):
+            set_field(self, name, coefficient("MahdaviJinYang", name, getattr(self, name)))
+
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> LongTermState:
+        """x_1 and lambda_1."""
+        return LongTermState(x, lam, jnp.ones((), jnp.int32), horizon)
+
+    def step(self, problem: Problem, state: LongTermState, theta: Tree) -> tuple[LongTermState, Info]:
+        """One step of the regularised saddle-point problem, with the margin in the constraints."""
+        x, lam, t, horizon = state
+        root = jnp.sqrt(horizon.astype(lam.dtype))
+        eta, gamma = self.eta0 / root, self.margin0 / jnp.sqrt(root)
+        f, h, g = problem.value_and_gradient(x, lam, theta)
+        x_next = problem.domain.project(add_scaled(x, -eta, g))
+        lam_next = dual_step(lam, h, gamma=eta, shrink=self.delta * eta**2, upsilon=gamma)
+        return LongTermState(x_next, lam_next, t + 1, horizon), Info(x, lam, f, h)
+
+    def tightening(self, horizon: int) -> float:
+        """gamma at this horizon."""
+        return float(np.max(self.margin0)) / horizon**0.25
+
+    def check(self, horizon: int) -> None:
+        """The dual step must not overshoot: delta eta^2 < 1."""
+        shrink = float(self.eta0**2 * self.delta) / horizon
+        if shrink >= 1:
+            raise ValueError(
+                f"MahdaviJinYang: delta eta^2 is {shrink:.3g} at {horizon:,} steps; expected less than 1, or the "
+                "multipliers are wiped out. Use a smaller eta0 or delta."
+            )
+
+
+@pytree
+class Jenatton(Method):
+    """The adaptive form of Jenatton, Huang & Archambeau: no horizon.
+
+    At step t::
+
+        x_{t+1}   = Proj_X[ x_t - eta_t ( grad f(x_t, theta_t) + sum_i lambda_{i,t} grad h_i(x_t) ) ]
+        lambda_{t+1} = [ (1 - mu_t r_t) lambda_t + mu_t h(x_t) ]_+
+
+    with eta_t = eta0/sqrt(t), a regulariser r_t = r0/sqrt(t) that fades, and the dual step mu_t = 1/(r_t (t + 1)), so
+    that lambda is nearly a running mean of h/r. The output is the mean of x_1, x_2, ..., each with the same weight,
+    because the theorem is on the sum of f(x_t): the gap is O(T^-1/2) and the violation O(T^-1/4), for constraints
+    without noise.
+
+    The theory takes eta0 = R/G and r0 = 6 R G for |x| <= R and |grad| <= G (as a public implementation has it). The
+    mean violation is about 2 r0 lambda*/sqrt(T), so a smaller r0 helps until the multipliers oscillate; the defaults
+    are ours.
+
+    Args:
+        eta0: coefficient of the step size.
+        r0: coefficient of the regulariser; the dual step is about 1/(r0 sqrt(t)).
+
+    Example:
+        >>> from tightrope.methods.primal_dual.longterm import Jenatton
+        >>> Jenatton().anytime
+        True
+
+    References:
+        R. Jenatton, J. Huang, C. Archambeau: Adaptive Algorithms for Online Convex Optimization with Long-term
+        Constraints, ICML 2016.
+    """
+
+    eta0: Any = 1.0
+    r0: Any = 1.0
+
+    name = "jenatton"
+    needs = frozenset({"project"})
+    cost = Cost(samples=1, gradients=1, projections=1)
+    published = Rates(gap=0.5, violation=0.25)
+    tuned = ("eta0", "r0")
+    anytime = True
+
+    def __post_init__(self):
+        for name in ("eta0", "r0"):
+            set_field(self, name, coefficient("Jenatton", name, getattr(self, name)))
+        if np.any(np.asarray(self.r0) == 0):  # the method divides by it
+            raise ValueError(f"Jenatton: r0 is {self.r0!r}; expected more than zero.")
+
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> LongTermState:
+        """x_1 and lambda_1."""
+        return LongTermState(x, lam, jnp.ones((), jnp.int32), horizon)
+
+    def step(self, problem: Problem, state: LongTermState, theta: Tree) -> tuple[LongTermState, Info]:
+        """One step of the saddle-point problem with the regulariser of step t."""
+        x, lam, t, horizon = state
+        number = t.astype(lam.dtype)
+        eta, r = self.eta0 / jnp.sqrt(number), self.r0 / jnp.sqrt(number)
+        mu = 1 / (r * (number + 1))
+        f, h, g = problem.value_and_gradient(x, lam, theta)
+        x_next = problem.domain.project(add_scaled(x, -eta, g))
+        lam_next = dual_step(lam, h, gamma=mu, shrink=mu * r, upsilon=0)
+        return LongTermState(x_next, lam_next, t + 1, horizon), Info(x, lam, f, h)

@@ -1,0 +1,255 @@
+"""Is this the problem you meant? Shapes before every run; gradients, convexity and bias on request, in sentences."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.problem.problem import Problem
+from tightrope.sampling import Plan, Rows, Sampler, Stream, as_sampler
+from tightrope.sets.base import Shape
+from tightrope.tree import Tree, add_scaled, astype, dot, float_dtype, norm, replace, subtract
+
+# ---- before every run -----------------------------------------------------------------------------------------------
+
+
+def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
+    """Refuse functions whose results have the wrong shape; returns N. `theta` is the shape of one sample."""
+    extra = () if problem.params is None else (problem.params,)
+    if problem.oracle is not None:
+        n = problem.oracle.n_constraints
+        if problem.oracle.numpy:  # shows its shapes only when called
+            problem.oracle.try_once(x, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), theta), problem.params)
+        jax.eval_shape(problem.sample_values, x, theta)
+    else:
+        f = _shape_of("objective", problem.objective, x, theta, *extra)
+        if not hasattr(f, "shape") or f.shape != ():
+            given = f"shape {f.shape}" if hasattr(f, "shape") else f"a {type(f).__name__}"
+            raise ValueError(
+                f"Problem: objective(x, theta) returns {given} for one sample; expected a scalar. It sees ONE sample; "
+                "the library averages over batches."
+            )
+        counts = [
+            _check_vector(name, _shape_of(name, fn, *args))
+            for name, args in (("constraints", (x, theta, *extra)), ("exact_constraints", (x, *extra)))
+            if (fn := getattr(problem, name)) is not None
+        ]
+        if len(set(counts)) > 1:
+            raise ValueError(
+                f"Problem: constraints returns {counts[0]} values and exact_constraints {counts[1]}; expected as many."
+            )
+        n = counts[0] if counts else 0
+    if np.shape(problem.levels) not in ((), (n,)):
+        raise ValueError(
+            f"Problem: levels has {np.size(problem.levels)} values for {n} constraints; expected one or {n}."
+        )
+    if problem.names is not None and len(problem.names) != n:
+        raise ValueError(f"Problem: names has {len(problem.names)} entries for {n} constraints; expected {n}.")
+    return n
+
+
+def _shape_of(name: str, fn: Any, *args: Any) -> Any:
+    try:
+        return jax.eval_shape(fn, *args)
+    except Exception as error:
+        shapes = ", ".join(str(jax.tree.map(jnp.shape, a)) for a in args)
+        raise ValueError(
+            f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): {error}"
+        ) from error
+
+
+def _check_vector(name: str, h: Any) -> int:
+    if getattr(h, "shape", None) == ():
+        raise ValueError(
+            f"Problem: {name} returns a scalar; expected a vector of N values. For one constraint return h[None] or "
+            "jnp.stack([h])."
+        )
+    if not hasattr(h, "shape") or len(h.shape) != 1:
+        given = f"shape {h.shape}" if hasattr(h, "shape") else f"a {type(h).__name__}"
+        raise ValueError(f"Problem: {name} returns {given} for one sample; expected a vector of N values.")
+    return h.shape[0]
+
+
+# ---- on request -------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that was probed."""
+
+    what: str
+    ok: bool
+    sentence: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What `check_problem` found; prints as sentences."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing suspicious was found."""
+        return all(f.ok for f in self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{'ok   ' if f.ok else 'CHECK'}  {f.what}: {f.sentence}" for f in self.findings)
+
+    __repr__ = __str__
+
+
+def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int = 2000, seed: int = 0) -> Report:
+    """Probe shapes, gradients, convexity and unbiasedness on random points and samples; speak in sentences.
+
+    A clean report is not a proof: it says that nothing was found in the places looked at.
+
+    Args:
+        problem: the problem.
+        data: arrays, or a sampler, as for `minimize`.
+        x0: a point, where the domain does not know its shape.
+        samples: how many samples to look at.
+        seed: of the points and samples.
+    """
+    sampler = as_sampler(data)
+    x = jax.tree.map(jnp.asarray, problem.domain.start() if x0 is None else x0)
+    n = check_shapes(problem, x, sampler.example())
+    problem = astype_problem(problem, float_dtype(x))
+    theta = _some_samples(sampler, samples, seed)
+    points = _some_points(problem, x, seed)
+    names = [*(["the objective"] if problem.knows_objective else []), *problem.constraint_names(n)]
+
+    @jax.jit
+    def at(point, theta):
+        f, h = problem.values(point, theta)
+        return jnp.concatenate([f[None], h]) if problem.knows_objective else h
+
+    def means(point):
+        return at(point, theta)
+
+    findings = [Finding("shapes", True, f"x has {Shape.of(x).size} coordinates; {n} constraint{'s' * (n != 1)}.")]
+    findings += [_finite(means, points)]
+    if findings[-1].ok:
+        findings += [_gradients(means, points, names, problem), _convexity(means, points, names)]
+        findings += [_drift(problem, points[0], theta, sampler)]
+        findings += [_bias(problem, points, theta)] if problem.exact_constraints and problem.constraints else []
+    if problem.oracle is not None and problem.oracle.numpy:
+        findings += [Finding("speed", True, "the oracle is NumPy, called back once a sample; JAX would be far faster.")]
+    return Report(tuple(findings))
+
+
+def astype_problem(problem: Problem, dtype: Any) -> Problem:
+    """The problem with its own numbers (levels, domain) in one dtype; the user's params stay as they are."""
+    levels, domain = jnp.asarray(problem.levels, dtype), astype(problem.domain, dtype)
+    return replace(problem, levels=levels, domain=domain)
+
+
+def _some_samples(sampler: Sampler, count: int, seed: int) -> Tree:
+    if isinstance(sampler, Rows):
+        rows = np.random.default_rng(seed).permutation(sampler.n)[:count]
+        return sampler.pick(jnp.asarray(rows))
+    buffer = sampler.open(Plan((seed,))).take(0, count)
+    return jax.tree.map(lambda a: a[0, : buffer.steps, 0, 0], buffer.items)
+
+
+def _some_points(problem: Problem, x: Tree, seed: int, count: int = 6) -> list[Tree]:
+    """Points of the domain: the start, and others towards random directions."""
+    domain, points = problem.domain, [x]
+    for key in jax.random.split(jax.random.key(seed), count - 1):
+        leaves, treedef = jax.tree.flatten(x)
+        keys = jax.random.split(key, len(leaves))
+        noise = [jax.random.normal(k, v.shape, v.dtype) for k, v in zip(keys, leaves, strict=True)]
+        direction = jax.tree.unflatten(treedef, noise)
+        far = domain.lmo(direction) if domain.has_lmo else domain.project(add_scaled(x, domain.diameter, direction))
+        mixed = add_scaled(x, 0.7, subtract(far, x))
+        points.append(jax.tree.map(lambda a, v: jnp.asarray(a, v.dtype), mixed, x))
+    return points
+
+
+def _finite(means: Callable, points: list[Tree]) -> Finding:
+    bad = [p for p in points if not np.all(np.isfinite(np.asarray(means(p))))]
+    said = (
+        "finite at every point tried." if not bad else f"NaN or infinite at {len(bad)} of {len(points)} points tried."
+    )
+    return Finding("values", not bad, said)
+
+
+def _gradients(means: Callable, points: list[Tree], names: list[str], problem: Problem) -> Finding:
+    """Central differences along random chords against the derivative; kinks are allowed for by a loose tolerance."""
+    eps = float(jnp.finfo(float_dtype(points[0])).eps)
+    step = eps ** (1 / 3)
+    worst, culprit = 0.0, ""
+    for here, there in itertools.pairwise(points):
+        direction = subtract(there, here)
+        middle = add_scaled(here, 0.5, direction)
+        up, down = means(add_scaled(middle, step, direction)), means(add_scaled(middle, -step, direction))
+        rows = jax.jacrev(means)(middle)
+        slope = np.asarray(jax.vmap(lambda row, d=direction: dot(row, d))(rows))
+        error = np.abs(np.asarray((up - down) / (2 * step)) - slope)
+        scale = np.abs(slope) + np.abs(np.asarray(up)) + float(norm(direction)) * eps
+        relative = error / np.maximum(scale, 1e-30)
+        if relative.max() > worst:
+            worst, culprit = float(relative.max()), names[int(relative.argmax())]
+    ok = worst < 30 * eps ** (1 / 2)
+    if ok:
+        return Finding("gradients", True, "agree with finite differences.")
+    source = "the oracle's gradient" if problem.oracle is not None else "the derivative"
+    return Finding(
+        "gradients",
+        False,
+        f"{source} of {culprit} differs from finite differences by {worst:.1%}; is it smooth there?",
+    )
+
+
+def _convexity(means: Callable, points: list[Tree], names: list[str]) -> Finding:
+    """The chord must lie above the function at midpoints."""
+    values = [np.asarray(means(p)) for p in points]
+    eps = float(jnp.finfo(float_dtype(points[0])).eps)
+    for i in range(len(points)):
+        for j in range(i):
+            middle = np.asarray(means(add_scaled(points[i], 0.5, subtract(points[j], points[i]))))
+            excess = middle - (values[i] + values[j]) / 2
+            room = 1e3 * eps * (np.abs(values[i]) + np.abs(values[j]) + np.abs(middle))
+            if np.any(excess > room):
+                name = names[int(np.argmax(excess - room))]
+                return Finding(
+                    "convexity", False, f"{name} is not convex: above its chord by {excess.max():.3g} at a midpoint. The "
+                    "guarantees need convex functions."
+                )  # fmt: skip
+    return Finding("convexity", True, "no chord was found below the functions.")
+
+
+def _drift(problem: Problem, x: Tree, theta: Tree, sampler: Sampler) -> Finding:
+    """Do the first and the second half of the samples have one mean? A sorted stream does not."""
+    f, h = jax.vmap(lambda one: problem.sample_values(x, one))(theta)
+    values = np.asarray(jnp.concatenate([f[:, None], h], axis=1), float)
+    first, second = np.array_split(values, 2)
+    if not isinstance(sampler, Stream) or len(second) < 10:
+        return Finding("sampling", True, "samples are drawn by the library from one distribution.")
+    error = np.sqrt(first.var(axis=0) / len(first) + second.var(axis=0) / len(second))
+    apart = np.abs(first.mean(axis=0) - second.mean(axis=0))
+    if np.any(apart > 5 * error + 1e-6 * np.abs(values).max(axis=0)):  # the last term is for rounding
+        return Finding(
+            "sampling",
+            False,
+            "the first and the second half of the stream have different means; is it sorted?",
+        )
+    return Finding("sampling", True, "the first and the second half of the stream agree.")
+
+
+def _bias(problem: Problem, points: list[Tree], theta: Tree) -> Finding:
+    """Sampled constraints must average to the exact ones."""
+    extra = () if problem.params is None else (problem.params,)
+    assert problem.constraints is not None
+    assert problem.exact_constraints is not None
+    for x in points:
+        h = np.asarray(jax.vmap(lambda one, x=x: problem.constraints(x, one, *extra))(theta), float)  # pyright: ignore
+        exact = np.asarray(problem.exact_constraints(x, *extra), float)
+        error = h.std(axis=0) / np.sqrt(len(h)) + 1e-6 * np.abs(exact)
+        if np.any(np.abs(h.mean(axis=0) - exact) > 5 * error):
+            return Finding("bias", False, "the sampled constraints do not average to exact_constraints.")
+    return Finding("bias", True, "the sampled constraints average to exact_constraints.")

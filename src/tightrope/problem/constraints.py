@@ -1,0 +1,82 @@
+"""Ready-made shapes of constraints: two-sided, equality, several stacked."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.tree import Array
+
+
+def two_sided(q: Callable[..., Any]) -> Callable[..., Any]:
+    """-levels <= E q(x, theta) <= levels, as the pair (q, -q).
+
+    The two sides sum to -2 levels: a tightening upsilon >= levels has no feasible point, both multipliers then grow
+    together and the method solves E q = 0 instead, whatever upsilon is. `minimize` knows this and refuses.
+
+    Args:
+        q: q(x, theta), a scalar or a vector.
+
+    Example:
+        >>> import tightrope as tr
+        >>> covariance = tr.two_sided(lambda x, theta: theta[0] * theta[1:].dot(x))
+        >>> problem = tr.Problem(lambda x, theta: x.dot(x), covariance, tr.L2Ball(1.0, shape=3), levels=0.05)
+    """
+    return _TwoSided(q)
+
+
+def equality(q: Callable[..., Any]) -> Callable[..., Any]:
+    """E q(x, theta) = 0 within a tolerance, which is `Problem(..., levels=tolerance)` and must be positive.
+
+    An exact equality has no strictly feasible point, so no method here can promise zero violation of it; a tolerance
+    makes the promise possible.
+    """
+    return _TwoSided(q, tolerance=True)
+
+
+def stack(*constraints: Callable[..., Any]) -> Callable[..., Any]:
+    """Several constraint functions as one; `levels` then lists their levels one after the other."""
+    return _Stacked(constraints)
+
+
+@dataclasses.dataclass(frozen=True)
+class _TwoSided:
+    q: Callable[..., Any]
+    tolerance: bool = False
+
+    def __call__(self, x, theta, *params) -> Array:
+        value = jnp.atleast_1d(self.q(x, theta, *params))
+        return jnp.concatenate([value, -value])
+
+    def tightening_ceiling(self, levels: np.ndarray, x, theta, *params) -> float:
+        n = jax.eval_shape(self, x, theta, *params).shape[0] // 2
+        upper, lower = np.split(np.broadcast_to(levels, (2 * n,)), 2)
+        ceiling = float(np.min((upper + lower) / 2))
+        if ceiling <= 0:
+            what = "an equality needs a tolerance" if self.tolerance else "a two-sided constraint needs room"
+            raise ValueError(
+                f"Problem: {what}, but levels is {levels.tolist()}, which leaves no strictly feasible point. "
+                "Give a positive level."
+            )
+        return ceiling
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stacked:
+    parts: tuple[Any, ...]
+
+    def __call__(self, x, theta, *params) -> Array:
+        return jnp.concatenate([jnp.atleast_1d(part(x, theta, *params)) for part in self.parts])
+
+    def tightening_ceiling(self, levels: np.ndarray, x, theta, *params) -> float:
+        sizes = [jax.eval_shape(lambda *a, p=p: jnp.atleast_1d(p(*a)), x, theta, *params).shape[0] for p in self.parts]
+        pieces = np.split(np.broadcast_to(levels, (sum(sizes),)), np.cumsum(sizes)[:-1])
+        ceilings = [
+            part.tightening_ceiling(piece, x, theta, *params)
+            for part, piece in zip(self.parts, pieces, strict=True)
+            if hasattr(part, "tightening_ceiling")
+        ]
+        return min(ceilings, default=float("inf"))

@@ -1,0 +1,233 @@
+"""The problem: minimise E f(x, theta) over x in X subject to E h(x, theta) <= levels.
+
+The user writes f and h for ONE sample theta. Averages over a batch, gradients of the Lagrangian and Jacobians are
+made here and nowhere else, all from one function, `Problem.values`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.problem.oracle import Oracle, oracle_values
+from tightrope.sets import ConvexSet
+from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, pytree, set_field, static
+
+_FAR = 1e3  # the step along a line without curvature
+_COLUMNS = {"step", "samples", "passes", "seconds", "objective"}
+
+
+class Split(NamedTuple):
+    """A batch whose objective and constraints are averaged over different numbers of samples."""
+
+    objective: Tree
+    constraints: Tree
+
+
+@pytree
+class Problem:
+    """Minimise E f(x, theta) over x in X subject to E h_i(x, theta) <= levels_i, i = 1..N.
+
+    Args:
+        objective: f(x, theta), a scalar, for one sample theta. With `params`, f(x, theta, params).
+        constraints: h(x, theta), a vector of N values, or None for N = 0. With `params` a third argument.
+        domain: the convex compact set X.
+        levels: right-hand sides, one number or N of them. A leaf: another value does not compile again.
+        params: anything else the functions need (a pytree), passed as their third argument. Leaves.
+        names: what to call the constraints in reports.
+        exact_constraints: E h(x, .) where it is known, as a function of x (and params). Methods then use it
+            instead of the sampled `constraints`, and the noise in the multipliers disappears.
+
+    Example:
+        >>> import tightrope as tr
+        >>> problem = tr.Problem(
+        ...     objective=lambda x, theta: (x - theta).dot(x - theta) / 2,
+        ...     constraints=lambda x, theta: x[:1] * theta[:1],
+        ...     domain=tr.L2Ball(2.0, shape=3),
+        ...     levels=0.5,
+        ... )
+    """
+
+    objective: Callable[..., Any] | None = static()
+    constraints: Callable[..., Any] | None = static(default=None)
+    domain: ConvexSet = None  # pyright: ignore[reportAssignmentType]
+    levels: Any = 0.0
+    params: Any = None
+    names: tuple[str, ...] | None = static(default=None)
+    exact_constraints: Callable[..., Any] | None = static(default=None)
+    oracle: Oracle | None = static(default=None)
+
+    def __post_init__(self):
+        if not isinstance(self.domain, ConvexSet):
+            raise TypeError(
+                f"Problem: domain is {self.domain!r}; expected a convex set such as tr.L2Ball(10.0, shape=14). "
+                "A set of your own is a subclass of tr.ConvexSet."
+            )
+        if self.oracle is None and not callable(self.objective):
+            raise TypeError(f"Problem: objective is {self.objective!r}; expected a function f(x, theta).")
+        for name in ("constraints", "exact_constraints"):
+            fn = getattr(self, name)
+            if fn is not None and not callable(fn):
+                raise TypeError(f"Problem: {name} is {fn!r}; expected a function that returns N values, or None.")
+        if not np.all(np.isfinite(np.asarray(self.levels, float))):
+            raise ValueError(f"Problem: levels is {self.levels!r}; expected finite numbers.")
+        if np.ndim(self.levels) > 1:
+            raise ValueError(f"Problem: levels has shape {np.shape(self.levels)}; expected a number or N numbers.")
+        if isinstance(self.levels, list | tuple):  # a container would be N leaves
+            set_field(self, "levels", np.asarray(self.levels, float))
+        if isinstance(self.names, str) or (self.names is not None and not all(isinstance(n, str) for n in self.names)):
+            raise TypeError(f"Problem: names is {self.names!r}; expected a list of strings, one per constraint.")
+        if self.names is not None and (len(set(self.names)) < len(self.names) or _COLUMNS & set(self.names)):
+            raise ValueError(
+                f"Problem: names is {list(self.names)}; expected different names, and none of "
+                f"{', '.join(sorted(_COLUMNS))}, which are columns of the trace."
+            )
+        set_field(self, "names", None if self.names is None else tuple(self.names))
+
+    @classmethod
+    def from_oracle(
+        cls,
+        oracle: Callable[..., Any],
+        domain: ConvexSet,
+        *,
+        n_constraints: int,
+        levels: Any = 0.0,
+        params: Any = None,
+        names: Sequence[str] | None = None,
+        numpy: bool = False,
+    ) -> "Problem":
+        """A problem whose user brings gradients: the paper's stochastic first-order oracle.
+
+        Args:
+            oracle: `oracle(x, theta)` (with `params` a third argument) for one sample theta, returning
+                `(grad f, h, grad h)`, or `(f, grad f, h, grad h)` to have the objective reported too. grad f is
+                shaped like x; h has N values; grad h is shaped like x with a leading axis of N.
+            domain: the convex compact set X.
+            n_constraints: N.
+            levels, params, names: as in `Problem`.
+            numpy: True when the oracle is plain NumPy. It is then called back from the compiled loop, once per
+                sample, at some tens of microseconds a call.
+        """
+        made = Oracle(oracle, int(n_constraints), numpy)
+        return cls(None, None, domain, levels, params, None if names is None else tuple(names), None, made)
+
+    # ---- values and derivatives ------------------------------------------------------------------------------
+
+    def sample_values(self, x: Tree, theta: Tree) -> tuple[Array, Array]:
+        """(f(x, theta), h(x, theta) - levels) for one sample."""
+        if self.oracle is not None:
+            f, h = oracle_values(self.oracle, x, theta, self.params)
+            return f, h - self.levels
+        return self._objective(x, theta), self._constraints(x, theta)
+
+    def values(self, x: Tree, theta: Tree) -> tuple[Array, Array]:
+        """The batch means of f(x, .) and of h(x, .) - levels, in x's dtype; theta has a leading batch axis."""
+        if isinstance(theta, Split):
+            f = batch_mean(lambda one: self._objective(x, one), theta.objective)
+            h = batch_mean(lambda one: self._constraints(x, one), theta.constraints)
+        else:
+            f, h = batch_mean(lambda one: self.sample_values(x, one), theta)
+        return f.astype(float_dtype(x)), h.astype(float_dtype(x))
+
+    def constraint_values(self, x: Tree, theta: Tree) -> Array:
+        """The batch mean of h(x, .) - levels alone."""
+        rows = theta.constraints if isinstance(theta, Split) else theta
+        return batch_mean(lambda one: self._constraints(x, one), rows).astype(float_dtype(x))
+
+    def value_and_gradient(self, x: Tree, lam: Array, theta: Tree) -> tuple[Array, Array, Tree]:
+        """f, h and the Lagrangian's gradient grad f + sum_i lam_i grad h_i, in one backward pass."""
+        (f, h), pull = jax.vjp(lambda point: self.values(point, theta), x)
+        (gradient,) = pull((jnp.ones_like(f), lam))
+        return f, h, gradient
+
+    def jacobian(self, x: Tree, theta: Tree) -> tuple[Array, Array, Tree, Tree]:
+        """f, h, grad f and the N rows grad h_i (a leading axis of N on every leaf)."""
+        (f, h), pull = jax.vjp(lambda point: self.values(point, theta), x)
+        (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
+        return f, h, grad_f, constraint_rows(pull, f, h, x)
+
+    def zero_gradient(self, x: Tree) -> Tree:
+        """Zeros in the form in which `jacobian` gives grad f."""
+        return jax.tree.map(jnp.zeros_like, x)
+
+    def lagrangian_gradient(self, grad_f: Tree, rows: Tree, lam: Array) -> Tree:
+        """grad f + sum_i lam_i grad h_i, from what `jacobian` gives."""
+        return jax.tree.map(lambda a, r: a + jnp.tensordot(lam, r, 1), grad_f, rows)
+
+    def step_length(self, x: Tree, lam: Array, theta: Tree, g: Tree, d: Tree) -> Array:
+        """The step a >= 0 that minimises f + <lam, h> along x + a d; g is its gradient at x.
+
+        By the secant of the slopes at 0 and 1, which is exact for a quadratic. Where that turns out to be too far, by a
+        second secant.
+        """
+
+        def slope(a):
+            _, (df, dh) = jax.jvp(lambda point: self.values(point, theta), (add_scaled(x, a, d),), (d,))
+            return df + jnp.dot(lam, dh)
+
+        def root(b, at_0, at_b):
+            return jnp.where(at_b > at_0, b * at_0 / jnp.where(at_b > at_0, at_0 - at_b, 1), _FAR * b)
+
+        at_0 = dot(g, d)
+        once = root(1.0, at_0, slope(1.0))
+        there = slope(once)
+        return jnp.where(at_0 < 0, jnp.where(there > 0, root(once, at_0, there), once), 0).astype(at_0.dtype)
+
+    # ---- what is known about it ------------------------------------------------------------------------------
+
+    @property
+    def knows_objective(self) -> bool:
+        """False for an oracle that returns gradients only; the objective is then not reported."""
+        return self.oracle is None or self.oracle.gives_value is not False
+
+    def n_constraints(self, x: Tree, theta: Tree) -> int:
+        """N, read off the functions' shapes without computing anything; `theta` is one sample."""
+        return jax.eval_shape(self.sample_values, x, theta)[1].shape[0]
+
+    def constraint_names(self, n: int) -> list[str]:
+        """One name per constraint: the given ones, or h[0], h[1], ..."""
+        return list(self.names) if self.names is not None else [f"h[{i}]" for i in range(n)]
+
+    def tightening_ceiling(self, x: Tree, theta: Tree) -> float:
+        """The largest upsilon that leaves a feasible point, as far as the structure of the constraints tells.
+
+        For two-sided constraints |E q| <= c the two sides sum to -2c, so no tightening of c or more can be met.
+        """
+        ceiling = getattr(self.constraints, "tightening_ceiling", None)
+        return float("inf") if ceiling is None else ceiling(np.asarray(self.levels), x, theta, *self._extra)
+
+    @property
+    def _extra(self) -> tuple[Any, ...]:
+        return () if self.params is None else (self.params,)
+
+    def _objective(self, x: Tree, theta: Tree) -> Array:
+        if self.oracle is not None:
+            return oracle_values(self.oracle, x, theta, self.params)[0]
+        assert self.objective is not None
+        return self.objective(x, theta, *self._extra)
+
+    def _constraints(self, x: Tree, theta: Tree) -> Array:
+        if self.oracle is not None:
+            return oracle_values(self.oracle, x, theta, self.params)[1] - self.levels
+        if self.exact_constraints is not None:
+            return self.exact_constraints(x, *self._extra) - self.levels
+        if self.constraints is None:
+            return jnp.zeros((0,), float_dtype(x))
+        return self.constraints(x, theta, *self._extra) - self.levels
+
+
+def constraint_rows(pull: Callable[..., tuple[Tree]], f: Array, h: Array, x: Tree) -> Tree:
+    """The rows grad h_i, from the transposed derivative of (f, h) at x."""
+    if h.shape[0] == 0:  # nothing to map over
+        return jax.tree.map(lambda v: jnp.zeros((0, *jnp.shape(v)), h.dtype), x)
+    return jax.vmap(lambda e: pull((jnp.zeros_like(f), e))[0])(jnp.eye(h.shape[0], dtype=h.dtype))
+
+
+def batch_mean(fn: Callable[[Tree], Tree], theta: Tree) -> Tree:
+    """The mean of fn over the leading axis of theta; a batch of one costs no more than fn itself."""
+    size = jax.tree.leaves(theta)[0].shape[0]
+    if size == 1:
+        return fn(jax.tree.map(lambda leaf: leaf[0], theta))
+    return jax.tree.map(lambda v: jnp.mean(v, axis=0), jax.vmap(fn)(theta))

@@ -1,0 +1,76 @@
+"""What a sampler is: it opens into `Draws`, which prepare the samples of many steps at once."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tightrope.tree import Tree
+
+_BLOCK_STEPS = 16_384
+_BLOCK_BYTES = 32 * 2**20
+
+
+class Plan(NamedTuple):
+    """How a run wants its samples."""
+
+    seeds: tuple[int, ...]  # one for a run, several for a sweep
+    draws: int = 1  # independent batches a step
+    batch_size: int = 1
+    steps: int = 2**31  # how many will be asked for at most
+
+
+class Buffer(NamedTuple):
+    """Samples (or their indices) of some steps, lying at `offset` in arrays of a fixed length."""
+
+    items: Tree  # leaves (seeds, steps, draws, batch, ...)
+    offset: int
+    steps: int
+
+
+class Draws(ABC):
+    """An opened sampler: the samples of step t and after, a buffer at a time."""
+
+    @abstractmethod
+    def take(self, t: int, count: int) -> Buffer:
+        """Samples for at most `count` steps from step t (counted from 0) on; none when the samples have ended."""
+
+
+class Sampler(ABC):
+    """A source of samples theta."""
+
+    per_seed = True  # False where all seeds see the same samples; the axis of seeds then has length 1
+
+    @abstractmethod
+    def example(self) -> Tree:
+        """The shapes and dtypes of one sample."""
+
+    @abstractmethod
+    def open(self, plan: Plan) -> Draws:
+        """Start drawing."""
+
+    def pick(self, item: Tree) -> Tree:
+        """The samples that an item of a buffer stands for; runs inside the compiled loop."""
+        return item
+
+    def check(self, plan: Plan) -> None:  # noqa: B027 (nothing to refuse is a good answer)
+        """Refuse a plan that cannot be met."""
+
+
+def block_length(bytes_a_step: int) -> int:
+    """Steps in a block: a power of two, so that blocks stay aligned, within a bound on memory."""
+    fitting = max(1, _BLOCK_BYTES // max(1, bytes_a_step))
+    return min(_BLOCK_STEPS, 1 << (fitting.bit_length() - 1))
+
+
+class Blocks(Draws):
+    """Aligned blocks of steps, each made whole, so that no sample depends on where a chunk begins."""
+
+    def __init__(self, plan: Plan, bytes_a_sample: int, make: Callable[[int, int], Tree]):
+        self.length = block_length(bytes_a_sample * plan.draws * plan.batch_size * len(plan.seeds))
+        self.make, self.number, self.items = make, -1, ()
+
+    def take(self, t: int, count: int) -> Buffer:
+        number, offset = divmod(t, self.length)
+        if number != self.number:
+            self.number, self.items = number, self.make(number * self.length, self.length)
+        return Buffer(self.items, offset, min(count, self.length - offset))

@@ -1,0 +1,66 @@
+"""Fresh samples, made by a function of a random key."""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.sampling.base import Blocks, Draws, Plan, Sampler
+from tightrope.tree import Array, Tree, pytree, static
+
+
+@pytree
+class Generator(Sampler):
+    """Samples made by a function of a JAX random key: fresh ones at every step, for ever.
+
+    Args:
+        fn: `fn(key) -> theta`, one sample (a pytree of arrays), written with JAX.
+
+    Example:
+        >>> import jax, tightrope as tr
+        >>> noise = tr.Generator(lambda key: jax.random.normal(key, (3,)))
+    """
+
+    fn: Callable[[Array], Tree] = static()
+
+    def __post_init__(self):
+        if not callable(self.fn):
+            raise TypeError(f"Generator: fn is {self.fn!r}; expected a function of a random key.")
+
+    def example(self) -> Tree:
+        """The shapes and dtypes of one sample."""
+        return jax.eval_shape(self.fn, jax.random.key(0))
+
+    def open(self, plan: Plan) -> Draws:
+        """Blocks of samples, each from a key of its own."""
+        size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.example()))
+        seeds = jnp.asarray(plan.seeds, jnp.uint32)
+
+        def make(start: int, count: int) -> Tree:
+            shape = count, plan.draws, plan.batch_size
+            return _apply(self.fn, _keys(seeds, np.int32(start), *shape), shape)
+
+        return Blocks(plan, size, make)
+
+
+# Two programs rather than one: that of the keys is then compiled once for all generators.
+
+
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def _keys(seeds: Array, start: Array, count: int, draws: int, batch_size: int) -> Array:
+    """A key for every sample of steps start..start+count-1, shaped (seeds, count * draws * batch)."""
+    t, place = jnp.divmod(jnp.arange(count * draws * batch_size), draws * batch_size)
+
+    def of_seed(seed):
+        root = jax.random.key(seed)
+        return jax.vmap(lambda t, place: jax.random.fold_in(jax.random.fold_in(root, t), place))(start + t, place)
+
+    return jax.vmap(of_seed)(seeds)
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _apply(fn: Callable[[Array], Tree], keys: Array, shape: tuple[int, int, int]) -> Tree:
+    samples = jax.vmap(jax.vmap(fn))(keys)
+    return jax.tree.map(lambda a: a.reshape(a.shape[0], *shape, *a.shape[2:]), samples)

@@ -1,0 +1,296 @@
+"""A fair classifier from a table: fitted without and with its constraint, compared on held-out rows, kept in a folder."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+import tightrope
+from tightrope.estimators.fair.classifier import FairLogisticRegression
+from tightrope.fairness.sensitive import Sensitive, read_sensitive
+from tightrope.files import FileError
+from tightrope.tables.report import as_text, compare
+from tightrope.tables.table import TableEncoder, need_columns, refuse_missing
+
+CLASSIFIER, TABLE, REPORT = "classifier.safetensors", "table.json", "report.txt"
+FRONTIER, TRACE = "frontier.png", "trace.png"
+"""The files of a model's folder."""
+
+_FORMAT = "tightrope table classifier 1"
+_REMEDY = "Fit again, with tightrope fit."
+
+
+@dataclasses.dataclass(frozen=True)
+class TableClassifier:
+    """A classifier of the rows of a table: what a folder of `tightrope fit` holds.
+
+    Attributes:
+        encoder: from the table to features.
+        classifier: of these features; its labels are 0 and 1.
+        label: the column that is predicted.
+        labels: its two values, the positive one second.
+        sensitive: the sensitive columns.
+    """
+
+    encoder: TableEncoder
+    classifier: FairLogisticRegression
+    label: str
+    labels: tuple[Any, Any]
+    sensitive: tuple[str, ...]
+
+    def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """For each row the column `prediction`, a label, and `probability`, that of the positive label."""
+        features = self.encoder.transform(frame)
+        positive = self.classifier.predict(features).astype(int)
+        probability = self.classifier.predict_proba(features)[:, 1]
+        labels = [self.labels[i] for i in positive]
+        return pd.DataFrame({"prediction": labels, "probability": probability}, index=frame.index)
+
+    def measure(self, frame: pd.DataFrame, prediction: Any) -> pd.DataFrame:
+        """What predictions come to on rows whose sensitive columns, and maybe labels, are known; see `compare`."""
+        need_columns(frame, self.sensitive)
+        refuse_missing(frame, self.sensitive)
+        given = frame[list(self.sensitive)]
+        sensitive = read_sensitive(given, "The sensitive columns", attributes=self.classifier.attributes_)
+        truth = None
+        if self.label in frame.columns:
+            refuse_missing(frame, [self.label])
+            truth = _is_label(frame[self.label], self.label, self.labels)
+        decided = [value == self.labels[1] for value in prediction]
+        return compare({"classifier": decided}, sensitive, truth, self.classifier.notion)
+
+    def save(self, folder: str | Path) -> None:
+        """Write classifier and table into a folder, which is made where it is not there."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.classifier.save(folder / CLASSIFIER)
+        about: dict[str, Any] = {
+            "format": _FORMAT,
+            "version": tightrope.__version__,
+            "label": self.label,
+            "labels": list(self.labels),
+            "sensitive": list(self.sensitive),
+            "encoder": self.encoder.to_dict(),
+            "classifier_sha256": hashlib.sha256((folder / CLASSIFIER).read_bytes()).hexdigest(),
+        }
+        text = json.dumps(about | {"sha256": _hash(about)}, indent=1, ensure_ascii=False)
+        (folder / TABLE).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "TableClassifier":
+        """Read a folder that `save` wrote; one that was changed or is something else is refused."""
+        folder = Path(folder)
+        for name in (TABLE, CLASSIFIER):
+            if not (folder / name).is_file():
+                there = f"has no {name}" if folder.is_dir() else "is no folder"
+                raise FileError(f"{folder} {there}; expected a folder that tightrope fit wrote.")
+        try:
+            about = json.loads((folder / TABLE).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FileError(f"{folder / TABLE} cannot be read ({error}). {_REMEDY}") from error
+        if not isinstance(about, dict) or not str(about.get("format")).startswith("tightrope table classifier"):
+            raise FileError(f"{folder / TABLE} was not written by tightrope fit. {_REMEDY}")
+        if about["format"] != _FORMAT:
+            version = about.get("version")
+            raise FileError(f"{folder} was written by another version of tightrope, {version}. {_REMEDY}")
+        changed = f"was changed or damaged after it was written: its hash does not match. {_REMEDY}"
+        if about.pop("sha256", None) != _hash(about):
+            raise FileError(f"{folder / TABLE} {changed}")
+        if hashlib.sha256((folder / CLASSIFIER).read_bytes()).hexdigest() != about["classifier_sha256"]:
+            raise FileError(f"{folder / CLASSIFIER} {changed}")
+        classifier = FairLogisticRegression.load(folder / CLASSIFIER)
+        encoder = TableEncoder.from_dict(about["encoder"])
+        negative, positive = about["labels"]
+        return cls(encoder, classifier, about["label"], (negative, positive), tuple(about["sensitive"]))
+
+
+def _hash(about: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """What `fit_table` gives back.
+
+    Attributes:
+        model: the classifier with the constraint, of rows of the table.
+        plain: the one without, of the same features.
+        comparison: both on the rows held out; see `compare`.
+        train, test: the numbers of the rows fitted to and held out.
+    """
+
+    model: TableClassifier
+    plain: FairLogisticRegression
+    comparison: pd.DataFrame
+    train: np.ndarray
+    test: np.ndarray
+
+    def lines(self) -> list[str]:
+        """What was asked for, what was chosen and what it was measured on, in sentences."""
+        model, fair = self.model, self.model.classifier
+        said = [
+            f"Selected: who is predicted {model.label} = {model.labels[1]}. Sensitive: {', '.join(model.sensitive)}.",
+            f"Fitted to {len(self.train):,} rows and {len(model.encoder.names)} features; measured on {len(self.test):,} "
+            "other rows.",
+            f"Covariance of score and sensitive attribute: at most {_in_words(fair.threshold_)}.",
+        ]
+        if fair.frontier_ is not None:
+            path = fair.frontier_
+            bound = float(path["p_rule_bound"].iloc[int(np.argmin(np.abs(path["threshold"] - fair.threshold_)))])
+            said += [
+                f"It was found by {fair.search} on the rows fitted to, for a p%-rule of {fair.p_rule:g}: there it is at "
+                f"least {bound:.3f}, with {fair.confidence:.0%} confidence."
+            ]
+        return said
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines(), "", as_text(self.comparison)])
+
+    def save(self, folder: str | Path, notes: Sequence[str] = ()) -> list[str]:
+        """Write the model, the report and a picture into a folder; gives the names of the files.
+
+        The picture, of the frontier for `p_rule` and of the run otherwise, is left out where matplotlib is not installed.
+        """
+        folder, fair = Path(folder), self.model.classifier
+        self.model.save(folder)
+        runs = f"without the constraint\n{self.plain.result_}\n\nwith the constraint\n{fair.result_}"
+        text = "\n\n".join([str(self), *(f"Note: {note}" for note in notes), runs])
+        (folder / REPORT).write_text(text + "\n", encoding="utf-8")
+        for old in (FRONTIER, TRACE):
+            (folder / old).unlink(missing_ok=True)
+        picture = TRACE if fair.frontier_ is None else FRONTIER
+        try:
+            if fair.frontier_ is None:
+                fair.result_.plot(str(folder / picture))
+            else:
+                fair.plot_frontier(str(folder / picture), fair.frontier_)
+        except ImportError:
+            return [CLASSIFIER, TABLE, REPORT]
+        return [CLASSIFIER, TABLE, REPORT, picture]
+
+
+def fit_table(
+    frame: pd.DataFrame,
+    label: str,
+    sensitive: Sequence[str],
+    *,
+    positive: Any = None,
+    drop: Sequence[str] = (),
+    sensitive_as_features: bool = False,
+    text: str = "indicators",
+    test_share: float = 0.3,
+    seed: int = 0,
+    **parameters: Any,
+) -> Fitted:
+    """Fit a classifier with a fairness constraint and one without to a table, and compare them on held-out rows.
+
+    All columns are features but the label, the sensitive ones and those to drop. Both classifiers see the same rows.
+
+    Args:
+        frame: a row for each person: text and numbers, nothing missing.
+        label: the column to predict, of two values.
+        sensitive: the sensitive columns.
+        positive: the label that means being selected; by default the last of the two in order. May be given as text.
+        drop: columns to leave out.
+        sensitive_as_features: use the sensitive columns as features as well.
+        text: what text becomes, "indicators" or "codes"; see `TableEncoder`.
+        test_share: the share of the rows held out, of each label and group alike.
+        seed: of the split and of `FairLogisticRegression`.
+        parameters: of `FairLogisticRegression`: p_rule or covariance, and any other.
+
+    Example: `fit_table(load_adult(), "income", ["sex"], covariance=0.05).comparison`.
+    """
+    features, labels, truth, attributes = _read(frame, label, sensitive, positive, drop, sensitive_as_features)
+    classifier = FairLogisticRegression(**parameters, random_state=seed)
+    train, test = _split(truth, attributes, test_share, seed)
+    encoder = TableEncoder(text=text).fit(frame[features], fit_on=train)
+    X = encoder.transform(frame[features])
+    y, Z = truth.astype(int), X.iloc[test]
+    # the constraint first: what it cannot promise need not be compared with anything
+    fair = classifier.fit(X.iloc[train], y[train], sensitive_features=attributes.take(train))
+    unconstrained = {k: v for k, v in parameters.items() if k not in ("p_rule", "covariance")}
+    plain = FairLogisticRegression(**unconstrained, random_state=seed).fit(X.iloc[train], y[train])
+    decided = {"without": plain.predict(Z) == 1, "with constraint": fair.predict(Z) == 1}
+    comparison = compare(decided, attributes.take(test), truth[test], fair.notion)
+    model = TableClassifier(encoder, fair, label, labels, tuple(sensitive))
+    return Fitted(model, plain, comparison, train, test)
+
+
+def used_columns(
+    frame: pd.DataFrame, label: str, sensitive: Sequence[str], drop: Sequence[str] = (), as_features: bool = False
+) -> tuple[list[str], list[str]]:
+    """The columns that are features, and all that are used; refuses names that are not there."""
+    need_columns(frame, [label, *sensitive, *drop])
+    if not sensitive:
+        raise ValueError("No sensitive column was given; expected at least one.")
+    both = [name for name in (label, *sensitive) if name in drop or (name == label and name in sensitive)]
+    if both:
+        raise ValueError(f"{both[0]!r} was given twice, with different meanings; expected label, sensitive or drop.")
+    left_out = {label, *drop, *(() if as_features else sensitive)}
+    features = [str(name) for name in frame.columns if name not in left_out]
+    if not features:
+        raise ValueError("No column is left to learn from, besides the label, the sensitive ones and those to drop.")
+    return features, [*dict.fromkeys([*features, *sensitive, label])]
+
+
+def _read(frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: Any, drop: Any, as_features: bool):
+    """Features, labels, which rows are positive, and the attributes; all checked before anything is computed."""
+    features, used = used_columns(frame, label, sensitive, drop, as_features)
+    refuse_missing(frame, used)
+    labels = _labels(frame[label], label, positive)
+    attributes = read_sensitive(frame[list(sensitive)], "The sensitive columns")
+    return features, labels, _is_label(frame[label], label, labels), attributes
+
+
+def _labels(column: "pd.Series[Any]", name: str, positive: Any) -> tuple[Any, Any]:
+    found = list(dict.fromkeys(column.tolist()))
+    if len(found) != 2:
+        some = ", ".join(repr(value) for value in found[:4]) + (", ..." if len(found) > 4 else "")
+        raise ValueError(
+            f"The label {name} has {len(found):,} different value{'s' * (len(found) > 1)} ({some}); expected two. Merge "
+            "values, or choose another column."
+        )
+    negative, last = sorted(found) if isinstance(found[0], type(found[1])) else sorted(found, key=str)
+    if positive is None or str(positive) == str(last):
+        return negative, last
+    if str(positive) == str(negative):
+        return last, negative
+    raise ValueError(
+        f"The positive label is {positive!r} and {name} is {negative!r} or {last!r}; expected one of these."
+    )
+
+
+def _is_label(column: "pd.Series[Any]", name: str, labels: tuple[Any, Any]) -> np.ndarray:
+    values = column.tolist()
+    strange = next((value for value in values if value not in labels), None)
+    if strange is not None:
+        raise ValueError(f"The label {name} has the value {strange!r}; expected {labels[0]!r} or {labels[1]!r}.")
+    return np.array([value == labels[1] for value in values])
+
+
+def _split(truth: np.ndarray, sensitive: Sensitive, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers for training and test; labels and groups together where that leaves enough rows of each."""
+    if not 0 < share < 1:
+        raise ValueError(f"The share of test rows is {share!r}; expected a number between 0 and 1, such as 0.3.")
+    rows = np.arange(len(truth))
+    for strata in (sensitive.strata(truth), truth):
+        fewest = np.unique(strata, return_counts=True)[1]
+        if fewest.min() > 1 and min(share, 1 - share) * len(rows) >= len(fewest):
+            train, test = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+            return np.sort(train), np.sort(test)
+    raise ValueError(
+        f"There are {len(rows):,} rows, {int(truth.sum()):,} of them positive, which is too few to hold out a share of "
+        f"{share:g}; give more rows."
+    )
+
+
+def _in_words(threshold: Any) -> str:
+    if isinstance(threshold, Mapping):
+        return ", ".join(f"{value:.3g} ({name})" for name, value in threshold.items())
+    return f"{threshold:.3g}"

@@ -1,0 +1,111 @@
+"""Classifiers side by side: accuracy, the p%-rule with a lower bound, and what each group is given."""
+
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tightrope.fairness.metrics import group_rates, p_rule_bounds
+from tightrope.fairness.sensitive import Sensitive
+
+CONFIDENCE = 0.95
+"""Of the lower bounds on the p%-rule in a comparison."""
+
+
+def compare(
+    decided: Mapping[str, Any], sensitive: Sensitive, truth: Any = None, notion: str = "demographic_parity"
+) -> pd.DataFrame:
+    """Classifiers side by side on the same rows: accuracy, the p%-rule with a lower bound, what each group is given.
+
+    Args:
+        decided: the decisions of each classifier, by what to call it: booleans, a row each.
+        sensitive: the attributes of these rows. One without groups is given as its correlation with the decision.
+        truth: the labels, as booleans, where they are known.
+        notion: for "equal_opportunity" the true positive rate of each group is given as well.
+
+    Returns:
+        Columns measure, rows (how many it is measured on), and one for each classifier. What is not defined is NaN.
+
+    Example:
+        >>> from tightrope.fairness.sensitive import read_sensitive
+        >>> s = read_sensitive(["F", "F", "M", "M"], "sex")
+        >>> compare({"model": [True, False, True, True]}, s)["model"].round(2).tolist()
+        [0.5, 0.0, 0.5, 1.0]
+    """
+    n, grouped = len(sensitive), _grouped(sensitive)
+    rows: list[dict[str, Any]] = []
+
+    def add(measure: str, count: int, of: Any) -> None:
+        rows.append({"measure": measure, "rows": count} | {name: of(np.asarray(d)) for name, d in decided.items()})
+
+    if truth is not None:
+        add("accuracy", n, lambda d: float(np.mean(d == np.asarray(truth))))
+    if grouped is not None:
+        bounds = {name: p_rule_bounds(np.asarray(d), grouped, CONFIDENCE) for name, d in decided.items()}
+        rows.append({"measure": "p%-rule", "rows": n} | {k: float(b.estimate[0]) for k, b in bounds.items()})
+        lower = {k: float(b.lower[0]) for k, b in bounds.items()}
+        rows.append({"measure": f"p%-rule, {CONFIDENCE:.0%} lower bound", "rows": n} | lower)
+        tables = {name: group_rates(d, grouped, truth) for name, d in decided.items()}
+        rows += _by_group(tables, "selected", "selection_rate")
+        if truth is not None and notion == "equal_opportunity":
+            counts = group_rates(np.ones(int(np.sum(truth))), grouped.take(np.asarray(truth)))["count"]
+            tables = {name: table.assign(count=counts) for name, table in tables.items()}
+            rows += _by_group(tables, "true positives", "true_positive_rate")
+    for i, attribute in enumerate(sensitive.attributes):
+        if attribute.kind == "continuous":
+            value = sensitive.columns[:, sensitive.owners.index(i)]
+            add(f"correlation with {attribute.name}", n, lambda d, value=value: _correlation(d, value))
+    return pd.DataFrame(rows)
+
+
+def _by_group(tables: Mapping[str, pd.DataFrame], measure: str, column: str) -> list[dict[str, Any]]:
+    first = next(iter(tables.values()))
+    named = zip(first["attribute"], first["group"], first["count"], strict=True)
+    return [
+        {"measure": f"{measure}, {attribute} = {group}", "rows": int(count)}
+        | {name: float(table[column].iloc[i]) for name, table in tables.items()}
+        for i, (attribute, group, count) in enumerate(named)
+    ]
+
+
+def _grouped(sensitive: Sensitive) -> Sensitive | None:
+    """The attributes that have groups; None where no one has."""
+    kept = [i for i, attribute in enumerate(sensitive.attributes) if attribute.kind != "continuous"]
+    columns = [k for k, owner in enumerate(sensitive.owners) if owner in kept]
+    if not kept:
+        return None
+    return Sensitive(
+        attributes=tuple(sensitive.attributes[i] for i in kept),
+        values=tuple(sensitive.values[i] for i in kept),
+        columns=sensitive.columns[:, columns],
+        owners=tuple(kept.index(sensitive.owners[k]) for k in columns),
+        names=tuple(sensitive.names[k] for k in columns),
+    )
+
+
+def _correlation(decided: np.ndarray, value: np.ndarray) -> float:
+    d = decided.astype(float)
+    return float(np.corrcoef(d, value)[0, 1]) if np.ptp(d) > 0 and np.ptp(value) > 0 else float("nan")
+
+
+def as_table(comparison: pd.DataFrame, title: str | None = None) -> Table:
+    """A comparison for people: what is not defined is a dash."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for name in comparison.columns:
+        table.add_column("" if name == "measure" else name, justify="left" if name == "measure" else "right")
+    for measure, count, *values in comparison.itertuples(index=False):
+        table.add_row(measure, f"{count:,}", *("-" if np.isnan(v) else f"{v:.3f}" for v in values))
+    return table
+
+
+def as_text(comparison: pd.DataFrame) -> str:
+    """The same as plain text."""
+    text = StringIO()
+    # as wide as it needs to be: names of groups can be long
+    Console(file=text, width=1000, color_system=None).print(as_table(comparison))
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")

@@ -1,0 +1,230 @@
+"""The leaderboard: who fits, what it costs, who wins; a tiny one from end to end, with a method that it has never seen."""
+
+import dataclasses
+import inspect
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import tightrope as tr
+from studies import methods_table
+from tightrope.experiments import leaderboard as contest
+from tightrope.experiments.leaderboard import Size, entrants, leaderboard, report, runs
+from tightrope.problems import PROBLEMS
+from tightrope.tree import replace
+
+TINY = Size(
+    budgets=(40, 80),
+    finite=(60, 120),
+    seeds=3,
+    tuning_seeds=2,
+    rows=20,
+    streams=("scalar",),
+    tables=("scalar",),
+)
+
+
+class ToyState(NamedTuple):
+    x: Any
+    lam: Any
+
+
+@tr.pytree
+class Toy(tr.Method):
+    """Stays where it is."""
+
+    size: Any = 1.0
+
+    name = "toy"
+    tuned = ("size",)
+
+    def init(self, problem, x, lam, horizon):
+        return ToyState(x, lam)
+
+    def step(self, problem, state, theta):
+        f, h = problem.values(state.x, theta)
+        return state, tr.Info(state.x, state.lam, f, h)
+
+
+# ---- who fits, and at what cost --------------------------------------------------------------------------------------
+
+
+def test_every_method_is_on_some_problem_and_misfits_have_a_reason():
+    for kind in tr.METHODS.values():
+        reasons = [
+            entrants.misfit(kind, PROBLEMS[name](), d) for name in ("ball", "infeasible") for d in runs.DIVISIONS
+        ]
+        assert None in reasons, kind
+    assert "no end" in str(entrants.misfit(tr.SVRGCSOA, PROBLEMS["ball"](), "streams"))
+    assert "no multipliers" in str(entrants.misfit(tr.METHODS["1-sfw"], PROBLEMS["infeasible"](), "streams"))
+
+
+def test_a_method_with_two_samples_a_step_takes_half_the_steps():
+    ball = PROBLEMS["ball"]()
+    one, two = (entrants.enter(tr.METHODS[name], ball, "streams", 1_000) for name in ("csoa", "conex"))
+    assert (one.steps(1_000), two.steps(1_000)) == (1_000, 500)
+
+
+@pytest.mark.parametrize("name", tr.METHODS)
+def test_steps_on_rows_are_as_many_as_the_budget_allows(name):
+    solved = PROBLEMS["fair-logistic"]()
+    entry = entrants.enter(tr.METHODS[name], solved, "finite", 100_000)
+    steps = entry.steps(100_000)
+    assert entry.calls(steps) <= 100_000 < entry.calls(steps + 1)
+
+
+@pytest.mark.parametrize("name", tr.METHODS)
+def test_grids_are_of_equal_size_and_leave_room(name):
+    solved = PROBLEMS["fair-logistic"]()  # its two sides leave room for a tightening below 0.1
+    entry = entrants.enter(tr.METHODS[name], solved, "finite" if "rows" in tr.METHODS[name].needs else "streams", 4_000)
+    grid = entrants.grid(entry, 4_000)
+    sizes = np.prod([len(values) for values in grid.values()]) if grid else 0
+    assert sizes == (9 if tr.METHODS[name].tuned else 0)
+    largest = replace(entry.method, **{key: values.max() for key, values in grid.items()})
+    assert largest.tightening(entry.steps(4_000)) <= 0.05 * (1 + 1e-9)
+
+
+def test_what_methods_are_given():
+    simplex = PROBLEMS["simplex"]()
+    pfs, sfw = (entrants.enter(tr.METHODS[name], simplex, "streams", 100) for name in ("pfs", "sfw"))
+    assert pfs.given == (entrants.EXACT, entrants.INSIDE)
+    assert float(jnp.max(simplex.constraints(jnp.asarray(pfs.x0)))) <= -simplex.slater / 4
+    assert sfw.given == (entrants.PENALTY,)
+    assert sfw.problem.n_constraints(simplex.x, simplex.samples.example()) == 0
+
+
+def test_exact_constraints_are_measured_from_the_levels():
+    solved = PROBLEMS["fair-logistic"]()  # which has levels of its own
+    entry = entrants.enter(tr.METHODS["pfs"], solved, "streams", 100)
+    x = jnp.asarray(solved.x)
+    np.testing.assert_allclose(entry.problem._constraints(x, None), solved.constraints(x), atol=1e-12)
+
+
+def test_scores_are_never_negative_and_zero_at_the_solution():
+    solved = PROBLEMS["ball"]()
+    rng = np.random.default_rng(0)
+    points = [jnp.asarray(solved.x), *jnp.asarray(rng.uniform(-0.9, 0.9, size=(200, 5)))]
+    values = runs.judge(solved, points)
+    assert values["score"][0] == pytest.approx(0, abs=1e-12)
+    assert np.all(values["score"] >= np.maximum(values["violation"], 0) - 1e-12)
+    assert np.all(values["lagrangian"] >= -1e-12)
+    assert values["gap"].min() < 0 < values["violation"].max()  # a gap alone would reward violation
+
+
+# ---- the report, on runs that were made up ---------------------------------------------------------------------------
+
+
+def made_up(method, scores, given="", problem="ball", violation=0.0):
+    """Runs at 100 and 10,000 calls whose score and gap are the same."""
+    table = [
+        {"division": "streams", "problem": problem, "method": method, "given": given, "budget": budget, "seed": seed}
+        | {"setting": "{}", "tuned": True, "default": True, "refused": None, "seconds": 0.1, "violation": violation}
+        | dict.fromkeys(["score", "gap", "lagrangian"], score * (1 + 0.01 * seed))
+        | dict.fromkeys(["steps", "samples", "gradients", "projections", "lmos"], budget)
+        for budget, score in zip((100, 10_000), scores, strict=True)
+        for seed in range(4)
+    ]
+    return pd.DataFrame(table)
+
+
+def test_winners_ranks_and_exceptions():
+    parts = [
+        made_up("csoa", (1.0, 0.3)),  # an exponent of 0.26, and 0.5 is published
+        made_up("g-oco", (1.0, 0.1)),
+        made_up("fw-csoa", (1.0, 0.9)),
+        made_up("sfw", (1.0, 0.01), given=entrants.PENALTY),
+        pd.DataFrame([{"division": "streams", "problem": "ball", "method": "csa", "given": "", "refused": "No."}]),
+    ]
+    found = report.board(pd.concat(parts))
+    ranks = report.last_budget(found.standings).set_index("method")["rank"]
+    assert ranks[["g-oco", "csoa", "fw-csoa"]].tolist() == [1, 2, 3]
+    assert np.isnan(ranks["sfw"])  # not on equal terms
+    (sentence,) = found.sentences
+    assert "g-oco wins with a score of 0.1" in sentence
+    assert "CSOA comes 2nd of 3, at 3 times that. FWCSOA comes 3rd of 3, at 9 times that." in sentence
+    assert "Given the optimal multipliers, sfw has 0.01" in sentence
+    assert [line.split(",")[0] for line in found.exceptions] == [
+        "csoa on ball (streams)",
+        "fw-csoa on ball (streams)",
+        "csa on ball (streams): refused",
+    ]
+    assert "exponent 0.26 [0.26, 0.26], published 0.50" in found.exceptions[0]
+    assert "g-oco" in report.text(found)
+
+
+def test_a_violation_that_stays_is_an_exception_and_noise_is_not():
+    found = report.board(pd.concat([made_up("g-oco", (1.0, 0.1), violation=0.2)]))
+    (said,) = found.exceptions
+    assert said.startswith("g-oco on ball (streams), violation: exponent")
+    assert said.endswith("published 0.50; 0.2 at the end")
+    assert not report.board(pd.concat([made_up("g-oco", (1.0, 0.1), violation=-0.2)])).exceptions
+
+
+def test_the_setting_is_chosen_by_seeds_of_its_own():
+    table = pd.DataFrame(
+        [
+            {"setting": setting, "seed": seed, "budget": budget, "score": score}
+            for setting, score in (("a", 1.0), ("b", 2.0))
+            for budget in (1, 2)
+            for seed in (0, runs.TUNING)
+        ]
+    )
+    table.loc[table.seed == 0, "score"] = 3 - table.score  # "b" is better where the result is measured
+    assert runs._chosen(table) == "a"
+    table.loc[(table.setting == "a") & (table.budget == 2), "score"] = np.nan  # it diverged
+    assert runs._chosen(table) == "b"
+
+
+# ---- from end to end -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_tiny_leaderboard_with_a_new_method(tmp_path, monkeypatch):
+    monkeypatch.setitem(tr.METHODS, "toy", Toy)
+    found = leaderboard(tmp_path, methods=("csoa", "toy"), size=TINY, progress=False)
+    last = report.last_budget(found.standings).set_index(["division", "method"])
+    assert set(last.index) == {(division, name) for division in ("streams", "finite") for name in ("csoa", "toy")}
+    assert [last["rank"][division, name] for division, name in sorted(last.index)] == [1, 2, 1, 2]
+    assert last.loc[("streams", "csoa"), "samples"] == 80
+    assert last.loc[("finite", "toy"), "gradients"] == 120
+    for file in (
+        "leaderboard.csv",
+        "rates.csv",
+        "leaderboard.txt",
+        "scores-streams.png",
+        "curves-finite.png",
+        "rates.png",
+    ):
+        assert (tmp_path / file).stat().st_size > 100
+    assert "toy" in (tmp_path / "leaderboard.txt").read_text()
+
+    monkeypatch.setattr(runs, "compete", lambda *_: pytest.fail("computed again"))
+    again = leaderboard(tmp_path, methods=("csoa", "toy"), size=TINY, progress=False)
+    pd.testing.assert_frame_equal(again.standings, found.standings)
+    with pytest.raises(contest.OtherSettingsError, match="seeds is 3 there and 4 here"):
+        leaderboard(tmp_path, methods=("csoa",), size=dataclasses.replace(TINY, seeds=4))
+
+
+def test_what_cannot_be_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="there is no method 'cosa'"):
+        leaderboard(tmp_path, methods=("cosa",))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="expected a folder"):
+        leaderboard(tmp_path / "file")
+
+
+def test_the_default_size_has_all_problems():
+    assert set(contest.FULL.problems("streams")) == set(PROBLEMS)
+    assert contest.FULL.seeds >= 10  # enough for an interval
+
+
+# ---- the page of methods ---------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_methods_is_up_to_date():
+    page = Path(inspect.getfile(methods_table)).parents[1] / "docs" / "methods.md"
+    assert page.read_text() == methods_table.page(), "run python -m studies.methods_table"

@@ -1,0 +1,100 @@
+"""The pull: feasible as recomputed, never dearer than its bound, honest where it cannot work."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tightrope as tr
+from tightrope.loop.feasible import pull
+from tightrope.problem.full_data import full_values
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal([1.0, -0.5, 0.2], 0.7, size=(501, 3))
+
+
+def f(x, theta):
+    return jnp.sum((x - theta) ** 2) / 2
+
+
+def curved(x, theta):
+    return jnp.stack([jnp.sum((x - 0.3 * theta) ** 2) - 0.4, jnp.dot(theta, x) - 0.5])
+
+
+def in_numpy(x):
+    """The constraints once more, rows in another order."""
+    rows = ROWS[::-1]
+    return np.array([np.mean(np.sum((x - 0.3 * rows) ** 2, axis=1)) - 0.4, np.mean(rows @ x) - 0.5])
+
+
+PROBLEM = tr.Problem(f, curved, tr.L2Ball(2.0, shape=3))
+INNER = 0.3 * ROWS.mean(0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_smallest_pull_that_is_feasible(seed, dtype):
+    data = jnp.asarray(ROWS, dtype)
+    x = jnp.asarray(np.random.default_rng(seed).normal(size=3), dtype)
+    towards = jnp.asarray(INNER, dtype)
+    done = pull(PROBLEM, data, x, towards)
+    f_x, h_x = (np.asarray(v, float) for v in full_values(PROBLEM, x, data))
+    f_s, _ = full_values(PROBLEM, towards, data)
+    assert np.all(in_numpy(np.asarray(done.x, float)) <= 0)
+    assert done.cost <= done.bound + 1e-6 * abs(float(f_x))
+    assert done.bound == pytest.approx(done.a * (float(f_s) - float(f_x)), rel=1e-3, abs=1e-6)
+    if np.max(h_x) > 0:
+        less = 0.99 * done.a  # a little less would not do
+        assert np.max(in_numpy(np.asarray((1 - less) * x + less * towards, float))) > 0
+    else:
+        assert done.a == 0
+
+
+def test_minimize_reports_the_pull():
+    result = tr.minimize(PROBLEM, ROWS, method=tr.CSOA(upsilon0=0.0), steps=2000, output="feasible")
+    assert result.output == "feasible"
+    assert np.all(in_numpy(np.asarray(result.x, float)) <= 0)
+    assert result.violation == 0
+    assert 0 < result.pull.a < 0.5
+    assert f"pulled towards a strictly feasible point by a = {result.pull.a:.3g}" in str(result)
+
+
+def test_a_point_that_is_feasible_is_left_alone():
+    result = tr.minimize(
+        PROBLEM, ROWS, method=tr.CSOA(upsilon0=8.0), steps=2000, output="feasible", feasible_point=INNER
+    )
+    assert result.pull.a == 0
+    np.testing.assert_array_equal(result.x, result.average)
+
+
+def shifted(x, theta):
+    """Feasible only near (1, 0, 0): neither zero nor any obvious point will do."""
+    return (jnp.sum((x - jnp.array([1.0, 0.0, 0.0])) ** 2) - 0.04 + 0.0 * theta[0])[None]
+
+
+def test_a_strictly_feasible_point_is_found_by_a_phase_one():
+    problem = tr.Problem(f, shifted, tr.L2Ball(2.0, shape=3))
+    result = tr.minimize(problem, ROWS, passes=30, output="feasible")
+    assert result.status is tr.Status.FINISHED
+    assert float(result.constraints.iloc[0]) <= 0
+    assert np.linalg.norm(np.asarray(result.x) - [1, 0, 0]) <= 0.2
+
+
+def impossible(x, theta):
+    return jnp.stack([x[0] + 1, 1 - x[0]]) + 0.0 * theta[:2]
+
+
+def test_where_there_is_no_feasible_point_the_status_says_so():
+    problem = tr.Problem(f, impossible, tr.L2Ball(2.0, shape=3))
+    result = tr.minimize(problem, ROWS, passes=5, output="feasible")
+    assert result.status is tr.Status.NO_FEASIBLE_POINT
+    assert "no strictly feasible point was found" in str(result)
+
+
+def test_without_rows_it_is_refused():
+    with pytest.raises(TypeError, match="looks at all the data"):
+        tr.minimize(PROBLEM, tr.Generator(lambda key: jax.random.normal(key, (3,))), steps=10, output="feasible")
+
+
+def test_without_constraints_there_is_nothing_to_pull():
+    problem = tr.Problem(f, None, tr.L2Ball(2.0, shape=3))
+    assert tr.minimize(problem, ROWS, passes=3, output="feasible").pull is None
