@@ -15,7 +15,7 @@ from tightrope.experiments.leaderboard.entrants import Division
 from tightrope.experiments.leaderboard.report import board
 from tightrope.experiments.leaderboard.runs import FULL, compete
 from tightrope.loop.progress import Progress
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems import PROBLEMS, Solved
 from tightrope.sets import Box
 from tightrope.tree import Array

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 from scipy.optimize import nnls
 
+from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.problem.full_data import full_jacobian
-from tightrope.problem.problem import Problem
 from tightrope.sampling import Rows, as_sampler
 from tightrope.sets import Box, ConvexSet, L2Ball, LinfBall, Simplex
 from tightrope.tree import Tree, astype, ravel

@@ -10,7 +10,7 @@ from tightrope.estimators.fair.training import Scaling, Task
 from tightrope.methods import CSOA, Method
 from tightrope.methods.conservative.csoa import CSOAState
 from tightrope.online import Online
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.fair_pairs import paired_classification
 from tightrope.tree import Array, Tree, pytree
 

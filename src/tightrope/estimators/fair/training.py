@@ -9,7 +9,7 @@ import numpy as np
 from tightrope.fairness.sensitive import Sensitive
 from tightrope.methods import CSOA, SVRGCSOA, Method
 from tightrope.minimize import minimize
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.fair import FairProblem, centred, fair_classification, levels_of
 from tightrope.result import Result, Status
 from tightrope.sweep import sweep

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods import Method
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problem.transform import penalised
 from tightrope.problems import PROBLEMS, Solved
 from tightrope.sampling import Rows, Sampler

@@ -18,7 +18,7 @@ from tightrope.fairness.metrics import p_rule
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.methods import CSOA, GOCO, Method
 from tightrope.minimize import minimize
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems import fair_classification
 from tightrope.result import Status
 from tightrope.sampling import Rows

@@ -23,7 +23,7 @@ from tightrope.methods import CFWCSOA, FWCSOA, SCGD, Method
 from tightrope.methods.base import Info, dual_step
 from tightrope.methods.conservative.fwcsoa import FWCSOAState
 from tightrope.minimize import minimize
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problem.transform import penalised
 from tightrope.problems.structured import CompletionProblem, structured_completion
 from tightrope.result import Status
