@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -105,9 +105,6 @@ class ConvexSet(ABC):
     """
 
     shape: Shape | None = None
-    additive: ClassVar[bool] = (
-        True  # False where points are not vectors: a mean of their leaves is not a mean of points
-    )
 
     def project(self, x: Tree) -> Tree:
         """The nearest point of the set in the Euclidean norm."""
@@ -182,6 +179,14 @@ class ConvexSet(ABC):
     def has_corrective(self) -> bool:
         """Whether `corrective` is there to be used."""
         return type(self).corrective is not ConvexSet.corrective
+
+    @property
+    def additive(self) -> bool:
+        """Whether points are vectors, so that sums and means of them are taken leaf by leaf; not where they are factored.
+
+        A set that says no gives its own `between` and `mix`.
+        """
+        return True
 
     def between(self, x: Tree, s: Tree) -> Tree:
         """The direction s - x."""

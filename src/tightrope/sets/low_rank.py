@@ -177,8 +177,6 @@ class LowRankBall(ConvexSet):
     rank: int = static(default=32)
     rounds: int = static(default=10)
 
-    additive = False
-
     def __post_init__(self) -> None:
         nonnegative(self.name, "radius", self.radius)
         set_field(self, "rank", min(positive_int(self.name, "rank", self.rank), *self.size))
@@ -228,6 +226,11 @@ class LowRankBall(ConvexSet):
     def corrective(self, x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array]) -> LowRank:
         """A projected gradient step on the spaces of x, of s, and of g seen from x; cut to the rank."""
         return corrective_step(x, s, g, line, self.radius, self.rank)
+
+    @property
+    def additive(self) -> bool:
+        """False: the mean of two matrices does not have the means of their factors."""
+        return False
 
     def between(self, x: LowRank, s: LowRank) -> LowRank:
         """The direction s - x."""
