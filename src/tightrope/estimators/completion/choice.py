@@ -24,7 +24,7 @@ _REFINEMENTS = (2**0.5, 2**0.25, 2**0.125)
 _FLAT = 1e-3  # of the error: what neighbours differ by less is not worth another look
 
 
-class Choice(NamedTuple):
+class ChosenBounds(NamedTuple):
     """The bounds chosen, the error they had, all that were tried, and where to start from."""
 
     nuclear_norm: float
@@ -137,7 +137,7 @@ def choose(
     held_out: float,
     seed: int,
     progress: bool | None = None,
-) -> Choice:
+) -> ChosenBounds:
     """The bounds that are None, one after the other: first the nuclear norm, without a bound on the energy, then the energy.
 
     Args:
@@ -159,7 +159,7 @@ def choose(
             best = path.by_energy(alpha, best)
     assert best is not None
     row: dict[str, Any] = path.rows[best]
-    return Choice(
+    return ChosenBounds(
         row["nuclear_norm"],
         row["unobserved_energy"],
         row["held_out_error"],

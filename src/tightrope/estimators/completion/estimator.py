@@ -8,10 +8,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tightrope.estimators.completion.choice import choose
-from tightrope.estimators.completion.ratings_matrix import NAME, joined, plain, read, warn_of_empty, whole_numbers
+from tightrope.estimators.completion.places_and_values import NAME, joined, plain, read, warn_of_empty, whole_numbers
 from tightrope.estimators.completion.training import Effects, Start, entries_of, fit_in_turn
-from tightrope.methods import METHODS, Method
+from tightrope.estimators.parameters import METHOD, POSITIVE, between_0_and_1, check_parameters, whole_number
+from tightrope.methods import Method
 from tightrope.problems.observed import Observed, observed
+
+_BOUND = POSITIVE.or_none(", or None to choose one")
+_RULES = {
+    "nuclear_norm": _BOUND,
+    "unobserved_energy": _BOUND,
+    "rank": whole_number(1).or_none(),
+    "steps": whole_number(1),
+    "random_state": whole_number(0),
+    "held_out": between_0_and_1("a share between 0 and 1, such as 0.1"),
+    "method": METHOD,
+}
 
 DENSE_LIMIT = 200_000_000
 """The most entries that `transform` makes at once."""
@@ -108,7 +120,7 @@ class StructuredMatrixCompletion(BaseEstimator):
             y: not used.
             shape: for (rows, columns, values), the size of the matrix; by default the smallest that holds them.
         """
-        self._check_parameters()
+        check_parameters(self, _RULES)
         seen = observed(plain(X), shape=shape, empty="keep", who=NAME)
         alpha, beta, error, path, start = self.nuclear_norm, self.unobserved_energy, None, None, None
         if alpha is None or beta is None:
@@ -126,7 +138,7 @@ class StructuredMatrixCompletion(BaseEstimator):
         """
         if not hasattr(self, "factors_"):
             return self.fit(X, y)
-        self._check_parameters()
+        check_parameters(self, _RULES)
         if self._seen is None:
             raise ValueError(
                 f"This {NAME} was saved without its ratings, and partial_fit adds to them; call fit with all ratings, or "
@@ -196,7 +208,7 @@ class StructuredMatrixCompletion(BaseEstimator):
             path: the file.
             ratings: whether to write the observed entries, too, which `partial_fit` needs after `load`.
         """
-        from tightrope.estimators.completion.model_file import save_completion
+        from tightrope.estimators.completion.save_load import save_completion
 
         check_is_fitted(self, "factors_")
         save_completion(self, Path(path), ratings)
@@ -204,7 +216,7 @@ class StructuredMatrixCompletion(BaseEstimator):
     @classmethod
     def load(cls, path: str | Path) -> "StructuredMatrixCompletion":
         """Read a completion that `save` wrote; a file that is damaged, changed or something else is refused."""
-        from tightrope.estimators.completion.model_file import load_completion
+        from tightrope.estimators.completion.save_load import load_completion
 
         return load_completion(cls, Path(path))
 
@@ -218,25 +230,3 @@ class StructuredMatrixCompletion(BaseEstimator):
     @property
     def _effects(self) -> Effects:
         return Effects(self.mean_, self.row_effects_, self.column_effects_)
-
-    def _check_parameters(self) -> None:
-        for name in ("nuclear_norm", "unobserved_energy"):
-            value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value > 0):
-                raise ValueError(f"{name} is {value!r}; expected a positive number, or None to choose one.")
-        for name, least in (("rank", 1), ("steps", 1), ("random_state", 0)):
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (whole and value >= least) and not (name == "rank" and value is None):
-                raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}.")
-        if not (_is_number(self.held_out) and 0 < self.held_out < 1):
-            raise ValueError(f"held_out is {self.held_out!r}; expected a share between 0 and 1, such as 0.1.")
-        if not isinstance(self.method, Method) and self.method not in ("auto", *METHODS):
-            raise ValueError(f"method is {self.method!r}; expected auto, {', '.join(METHODS)} or a method object.")
-
-
-def _is_number(value: Any) -> bool:
-    """A finite number, and not a boolean."""
-    return (
-        isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and np.isfinite(value)
-    )

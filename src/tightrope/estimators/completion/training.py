@@ -1,12 +1,12 @@
 """A completion: effects and factors in turn; the problem built, minimised in float64, and factors that satisfy the bound."""
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import scipy.sparse
 
+from tightrope.estimators.runs import kept
 from tightrope.methods import CFWCSOA, Method
 from tightrope.minimize import minimize
 from tightrope.problems.observed import Observed
@@ -165,14 +165,7 @@ def complete(
     """
     rank = min(RANK if rank is None else rank, *seen.shape)
     with jax.enable_x64(True):
-        made = structured_completion(
-            (seen.rows, seen.columns, seen.values),
-            nuclear_norm,
-            unobserved_bound,
-            shape=seen.shape,
-            rank=rank,
-            empty="keep",
-        )
+        made = structured_completion(seen, nuclear_norm, unobserved_bound, rank=rank)
         scales = made.problem.params["scales"]
         unit = float(scales["f"] / scales["h"])  # of this size a multiplier makes all entries count alike
         result = minimize(
@@ -186,13 +179,9 @@ def complete(
             progress=progress,
             record=record,
         )
-        if result.status is Status.INTERRUPTED:  # half a run is no completion
-            raise KeyboardInterrupt
-        result = _in_numpy(result)
+        result = kept(result, f"{len(seen.values):,} observed entries")
     if result.status is Status.NOT_FINITE:
         raise FloatingPointError(f"{result.status.value}. {result.message}")
-    entries = f"all {len(seen.values):,} observed entries"
-    result = dataclasses.replace(result, measured_on=result.measured_on.replace("all 1 rows", entries))
     left, right, values, energy = _factors(result.x, seen, unobserved_bound)
     return Completed(left, right, values, float(result.dual_last[0]) / unit, energy, result)
 
@@ -244,16 +233,6 @@ def _factors(x: LowRank, seen: Observed, bound: float) -> tuple[np.ndarray, np.n
         left, right, values = left * np.sqrt(factor), right * np.sqrt(factor), values * factor
         energy = unobserved_energy(left, right, seen)[0]
     return left, right, values, energy
-
-
-def _in_numpy(result: Result) -> Result:
-    """The result with NumPy arrays, which a pickle brings back in float64 wherever it is opened."""
-    arrays = {name: getattr(result, name) for name in ("x", "average", "last", "state")}
-    plain = jax.tree.map(np.asarray, arrays)
-    pull = result.pull
-    if pull is not None:
-        pull = pull._replace(x=plain["x"], towards=jax.tree.map(np.asarray, pull.towards))
-    return dataclasses.replace(result, **plain, pull=pull, method=replace(jax.tree.map(float, result.method)))
 
 
 def largest_singular_value(seen: Observed) -> float:

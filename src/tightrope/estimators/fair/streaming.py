@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.estimators.fair.training import Scaling, Task
+from tightrope.estimators.fair.task import Task
+from tightrope.estimators.fair.training import Scaling
 from tightrope.methods import CSOA, Method
 from tightrope.methods.conservative.csoa import CSOAState
 from tightrope.online import Online
