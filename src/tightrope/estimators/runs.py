@@ -18,8 +18,7 @@ def kept(result: Result, measured_on: str) -> Result:
     """
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    points = {name: getattr(result, name) for name in ("x", "average", "last", "state")}
-    points = jax.tree.map(np.asarray, points)
+    points = {name: jax.tree.map(np.asarray, getattr(result, name)) for name in ("x", "average", "last", "state")}
     pull = result.pull
     if pull is not None:
         pull = pull._replace(x=points["x"], towards=jax.tree.map(np.asarray, pull.towards))

@@ -7,22 +7,23 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tightrope.estimators import rules
 from tightrope.estimators.completion.choice import choose
 from tightrope.estimators.completion.places_and_values import NAME, joined, plain, read, warn_of_empty, whole_numbers
+from tightrope.estimators.completion.save_load import load_completion, save_completion
 from tightrope.estimators.completion.training import Effects, Start, entries_of, fit_in_turn
-from tightrope.estimators.parameters import METHOD, POSITIVE, between_0_and_1, check_parameters, whole_number
 from tightrope.methods import Method
 from tightrope.problems.observed import Observed, observed
 
-_BOUND = POSITIVE.or_none(", or None to choose one")
+_BOUND = rules.POSITIVE._replace(expected="a positive number, or None to choose one").or_none()
 _RULES = {
     "nuclear_norm": _BOUND,
     "unobserved_energy": _BOUND,
-    "rank": whole_number(1).or_none(),
-    "steps": whole_number(1),
-    "random_state": whole_number(0),
-    "held_out": between_0_and_1("a share between 0 and 1, such as 0.1"),
-    "method": METHOD,
+    "rank": rules.whole_number(1).or_none(),
+    "steps": rules.whole_number(1),
+    "random_state": rules.whole_number(0),
+    "held_out": rules.share("a share between 0 and 1, such as 0.1"),
+    "method": rules.METHOD,
 }
 
 DENSE_LIMIT = 200_000_000
@@ -120,7 +121,7 @@ class StructuredMatrixCompletion(BaseEstimator):
             y: not used.
             shape: for (rows, columns, values), the size of the matrix; by default the smallest that holds them.
         """
-        check_parameters(self, _RULES)
+        rules.check_parameters(self, _RULES)
         seen = observed(plain(X), shape=shape, empty="keep", who=NAME)
         alpha, beta, error, path, start = self.nuclear_norm, self.unobserved_energy, None, None, None
         if alpha is None or beta is None:
@@ -138,7 +139,7 @@ class StructuredMatrixCompletion(BaseEstimator):
         """
         if not hasattr(self, "factors_"):
             return self.fit(X, y)
-        check_parameters(self, _RULES)
+        rules.check_parameters(self, _RULES)
         if self._seen is None:
             raise ValueError(
                 f"This {NAME} was saved without its ratings, and partial_fit adds to them; call fit with all ratings, or "
@@ -208,16 +209,12 @@ class StructuredMatrixCompletion(BaseEstimator):
             path: the file.
             ratings: whether to write the observed entries, too, which `partial_fit` needs after `load`.
         """
-        from tightrope.estimators.completion.save_load import save_completion
-
         check_is_fitted(self, "factors_")
         save_completion(self, Path(path), ratings)
 
     @classmethod
     def load(cls, path: str | Path) -> "StructuredMatrixCompletion":
         """Read a completion that `save` wrote; a file that is damaged, changed or something else is refused."""
-        from tightrope.estimators.completion.save_load import load_completion
-
         return load_completion(cls, Path(path))
 
     # ---- what was given, checked -------------------------------------------------------------------------------------

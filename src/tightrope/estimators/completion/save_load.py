@@ -42,5 +42,6 @@ def load_completion(kind: type["StructuredMatrixCompletion"], path: Path) -> "St
     model.shape_ = len(model.row_effects_), len(model.column_effects_)
     model.path_ = None if about["path"] is None else pd.DataFrame(about["path"])
     model.report_ = about["report"]  # pyright: ignore[reportAttributeAccessIssue]
-    model._seen = Observed(*(arrays[name] for name in _SEEN), model.shape_) if _SEEN[0] in arrays else None
+    rows, columns, values = (arrays.get(name) for name in _SEEN)
+    model._seen = None if rows is None else Observed(rows, columns, values, model.shape_)  # pyright: ignore[reportArgumentType]
     return model

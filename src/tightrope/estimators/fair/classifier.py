@@ -10,41 +10,32 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tightrope.estimators import rules
 from tightrope.estimators.fair.frontier import SEARCHES, choose, compute_frontier
+from tightrope.estimators.fair.save_load import load_classifier, save_classifier
 from tightrope.estimators.fair.streaming import FairStream
 from tightrope.estimators.fair.task import features_of, read_task
 from tightrope.estimators.fair.training import build, train, warn_of_few, warn_of_gap
-from tightrope.estimators.parameters import (
-    METHOD,
-    NOT_NEGATIVE,
-    POSITIVE,
-    Rule,
-    between_0_and_1,
-    check_parameters,
-    one_of,
-    whole_number,
-)
 from tightrope.methods import Method
 from tightrope.problems.fair import NOTIONS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_A_NAME = rules.Rule(lambda v: isinstance(v, str | Iterable), "the name of a column, or a list of names", TypeError)
 _RULES = {
-    "p_rule": between_0_and_1("a share between 0 and 1, such as 0.8 for the 80 % rule").or_none(),
-    "notion": one_of(NOTIONS),
-    "search": one_of(SEARCHES),
-    "method": METHOD,
-    "radius": POSITIVE,
-    "tol": POSITIVE,
-    "passes": POSITIVE.or_none(),
-    "l2": NOT_NEGATIVE,
-    "confidence": between_0_and_1(),
-    "sensitive": Rule(
-        lambda value: isinstance(value, str | Iterable), "the name of a column, or a list of names", TypeError
-    ).or_none(),
-    "folds": whole_number(2),
-    "random_state": whole_number(0),
+    "p_rule": rules.share("a share between 0 and 1, such as 0.8 for the 80 % rule").or_none(),
+    "notion": rules.one_of(NOTIONS),
+    "search": rules.one_of(SEARCHES),
+    "method": rules.METHOD,
+    "radius": rules.POSITIVE,
+    "tol": rules.POSITIVE,
+    "passes": rules.POSITIVE.or_none(),
+    "l2": rules.number(lambda v: v >= 0, "a number of at least 0"),
+    "confidence": rules.share("a number between 0 and 1"),
+    "sensitive": _A_NAME.or_none(),
+    "folds": rules.whole_number(2),
+    "random_state": rules.whole_number(0),
 }
 
 
@@ -108,6 +99,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         AISTATS 2017.
     """
 
+    classes_: np.ndarray
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -264,16 +256,12 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def save(self, path: str | Path) -> None:
         """Write the classifier to one file: arrays in safetensors, the rest as JSON; no pickle."""
-        from tightrope.estimators.fair.save_load import save_classifier
-
         check_is_fitted(self, "coef_")
         save_classifier(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> "FairLogisticRegression":
         """Read a classifier that `save` wrote; a file that is damaged, changed or something else is refused."""
-        from tightrope.estimators.fair.save_load import load_classifier
-
         return load_classifier(cls, Path(path))
 
     # ---- what was given, checked -------------------------------------------------------------------------------------
@@ -288,4 +276,4 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "p_rule and covariance were both given; expected one of them: either finds what the other says."
             )
-        check_parameters(self, _RULES)
+        rules.check_parameters(self, _RULES)

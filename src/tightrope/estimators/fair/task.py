@@ -25,6 +25,11 @@ class Task(NamedTuple):
     radius: float
     intercept: bool
 
+    @property
+    def columns(self) -> np.ndarray:
+        """(n, K), the sensitive columns; K is 0 without a constraint."""
+        return np.zeros((len(self.y), 0)) if self.sensitive is None else self.sensitive.columns
+
     def take(self, rows: np.ndarray) -> "Task":
         """The same task with some of the rows."""
         sensitive = None if self.sensitive is None else self.sensitive.take(rows)
@@ -32,31 +37,20 @@ class Task(NamedTuple):
 
 
 def read_task(
-    model: "FairLogisticRegression",
-    X: Any,
-    y: Any,
-    sensitive_features: Any,
-    sample_weight: Any,
-    classes: Any = None,
+    model: "FairLogisticRegression", X: Any, y: Any, sensitive_features: Any, sample_weight: Any, classes: Any = None,
     known: tuple[Attribute, ...] | None = None,
-) -> Task:
-    """Everything checked, as arrays; from the first data the model learns its features and labels.
+) -> Task:  # fmt: skip
+    """Everything checked, as arrays.
 
-    Args:
-        model: whose parameters say what is sensitive and how rows are weighted. Its `classes_`, `n_features_in_` and
-            `feature_names_in_` are set by the first data and expected of all later data.
-        X, y, sensitive_features, sample_weight, classes: as for `fit` and `partial_fit`.
-        known: the attributes of the first data, where this is a later batch.
+    From the first data the model learns `classes_`, `n_features_in_` and `feature_names_in_`, which all later data has to
+    agree with. For later data, `known` are the attributes that the first had.
     """
     first = known is None
     sensitive = _read_attributes(model, X, sensitive_features, known)
     checked: Any = validate_data(model, features_of(model, X), y, reset=first, dtype=np.float64)
     features, y = checked
     weight = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
-    check_classification_targets(y)
-    if first:
-        model.classes_ = _two_labels(y, classes)
-    positive = _is_second_label(y, model.classes_)
+    positive = _is_positive(model, y, classes, first)
     if model.class_weight is not None:
         weight = weight * compute_sample_weight(model.class_weight, y)
     if sensitive is not None and len(sensitive) != len(features):
@@ -113,20 +107,18 @@ def _read_attributes(
     return sensitive
 
 
-def _two_labels(y: np.ndarray, classes: Any) -> np.ndarray:
-    """The two labels there are, sorted."""
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    labels = np.unique(y) if classes is None else np.unique(classes)
-    if len(labels) > 2:
-        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-    if len(labels) < 2:
-        raise ValueError(f"y has only one class, {labels[0]!r}; expected two.")
-    return labels
-
-
-def _is_second_label(y: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Which rows are positive."""
-    strange = set(np.unique(y).tolist()) - set(labels.tolist())
+def _is_positive(model: "FairLogisticRegression", y: np.ndarray, classes: Any, first: bool) -> np.ndarray:
+    """Which rows have the second label; the model learns both labels from the first data."""
+    check_classification_targets(y)
+    if first:
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        labels = np.unique(y) if classes is None else np.unique(classes)
+        if len(labels) > 2:
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        if len(labels) < 2:
+            raise ValueError(f"y has only one class, {labels[0]!r}; expected two.")
+        model.classes_ = labels
+    strange = set(np.unique(y).tolist()) - set(model.classes_.tolist())
     if strange:
-        raise ValueError(f"y has the label {min(strange)!r}; expected one of {labels.tolist()}.")
-    return np.asarray(y) == labels[1]
+        raise ValueError(f"y has the label {min(strange)!r}; expected one of {model.classes_.tolist()}.")
+    return np.asarray(y) == model.classes_[1]

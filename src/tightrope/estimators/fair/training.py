@@ -31,7 +31,7 @@ class Scaling(NamedTuple):
 
     @classmethod
     def fit(cls, X: np.ndarray, weight: np.ndarray, intercept: bool) -> "Scaling":
-        """From data; a constant column is only centred. Without an intercept nothing can be centred."""
+        """Means and deviations of data; a constant column is only centred. Without an intercept nothing can be centred."""
         total = weight.sum()
         mean = weight @ X / total
         deviation = np.sqrt(weight @ (X - mean) ** 2 / total)
@@ -39,8 +39,18 @@ class Scaling(NamedTuple):
         scale = np.where(deviation > floor, deviation, 1.0)
         return cls(mean if intercept else np.zeros_like(mean), scale, intercept)
 
+    @classmethod
+    def given(cls, scaling: Any, d: int, intercept: bool) -> "Scaling":
+        """From means and deviations of d features, as a user gives them."""
+        mean, scale = (np.asarray(v, float) for v in scaling)
+        if mean.shape != (d,) or scale.shape != (d,) or not np.all(scale > 0):
+            raise ValueError(
+                f"scaling has shapes {mean.shape} and {scale.shape}; expected {d} means and {d} positive deviations."
+            )
+        return cls(mean if intercept else np.zeros(d), scale, intercept)
+
     def apply(self, X: np.ndarray) -> np.ndarray:
-        """The standardised features, the constant last."""
+        """The standardised features, and the constant as the last column."""
         scaled = (X - self.mean) / self.scale
         return np.column_stack([scaled, np.ones(len(X))]) if self.intercept else scaled
 
@@ -52,23 +62,16 @@ class Scaling(NamedTuple):
 
 
 class Built(NamedTuple):
-    """The problem of a task in standardised features. It is built once for its rows; `at` gives it other thresholds.
-
-    Attributes:
-        task: what it was built from.
-        scaling: how features were standardised.
-        unit: (K,), what each sensitive column was divided by: constraints of very different sizes would hold the method up.
-        levels: (K,), the thresholds in the units of the attributes.
-        problem: for `minimize` and `sweep`.
-        data: its rows, filled up to a common size.
-    """
+    """The problem of a task in standardised features. It is built once for its rows; `at` gives it other thresholds."""
 
     task: Task
     scaling: Scaling
-    unit: np.ndarray
-    levels: np.ndarray
+    unit: (
+        np.ndarray
+    )  # (K,), what sensitive columns were divided by: constraints of very different sizes slow methods down
+    levels: np.ndarray  # (K,), the thresholds, in the units of the attributes
     problem: Problem
-    data: tuple[np.ndarray, ...]
+    data: tuple[np.ndarray, ...]  # rows for `problem`, filled up to a common size
 
     def at(self, threshold: Any) -> "Built":
         """The same with this threshold, or one for each attribute; a task without attributes has none."""
@@ -118,12 +121,11 @@ def build(task: Task) -> Built:
 
 def units(task: Task) -> np.ndarray:
     """(K,): the deviation of each continuous sensitive attribute, and 1 for the columns of groups."""
-    sensitive = task.sensitive
-    if sensitive is None:
+    if task.sensitive is None:
         return np.ones(0)
     share = task.weight / task.weight.sum()
-    deviation = np.sqrt(share @ (sensitive.columns - share @ sensitive.columns) ** 2)
-    continuous = np.array([sensitive.attributes[i].kind == "continuous" for i in sensitive.owners])
+    deviation = np.sqrt(share @ (task.columns - share @ task.columns) ** 2)
+    continuous = np.array([task.sensitive.attributes[i].kind == "continuous" for i in task.sensitive.owners])
     return np.where(continuous & (deviation > 0), deviation, 1.0)
 
 
@@ -157,7 +159,7 @@ def train(
 
 
 def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
-    """To a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
+    """Minimise to a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
     start = np.zeros(data[0].shape[1])  # its score is constant: no covariance at all
     options = {"passes": passes, "output": "feasible", "feasible_point": start, "seed": seed} | options
     objective = float(np.log(2))  # at the start
@@ -169,7 +171,7 @@ def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **
 
 
 def _budget(n: int) -> float:
-    """At most so many passes: few rows are quickly passed, and may be all but separable."""
+    """The most passes over n rows: few rows are quickly passed, and may be all but separable."""
     return 300.0 + 100_000.0 / n
 
 
@@ -186,7 +188,7 @@ def train_path(built: Built, thresholds: np.ndarray, seed: int) -> tuple[np.ndar
 
 
 def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
-    """Of score and sensitive columns, (K,), recomputed row by row from the features as given."""
+    """The covariances of score and sensitive columns, (K,), recomputed row by row from the features as given."""
     assert task.sensitive is not None
     s = centred(task.sensitive, task.weight, task.y > 0, task.notion)
     return s.T @ (task.X @ coef) / len(s)
@@ -195,8 +197,8 @@ def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
 def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, levels: np.ndarray):
     """Shrink by a few units of rounding where the coefficients, scaled back, would exceed a threshold by that little."""
     score = np.abs(task.X) @ np.abs(coef) + abs(intercept)
-    unit = np.abs(task.sensitive.columns).max(axis=0) if task.sensitive is not None else 0.0
-    margin = 16 * np.finfo(float).eps * (unit * float(score.mean()) + levels)
+    largest = np.abs(task.columns).max(axis=0)
+    margin = 16 * np.finfo(float).eps * (largest * float(score.mean()) + levels)
     size = np.abs(covariances(coef, task))
     factor = float(np.min(np.where(size > levels - margin, (levels - margin) / np.maximum(size, levels), 1.0)))
     return coef * factor, intercept * factor
