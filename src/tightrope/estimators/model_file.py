@@ -21,7 +21,7 @@ class ModelFile(NamedTuple):
 
     @property
     def format(self) -> str:
-        """The first thing that a file says about itself."""
+        """Kind and version, by which a file says what it is."""
         return f"tightrope {self.kind} 1"
 
     def write(self, path: Path, model: BaseEstimator, arrays: Arrays, about: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ class ModelFile(NamedTuple):
         write_file(path, arrays, about | {"sha256": _hash(arrays, about)})
 
     def read(self, path: Path) -> tuple[Arrays, dict[str, Any]]:
-        """Read them back; a file of another kind or version, or one that was changed, is refused with a remedy."""
+        """Arrays and what is said about them; a file of another kind or version, or a changed one, is refused."""
         try:
             arrays, about = read_file(path, self.kind)
         except FileError as error:
@@ -56,7 +56,7 @@ def _parameters(model: BaseEstimator) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays, alone or in a list, as Python's own."""
+    """The value with Python's numbers and lists in the place of NumPy's numbers and arrays."""
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return np.asarray(value).tolist() if hasattr(value, "__array__") else value

@@ -1,6 +1,6 @@
 """What the parameters of an estimator may be: rules to declare in a table, and one function that applies the table.
 
-scikit-learn's `_validate_params` does the same, but does not say what to do instead.
+scikit-learn's `_validate_params` would do, but its refusals name types and ranges where these say what to give.
 """
 
 from collections.abc import Callable, Mapping, Sequence

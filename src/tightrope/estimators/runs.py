@@ -13,7 +13,7 @@ def kept(result: Result, measured_on: str) -> Result:
     """The result in NumPy arrays, which a pickle brings back in float64 wherever it is opened.
 
     Args:
-        result: of a run on rows. One that was interrupted raises KeyboardInterrupt: half a run is no model.
+        result: the result of a run on rows. If it was interrupted, KeyboardInterrupt is raised: half a run is no model.
         measured_on: what its rows were, in words such as "1,000 rows".
     """
     if result.status is Status.INTERRUPTED:

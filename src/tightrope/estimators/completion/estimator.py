@@ -56,14 +56,14 @@ class StructuredMatrixCompletion(BaseEstimator):
         unobserved_energy: beta, the largest half sum of squares of unobserved entries; None to choose it.
         rank: the largest rank of X; by default 32.
         centre: whether to subtract mean and effects.
-        steps: of the completion from all entries, shared by its four turns.
+        steps: how many steps the completion from all entries takes, shared by its four turns.
         method: "auto", or a method object or name for points that are held factored.
         held_out: the share of the observed entries that bounds are chosen by.
         random_state: a whole number; the same one gives the same completion.
 
     Attributes:
         factors_: U and V; U @ V.T is X, without mean and effects.
-        singular_values_: of X, largest first.
+        singular_values_: those of X, the largest first.
         mean_, row_effects_, column_effects_: what was subtracted.
         dual_: the multiplier, as a weight: the unobserved entries count as zeros that were observed with this weight.
         nuclear_norm_, unobserved_energy_: the bounds, given or chosen. Where no bound on the energy helped, it is one that
@@ -113,12 +113,12 @@ class StructuredMatrixCompletion(BaseEstimator):
     # ---- learning ----------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, *, shape: tuple[int, int] | None = None) -> "StructuredMatrixCompletion":
-        """Complete the matrix.
+        """Complete a matrix from its observed entries, and choose the bounds that were not given.
 
         Args:
             X: a SciPy sparse matrix, whose stored entries are the observed ones; a dense matrix with NaN where nothing was
                 observed; or arrays (rows, columns, values).
-            y: not used.
+            y: is not used; scikit-learn passes it.
             shape: for (rows, columns, values), the size of the matrix; by default the smallest that holds them.
         """
         rules.check_parameters(self, _RULES)
@@ -168,7 +168,7 @@ class StructuredMatrixCompletion(BaseEstimator):
     # ---- predicting --------------------------------------------------------------------------------------------------
 
     def predict(self, rows: Any, columns: Any) -> np.ndarray:
-        """The values at these places; numbers or arrays of them, from 0."""
+        """The predicted values at these places: numbers of rows and columns from 0, or arrays of them."""
         check_is_fitted(self, "factors_")
         at = np.broadcast_arrays(*(whole_numbers(name, n) for name, n in (("rows", rows), ("columns", columns))))
         for name, numbers, length in zip(("row", "column"), at, self.shape_, strict=True):
@@ -206,7 +206,7 @@ class StructuredMatrixCompletion(BaseEstimator):
         """Write the completion to one file: arrays in safetensors, the rest as JSON; no pickle.
 
         Args:
-            path: the file.
+            path: the file to write.
             ratings: whether to write the observed entries, too, which `partial_fit` needs after `load`.
         """
         check_is_fitted(self, "factors_")

@@ -62,27 +62,27 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         l2: coefficient of the penalty l2/2 |x|^2 on standardised coefficients; the intercept has none.
         class_weight: as in scikit-learn: None, "balanced" or a dict.
         fit_intercept: whether the score has a constant.
-        radius: of the ball that standardised coefficients lie in. It keeps separable data from running off to infinity,
-            and a handful of rows from cancelling the covariance of all others.
+        radius: the radius of the ball that standardised coefficients lie in. It keeps separable data from running off to
+            infinity, and a handful of rows from cancelling the covariance of all others.
         method: "auto", the best for data at hand; "csoa", the paper's, one sample a step; or a method object.
-        passes: at most so many passes over the data; by default 10, and some 300 for "auto", which stops by `tol`.
+        passes: the most passes over the data; by default 10, and some 300 for "auto", which stops by `tol`.
         tol: for "auto", the duality gap at which to stop, as a share of the objective.
         search: how c is found for `p_rule`: "cross-validation", or "batch", as in the paper: on 10,000 random rows, judged
             by these same rows.
-        folds: of the cross-validation.
-        confidence: of the bound on the p%-rule, one-sided and true for the whole path at once.
+        folds: how many folds the cross-validation has.
+        confidence: the confidence of the bound on the p%-rule, one-sided and true for the whole path at once.
         scaling: for `partial_fit`, (means, deviations) of the features; by default those of the first batch.
         random_state: a whole number; the same one gives the same classifier.
 
     Attributes:
-        coef_, intercept_: of the score, shapes (1, n_features) and (1,), for features as given.
+        coef_, intercept_: what the score is made of, shapes (1, n_features) and (1,), for features as given.
         classes_: the two labels; the second is the positive one.
         threshold_: c, or a dict of them by attribute; None without a constraint.
         dual_: the multipliers, in the order of `result_.constraints`: what a unit of c is worth.
         result_: the run of `fit`, a `Result`; print it. A classifier read from a file has its report_, as text.
         frontier_: for `p_rule`, the path that c was chosen from.
         attributes_: the sensitive attributes, as they were read.
-        n_features_in_, feature_names_in_: of the features, without sensitive columns.
+        n_features_in_, feature_names_in_: number and names of the features, without sensitive columns.
 
     Example:
         >>> import tightrope as tr
@@ -153,7 +153,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             X: features: an array, or a DataFrame of pandas or polars.
             y: labels of two kinds.
             sensitive_features: a column or several: binary, categorical or continuous. Required with a constraint.
-            sample_weight: weights of the rows.
+            sample_weight: a weight for each row, not negative.
         """
         self._check_parameters()
         task = read_task(self, X, y, sensitive_features, sample_weight)
@@ -208,18 +208,18 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     # ---- deciding ----------------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The score: positive for the second class."""
+        """The score of each row; the second label is predicted where it is positive."""
         check_is_fitted(self, "coef_")
         X = validate_data(self, features_of(self, X), reset=False, dtype=np.float64)
         return X @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """The labels."""
+        """The predicted label of each row."""
         positive = self.decision_function(X) > 0
         return self.classes_[positive.astype(int)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probabilities of both classes."""
+        """The probabilities of both labels, shape (n, 2), in the order of `classes_`."""
         positive = expit(self.decision_function(X))
         return np.column_stack([1 - positive, positive])
 

@@ -11,9 +11,9 @@ from tightrope.estimators.fair.training import Built, build, covariances, train,
 from tightrope.fairness.metrics import p_rule_bounds
 
 SEARCHES = ("cross-validation", "batch")
-LEVELS = 24
-SMALLEST = 0.003  # of the largest threshold on the path, at which the constraint just begins to bind
-BATCH_ROWS = 10_000  # of the paper's procedure
+LEVELS = 24  # thresholds on the path
+SMALLEST = 0.003  # threshold on the path, as a share of the largest
+BATCH_ROWS = 10_000  # are what the paper's procedure looks at
 
 
 class ChosenThreshold(NamedTuple):
@@ -58,7 +58,7 @@ def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) 
 
 
 def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
-    """From where the constraint begins to bind, down in equal ratios."""
+    """Thresholds from where the constraint begins to bind, down in equal ratios."""
     free = train(built.at(1e6), method="auto", passes=None, tol=1e-6, seed=seed, record=0)
     largest = float(np.max(np.abs(covariances(free.coef, built.task))))
     return max(largest, 1e-12) * np.geomspace(1.0, SMALLEST, LEVELS)

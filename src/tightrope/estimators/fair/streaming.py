@@ -1,4 +1,4 @@
-"""Learning from a stream of batches: CSOA on small groups of rows."""
+"""A fair classifier that learns from a stream of batches, with CSOA on small groups of rows."""
 
 from typing import Any, NamedTuple
 

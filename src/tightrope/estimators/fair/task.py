@@ -40,7 +40,7 @@ def read_task(
     model: "FairLogisticRegression", X: Any, y: Any, sensitive_features: Any, sample_weight: Any, classes: Any = None,
     known: tuple[Attribute, ...] | None = None,
 ) -> Task:  # fmt: skip
-    """Everything checked, as arrays.
+    """What `fit` or `partial_fit` was given, everything checked, as a task.
 
     From the first data the model learns `classes_`, `n_features_in_` and `feature_names_in_`, which all later data has to
     agree with. For later data, `known` are the attributes that the first had.

@@ -18,8 +18,8 @@ from tightrope.result import Result, Status
 from tightrope.sweep import sweep
 
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled
-_COLUMNS = 8
-_PATH_PASSES = 15.0  # a gap of 1e-6 or so: decisions do not see it
+_COLUMNS = 8  # their number is filled up to a multiple of this one
+_PATH_PASSES = 15.0  # leave a gap of 1e-6 or so, which decisions do not see
 
 
 class Scaling(NamedTuple):
@@ -41,7 +41,7 @@ class Scaling(NamedTuple):
 
     @classmethod
     def given(cls, scaling: Any, d: int, intercept: bool) -> "Scaling":
-        """From means and deviations of d features, as a user gives them."""
+        """Means and deviations of d features, as a user gives them."""
         mean, scale = (np.asarray(v, float) for v in scaling)
         if mean.shape != (d,) or scale.shape != (d,) or not np.all(scale > 0):
             raise ValueError(
@@ -195,7 +195,7 @@ def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
 
 
 def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, levels: np.ndarray):
-    """Shrink by a few units of rounding where the coefficients, scaled back, would exceed a threshold by that little."""
+    """The coefficients, shrunk by a few units of rounding where they would exceed a threshold by that little."""
     score = np.abs(task.X) @ np.abs(coef) + abs(intercept)
     largest = np.abs(task.columns).max(axis=0)
     margin = 16 * np.finfo(float).eps * (largest * float(score.mean()) + levels)
@@ -217,7 +217,7 @@ def _csoa(problem: Problem, data: Any, passes: float) -> CSOA:
 
 
 def _repeated(n: int) -> np.ndarray:
-    """The numbers of n rows, from the first again until the size is a common one.
+    """The numbers 0 to n - 1, and from 0 again until there are as many as the next common size.
 
     That is at least `_SMALLEST`, with four leading bits at most: an eighth too many at worst.
     """
@@ -239,7 +239,7 @@ def _in_units(result: Result, unit: np.ndarray) -> Result:
 
 
 def warn_of_few(built: Built, names: Any) -> None:
-    """Warn of the trap that a handful of rows can satisfy the constraint for all others; `names` are the features'."""
+    """Warn of features, called `names`, by which a handful of rows can satisfy the constraint for all others."""
     if built.task.sensitive is None:
         return
     few = [(j, rows) for j, rows in carried_by_few(built.rows_once()) if j < len(names)]
