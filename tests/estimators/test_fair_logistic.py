@@ -343,9 +343,9 @@ def test_one_problem_is_built_for_each_set_of_rows(built):
 
 
 def test_the_papers_search_builds_one_problem_more_where_it_takes_a_part(built, monkeypatch):
-    monkeypatch.setattr(frontier, "BATCH_ROWS", 512)
+    monkeypatch.setattr(frontier, "BATCH_ROWS", 600)
     fair(covariance=None, p_rule=0.3, search="batch").fit(X, Y, sensitive_features=S)
-    assert built == [N, 512]
+    assert built == [N, N]  # the second filled up from 600 rows
 
 
 @pytest.mark.parametrize("n", [97, 640])

@@ -66,9 +66,7 @@ class Built(NamedTuple):
 
     task: Task
     scaling: Scaling
-    unit: (
-        np.ndarray
-    )  # (K,), what sensitive columns were divided by: constraints of very different sizes slow methods down
+    unit: np.ndarray  # (K,), what sensitive columns were divided by: constraints of unlike sizes slow methods down
     levels: np.ndarray  # (K,), the thresholds, in the units of the attributes
     problem: Problem
     data: tuple[np.ndarray, ...]  # rows for `problem`, filled up to a common size
