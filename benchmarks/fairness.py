@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers.contest import BATCH, GAP, Adult, C, Contender
+
+from benchmarks.peers.contest import BATCH, GAP, Adult, C, Contender
 
 LIMIT, TUNING = 120.0, 20.0  # seconds that a run, and a run while settings are tried, may take
 ASKED = 30  # how many times faster a step should be than a peer's
@@ -84,7 +85,7 @@ def measure(contender: Contender, setting: dict[str, Any]) -> dict[str, Any]:
 def child(order: dict[str, Any]) -> None:
     logging.disable(logging.WARNING)  # scikit-lego logs that its solver ignores an option
     module, name = CONTENDERS[order["contender"]]
-    contender = getattr(importlib.import_module(f"peers.{module}"), name)(Adult(order["copies"]))
+    contender = getattr(importlib.import_module(f"benchmarks.peers.{module}"), name)(Adult(order["copies"]))
     jobs = {"tune": lambda: tune(contender), "measure": lambda: measure(contender, order["setting"])}
     jobs["step"] = lambda: {"seconds": contender.step()}
     print("\n" + json.dumps(jobs[order["job"]]()))
@@ -99,7 +100,7 @@ def ask(contender: str, job: str, copies: int = 1, setting: dict[str, Any] | Non
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
     if CONTENDERS[contender][0] != "in_batch":
         environment["OPENBLAS_NUM_THREADS"] = "1"  # only the judge uses it there, and its idle threads spin
-    command = [sys.executable, __file__, "--child", json.dumps(order)]
+    command = [sys.executable, "-m", "benchmarks.fairness", "--child", json.dumps(order)]
     timeout = LIMIT * (6 if job == "tune" else 3)
     try:
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=timeout, check=True)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from studies.finite_data import C, Instance
+from studies.fair_logistic import C, Instance
 from tightrope.datasets import adult_label_encoded
 
 BATCH, SEEDS = 64, range(10)

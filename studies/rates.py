@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 import tightrope as tr
+from studies.page import markdown
 from tightrope.plotting import new_figure
 from tightrope.problems import EXACT, Solved
 
@@ -158,7 +159,22 @@ def draw(table: pd.DataFrame, path: Path) -> None:
 def report(table: pd.DataFrame) -> str:
     """The page docs/rates.md."""
     seeds, horizons = table.seed.nunique(), sorted(table.step.unique())
-    verdicts = claims(table)
+    heads = (
+        "problem",
+        "method",
+        "gap, smallest T",
+        "gap, largest T",
+        "slope",
+        "violation, largest T",
+        "error of the dual",
+    )
+    rows = []
+    for row in summarise(table).to_dict("records"):
+        gaps = f"{row['gap at smallest T']:.4f}", f"{row['gap at largest T']:.4f}"
+        fitted = f"{row['slope']:.2f} [{row['slope low']:.2f}, {row['slope high']:.2f}]"
+        violation = f"{row['violation at largest T']:+.5f} ± {row['half width']:.5f}"
+        slope = "-" if np.isnan(row["slope"]) else fitted
+        rows.append((row["problem"], row["case"], *gaps, slope, violation, f"{row['dual error']:.3f}"))
     lines = [
         "# Measured rates",
         "",
@@ -171,19 +187,12 @@ def report(table: pd.DataFrame) -> str:
         "",
         "![gap and violation against T](rates.png)",
         "",
-        "| problem | method | gap, smallest T | gap, largest T | slope | violation, largest T | error of the dual |",
-        "|---|---|---|---|---|---|---|",
+        *markdown(heads, rows),
+        "",
+        "## Claims",
+        "",
+        *(f"- {'holds' if row.holds else '**does not hold**'}: {row.claim}" for row in claims(table).itertuples()),
     ]
-    for row in summarise(table).to_dict("records"):
-        fitted = f"{row['slope']:.2f} [{row['slope low']:.2f}, {row['slope high']:.2f}]"
-        violation = f"{row['violation at largest T']:+.5f} ± {row['half width']:.5f}"
-        lines.append(
-            f"| {row['problem']} | {row['case']} | {row['gap at smallest T']:.4f} | {row['gap at largest T']:.4f} | "
-            f"{'-' if np.isnan(row['slope']) else fitted} | {violation} | {row['dual error']:.3f} |"
-        )
-    lines += ["", "## Claims", ""]
-    for row in verdicts.to_dict("records"):
-        lines.append(f"- {'holds' if row['holds'] else '**does not hold**'}: {row['claim']}")
     return "\n".join(lines) + "\n"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 import tightrope as tr
-from peers.instance import Instance
+from benchmarks.peers.instance import Instance
 from tightrope.methods import CFWCSOA
 from tightrope.problems import structured_completion
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import tightrope as tr
-from peers.instance import TARGET, Instance
+from benchmarks.peers.instance import TARGET, Instance
 from tightrope.methods import SCGD
 from tightrope.problems import structured_completion
 

@@ -2,6 +2,7 @@
 
 from tightrope.sets.base import ConvexSet, Shape
 from tightrope.sets.box import Box
+from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.sets.matrix import NuclearBall, Spectraplex
 from tightrope.sets.polytope import Polytope
 from tightrope.sets.product import Product
@@ -20,6 +21,8 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "LinfBall",
+    "LowRank",
+    "LowRankBall",
     "NuclearBall",
     "Polytope",
     "Product",

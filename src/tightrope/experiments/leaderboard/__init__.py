@@ -15,14 +15,29 @@ import jax
 import pandas as pd
 
 from tightrope.experiments.leaderboard.drawing import draw
-from tightrope.experiments.leaderboard.report import Board, board, summary, text
-from tightrope.experiments.leaderboard.runs import FULL, QUICK, Size, units
+from tightrope.experiments.leaderboard.entrants import Division
+from tightrope.experiments.leaderboard.report import SLACK, Board, board, last_budget, slower, summary, text
+from tightrope.experiments.leaderboard.runs import FULL, QUICK, Size, compete, units
 from tightrope.experiments.work import OtherSettingsError, Store, Unit, write_atomically
 from tightrope.loop.progress import Progress
 from tightrope.methods import METHODS
 from tightrope.plotting import new_figure
 
-__all__ = ["FULL", "QUICK", "Board", "OtherSettingsError", "Size", "leaderboard", "summary"]
+__all__ = [
+    "FULL",
+    "QUICK",
+    "SLACK",
+    "Board",
+    "Division",
+    "OtherSettingsError",
+    "Size",
+    "board",
+    "compete",
+    "last_budget",
+    "leaderboard",
+    "slower",
+    "summary",
+]
 
 
 def leaderboard(

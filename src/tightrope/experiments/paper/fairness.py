@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize as scipy_minimize
-from scipy.special import expit
 
 from tightrope.datasets import label_encoded, load_adult, split
 from tightrope.experiments.work import Size
@@ -22,6 +20,7 @@ from tightrope.problem.problem import Problem
 from tightrope.problems import fair_classification
 from tightrope.result import Status
 from tightrope.sampling import Rows
+from tightrope.slsqp import slsqp
 from tightrope.tree import replace
 
 C, RADIUS = 0.05, 10.0
@@ -123,7 +122,7 @@ def adult_task(size: Size) -> Task:
 
 
 def batch_optimum(people: People, c: float) -> Optimum:
-    """The batch problem, |x| <= 10 and |covariance| <= c, by SciPy's SLSQP; c may be infinite.
+    """The batch problem, |x| <= 10 and |covariance| <= c, by SLSQP; c may be infinite.
 
     Example:
         >>> import numpy as np
@@ -132,26 +131,10 @@ def batch_optimum(people: People, c: float) -> Optimum:
         >>> round(batch_optimum(people, 0.1).objective, 4)  # these labels cannot be learnt
         0.6931
     """
-    signed, slope = people.y[:, None] * people.X, people.slope
-    limits: list[Any] = [{"type": "ineq", "fun": lambda x: RADIUS**2 - x @ x, "jac": lambda x: -2 * x}]
-    if np.isfinite(c):
-        both = np.stack([-slope, slope])
-        limits.append({"type": "ineq", "fun": lambda x: c + both @ x, "jac": lambda x: both})
-
-    def objective(x):
-        margin = signed @ x
-        return np.logaddexp(0, -margin).mean(), -(expit(-margin) @ signed) / len(signed)
-
-    start = np.zeros(people.X.shape[1])
-    options = {"ftol": 1e-13, "maxiter": 500}
-    found = scipy_minimize(objective, start, jac=True, method="SLSQP", constraints=limits, options=options)
-    if not found.success:
-        raise RuntimeError(f"SLSQP did not solve the batch problem at c = {c:g}: {found.message}")
-    value, gradient = objective(found.x)
-    covariance = float(slope @ found.x)
-    binds = abs(covariance) > c - 1e-8
-    multiplier = abs(float(gradient @ slope / (slope @ slope))) if binds else 0.0
-    return Optimum(found.x, float(value), covariance, multiplier)
+    beyond = 2 * RADIUS * float(np.linalg.norm(people.slope))  # no point of the ball has a covariance as large as this
+    problem, data = fair_classification(people.X, people.y, people.s, min(c, beyond), radius=RADIUS)
+    found = slsqp(problem, data, tol=1e-13, max_iterations=500)
+    return Optimum(found.x, found.objective, float(people.slope @ found.x), float(found.dual.sum()))
 
 
 def measure(x: np.ndarray, task: Task) -> dict[str, float]:
