@@ -10,7 +10,6 @@ import numpy as np
 import tightrope as tr
 from benchmarks.peers.instance import TARGET, Instance
 from tightrope.methods import SCGD
-from tightrope.problems import structured_completion
 
 TAU = 5e-6  # the paper's penalty, in the units of sums
 LIMIT = 3000  # sampled steps, as in the paper
@@ -24,7 +23,7 @@ def corrective(seed: int, repeats: int = 3, rank: int | None = None) -> dict[str
 
     def solve(steps: int) -> tuple[float, float]:
         began = time.perf_counter()
-        made = _factored(instance, rank=rank)
+        made = instance.problem(rank=rank)
         result = tr.minimize(*made, method=made.method, steps=steps, output="feasible", progress=False)
         jax.block_until_ready(result.x)
         seconds = time.perf_counter() - began
@@ -39,20 +38,12 @@ def corrective(seed: int, repeats: int = 3, rank: int | None = None) -> dict[str
     return {"seconds": float(np.median(times)), "lmos": steps, "first": first}
 
 
-def _factored(instance: Instance, **options: Any) -> Any:
-    data = instance.data
-    return structured_completion(data.entries, instance.alpha, instance.beta, shape=data.shape, empty="keep", **options)
-
-
 class Sampled:
     """SCGD on the penalised problem, one array X, so many sampled entries a step."""
 
     def __init__(self, seed: int):
-        self.seed, self.instance, data = seed, (instance := Instance(seed)), Instance(seed).data
-        made = structured_completion(
-            data.entries, instance.alpha, instance.beta, shape=data.shape, empty="keep", hold="dense",
-            gradients="sampled", units="sum",
-        )  # fmt: skip
+        self.seed, self.instance = seed, Instance(seed)
+        made = self.instance.problem(hold="dense", gradients="sampled", units="sum")
         self.problem, self.samples = tr.penalised(made.problem, TAU), made.data
 
     def run(self, setting: dict[str, Any], steps: int = LIMIT, look: bool = True) -> tuple[float, int, float]:

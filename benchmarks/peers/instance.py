@@ -4,6 +4,7 @@ from typing import Any
 
 from studies.dense_completion import Dense
 from tightrope.datasets import structured_matrix
+from tightrope.problems import CompletionProblem, structured_completion
 
 TARGET = 1e-2  # normalised error
 
@@ -21,6 +22,11 @@ class Instance(Dense):
         self.data = structured_matrix(seed=seed)
         super().__init__(self.data)
         self.beta, self.total = share * self.data.unobserved_energy, 2 * self.half
+
+    def problem(self, **options: Any) -> CompletionProblem:
+        """The same for tightrope."""
+        data = self.data
+        return structured_completion(data.entries, self.alpha, self.beta, shape=data.shape, empty="keep", **options)
 
     def violation(self, X: Any) -> float:
         """The energy over its bound, less one."""
