@@ -1,24 +1,22 @@
 """The fairness experiment: Adult as the paper splits it, its constraint, batch optima, and runs that are followed."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from tightrope.datasets import label_encoded, load_adult, split
-from tightrope.experiments.work import Size
+from tightrope.experiments.paper.figure import Size, finished
 from tightrope.fairness.metrics import p_rule
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.methods import CSOA, GOCO, Method
 from tightrope.minimize import minimize
 from tightrope.problem.problem import Problem
 from tightrope.problems import fair_classification
-from tightrope.result import Status
 from tightrope.sampling import Rows
 from tightrope.slsqp import slsqp
 from tightrope.tree import replace
@@ -57,17 +55,6 @@ class People:
 def together(*parts: People) -> People:
     """All of several."""
     return People(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "s")))
-
-
-def coefficients(method: Method) -> dict[str, float]:
-    """A method's coefficients by name.
-
-    Example:
-        >>> import tightrope as tr
-        >>> coefficients(tr.GOCO(v0=0.5, alpha0=2.5))
-        {'v0': 0.5, 'alpha0': 2.5, 'margin0': 0.0}
-    """
-    return {jax.tree_util.keystr(path)[1:]: value for path, value in jax.tree_util.tree_leaves_with_path(method)}
 
 
 class Optimum(NamedTuple):
@@ -177,12 +164,7 @@ def follow(task: Task, method: Method, steps: int, seed: int, records: int) -> p
     run = minimize(
         problem, data, method=method, steps=steps, seed=seed, record=2 * records, callback=look, progress=False
     )
-    if run.status is Status.INTERRUPTED:  # minimize gives back what it has; a part has to be whole
-        raise KeyboardInterrupt
-    if run.status is not Status.FINISHED:
-        raise RuntimeError(
-            f"A run of {type(method).__name__} with seed {seed} failed: {run.status.value}. {run.message}"
-        ) from run.error
+    finished(run, f"{type(method).__name__} with seed {seed}")
     return pd.DataFrame(rows)
 
 
@@ -203,8 +185,3 @@ def with_measures(table: pd.DataFrame, look: Callable[[np.ndarray], dict[str, fl
     seen = pd.DataFrame([look(row) for row in x], index=table.index)
     kept = [name for name in table if name not in seen and name not in {f"x{i}" for i in range(x.shape[1])}]
     return pd.concat([table[kept], seen], axis=1)
-
-
-def groups(seeds: int, size: int = 5) -> Iterable[range]:
-    """Seeds in groups: what is lost when a reproduction is interrupted is a group at most."""
-    return [range(first, min(first + size, seeds)) for first in range(0, seeds, size)]

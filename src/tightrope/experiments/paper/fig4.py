@@ -7,22 +7,20 @@ import numpy as np
 import pandas as pd
 
 from tightrope.datasets import rotated_gaussians
-from tightrope.experiments.claims import Claim, at_most, band, decide, trend, worst
+from tightrope.experiments.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide, trend, worst
 from tightrope.experiments.paper.drawing import COLOURS, curve, label, legend_below, optimum, shades, zero
 from tightrope.experiments.paper.fairness import (
     People,
     Task,
     batch_optimum,
-    coefficients,
     coordinates,
     follow,
-    groups,
     measure,
     paper_problem,
     points,
 )
-from tightrope.experiments.paper.fig1 import ALMOST_ZERO
-from tightrope.experiments.work import Figure, Report, Size, Tables, Unit
+from tightrope.experiments.paper.figure import Figure, Report, Size, coefficients, groups
+from tightrope.experiments.work import Tables, Unit
 from tightrope.methods import CSOA
 from tightrope.plotting import new_figure
 from tightrope.sweep import sweep
