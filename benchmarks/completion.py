@@ -92,7 +92,7 @@ def speed(seeds: int) -> dict[str, Any]:
 
 
 def candidates() -> dict[str, Any]:
-    """All of them, with the paper's bound on the energy and with half of it."""
+    """What each candidate comes to, and the optimum with half of the paper's bound on the energy."""
     lower, upper, multiplier = ask("optimum")
     return {"rows": ask("candidates"), "lower": lower, "upper": upper, "multiplier": multiplier}
 

@@ -115,7 +115,7 @@ def say(line: str) -> None:
 
 
 def steps() -> list[str]:
-    """Part (a), as the lines of a table."""
+    """What a step on a mini-batch costs, as the lines of a table."""
     seconds = {}
     for name in STEPPERS:
         answer = ask(name, "step")
@@ -165,7 +165,7 @@ def written(setting: dict[str, Any]) -> str:
 
 
 def time_to_target(measured: dict[str, dict[int, dict[str, Any] | str]], copies: int) -> list[str]:
-    """Part (b), as the lines of a table."""
+    """How long each contender takes to the target, as the lines of a table."""
     ours = measured["tightrope"][copies]
     unit, cold_unit = (ours["seconds"], ours["first"]) if isinstance(ours, dict) else (float("nan"), float("nan"))
     lines = markdown(("", "times tightrope's time", "compilation counted", "seconds", "first run", "setting"))
@@ -181,7 +181,7 @@ def time_to_target(measured: dict[str, dict[int, dict[str, Any] | str]], copies:
 
 
 def growth(measured: dict[str, dict[int, dict[str, Any] | str]], sizes: list[int]) -> list[str]:
-    """Part (c), as the lines of a table."""
+    """How that grows with the number of rows, as the lines of a table."""
     lines = markdown(("", *(f"{k} x the rows" for k in sizes)))
     for name, by_size in measured.items():
         cells = []
@@ -209,7 +209,7 @@ def bounds(tried: list[dict[str, Any]], adult: Adult) -> list[str]:
 
 
 def page(step_lines: list[str], measured: Any, tuned: dict[str, dict[str, Any]], sizes: list[int]) -> str:
-    """benchmarks/fairness.md."""
+    """The page benchmarks/fairness.md."""
     adult = Adult()
     n, d = adult.rows.shape
     lines = [

@@ -35,7 +35,7 @@ def ahead(x, lam, g, v, eta, gamma):
 
 @partial(jax.jit, static_argnames="epochs")
 def svrg(X, y, v, rows, eta, gamma, epochs: int):
-    """rows: (epochs, steps, batch)."""
+    """Snapshots: a full gradient for each epoch; `rows` are (epochs, steps, batch) numbers of rows."""
 
     def epoch(carry, rows):
         w, lam = carry

@@ -27,7 +27,7 @@ RANK, ROUNDS = 20, 10
 
 
 def measure(name: str) -> None:
-    """One instance."""
+    """Build and run one instance, and print what it took."""
     m, n, count, steps, dtype = INSTANCES[name]
     began = time.perf_counter()
     given = structured_matrix(m, n, 10, observed=count)

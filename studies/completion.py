@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "completion.md"
 
 
 def complete(given: StructuredMatrix, beta: float, steps: int) -> tr.Result:
-    """With defaults; the last iterate made feasible."""
+    """A run with default coefficients, its last iterate made feasible."""
     made = structured_completion(given.entries, given.nuclear_norm, beta, shape=given.shape, empty="keep")
     return tr.minimize(*made, method=made.method, steps=steps, output="feasible", record=1, progress=False)
 
@@ -123,7 +123,7 @@ def page(first: pd.DataFrame, second: pd.DataFrame) -> str:
 
 
 def main() -> None:
-    """Both parts, and the page."""
+    """Run both parts and write the page; two numbers on the command line say how many instances of each."""
     first, second = (range(int(k)) for k in sys.argv[1:3]) if len(sys.argv) > 2 else (SEEDS, BINDING)
     with jax.enable_x64(True):
         text = page(papers_energy(first), half_energy(second))

@@ -36,7 +36,7 @@ class Instance:
         return float(np.logaddexp(0, -self.y * (self.X @ x)).mean())
 
     def covariance(self, x: np.ndarray) -> float:
-        """Recomputed row by row, in float64."""
+        """The covariance of score and sensitive attribute, row by row in float64."""
         return float(np.mean(self.s * (self.X @ x)))
 
     def problem(self, precision: str = "float64", c: float = C) -> tuple[tr.Problem, tr.Rows]:
@@ -52,5 +52,5 @@ class Instance:
 
     @cached_property
     def optimum(self) -> float:
-        """The optimal value."""
+        """The least mean loss that the bound allows."""
         return self.solve().objective

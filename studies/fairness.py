@@ -19,7 +19,7 @@ from studies.page import markdown
 from tightrope.datasets import Features, adult_label_encoded, label_encoded, load_adult, one_hot, split
 
 SHARE = 0.7
-"""Of the rows for training."""
+"""The share of the rows that is trained on."""
 
 CASES: dict[str, dict[str, Any]] = {
     "auto": {},
@@ -112,7 +112,7 @@ def beside_batch(learn: Instance, others: tuple[np.ndarray, ...], p: float) -> f
 
 
 def measure_splits(encoding: str, splits: range) -> pd.DataFrame:
-    """A row per split."""
+    """A row for each split, with what fairness costs beside the batch classifier."""
     frame = load_adult()
     table = pd.DataFrame([one_split(frame, encoding, seed) for seed in splits])
     return table.assign(cost=table.batch - table.accuracy)

@@ -40,7 +40,7 @@ def measure(
 
 
 def errors(name: str, method: str, seeds: range, **length: float) -> np.ndarray:
-    """Of a finite sum with known optimum: the distance from it, or the violation where that is worse, seed by seed."""
+    """On a finite sum with known optimum, seed by seed: the distance from it, or the violation where that is worse."""
     with jax.enable_x64(True):
         problem, data, optimum = finite(name)
         runs = (tr.minimize(problem, data, method=method, seed=seed, record=0, **length) for seed in seeds)  # pyright: ignore[reportArgumentType]

@@ -176,7 +176,7 @@ def _answer(solved: Solved) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As Markdown that shows what was written."""
+    """Text with the signs escaped that Markdown would not show."""
     paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
     escaped = [part.replace("<", "\\<").replace("*", "\\*") for part in paragraphs]
     return "\n\n".join(textwrap.fill(part, 120) for part in escaped)

@@ -31,7 +31,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
 
 
 def measure_all() -> dict[str, dict[str, dict[str, Any]]]:
-    """By name, share of the paper's bound on the energy, and LMO calls."""
+    """What each candidate comes to, by its name, the share of the paper's bound on the energy, and LMO calls."""
     found = {}
     for name in CANDIDATES:
         found[name] = {str(share): _measure(name, share) for share in SHARES}

@@ -68,7 +68,7 @@ class Sampled:
         return time.perf_counter() - began - looking, reached, self.instance.error(result.x)
 
     def tune(self) -> dict[str, Any]:
-        """The setting that is there first, and all that was tried."""
+        """The setting that reaches the target first, and all that was tried."""
         tried = []
         for b in GRID["b"]:
             self.run({"b": b, "gamma0": 2.0, "rho0": 4.0}, 2 * LOOK_EVERY)  # compiles
@@ -79,7 +79,7 @@ class Sampled:
         return {"best": min(tried, key=lambda t: t["seconds"]), "tried": tried}
 
     def seconds_to_target(self, setting: dict[str, Any], repeats: int = 3) -> dict[str, Any]:
-        """Of runs that know how many steps it takes and never look; to the nearest look."""
+        """The seconds of runs that never look and stop after as many steps as the target took, to the nearest look."""
         first, steps, _ = self.run(setting)
         if not steps:
             return {"seconds": np.inf, "lmos": LIMIT, "first": first}

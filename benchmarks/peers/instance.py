@@ -24,7 +24,7 @@ class Instance(Dense):
         self.beta, self.total = share * self.data.unobserved_energy, 2 * self.half
 
     def problem(self, **options: Any) -> CompletionProblem:
-        """The same for tightrope."""
+        """The problem as tightrope takes it."""
         data = self.data
         return structured_completion(data.entries, self.alpha, self.beta, shape=data.shape, empty="keep", **options)
 

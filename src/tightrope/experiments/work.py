@@ -21,9 +21,9 @@ class Unit:
     """A piece of work that gives a table.
 
     Attributes:
-        name: of its file, unique within the figure.
-        settings: all that the table depends on, as JSON can hold it.
-        run: computes the table; given the tables of the units before it, by name.
+        name: the name of its file, unique within the figure or leaderboard.
+        settings: all that the table depends on, in values that JSON can hold.
+        run: computes the table; it is given the tables of the units before it, by name.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Unit:
 
 
 class OtherSettingsError(ValueError):
-    """A folder that holds parts of another reproduction."""
+    """The folder holds parts that were computed with other settings, so that they cannot be gone on with."""
 
 
 class Store:
@@ -42,7 +42,7 @@ class Store:
         self.folder, self.figure = out / "parts", figure
 
     def path(self, unit: Unit) -> Path:
-        """Where a unit's table lies."""
+        """The file of a unit's table."""
         return self.folder / f"{self.figure}-{unit.name}.csv"
 
     def has(self, unit: Unit) -> bool:
@@ -66,7 +66,7 @@ class Store:
         return True
 
     def load(self, unit: Unit) -> pd.DataFrame:
-        """A finished unit's table."""
+        """Read the table of a finished unit."""
         return pd.read_csv(self.path(unit), skiprows=1)
 
     def save(self, unit: Unit, table: pd.DataFrame) -> None:
@@ -85,7 +85,7 @@ def _fingerprint(unit: Unit) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """A file that is whole or absent, whenever the program is stopped."""
+    """Write a file that is whole or absent, whenever the program is stopped."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".tmp")
     beside.write_bytes(content)
@@ -93,12 +93,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """A CSV file that is whole or absent."""
+    """Write a table as CSV, whole or not at all."""
     write_atomically(path, table.to_csv(index=False).encode())
 
 
 def write_picture(path: Path, picture: Any) -> None:
-    """A PNG file of a matplotlib figure that is whole or absent."""
+    """Write a matplotlib figure as PNG, whole or not at all."""
     image = io.BytesIO()
     picture.savefig(image, format="png")
     write_atomically(path, image.getvalue())

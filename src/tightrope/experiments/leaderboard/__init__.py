@@ -15,7 +15,7 @@ import pandas as pd
 
 from tightrope.experiments.leaderboard.drawing import draw
 from tightrope.experiments.leaderboard.entrants import Division
-from tightrope.experiments.leaderboard.report import SLACK, Board, board, last_budget, slower, summary, text
+from tightrope.experiments.leaderboard.report import SLACK, Board, board, last_budget, slope, slower, summary, text
 from tightrope.experiments.leaderboard.runs import FULL, QUICK, Size, compete, units
 from tightrope.experiments.work import OtherSettingsError, Store, Unit, write_atomically, write_picture, write_table
 from tightrope.loop.progress import Progress
@@ -34,6 +34,7 @@ __all__ = [
     "compete",
     "last_budget",
     "leaderboard",
+    "slope",
     "slower",
     "summary",
 ]

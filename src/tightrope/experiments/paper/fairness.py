@@ -31,19 +31,19 @@ PAPER: dict[str, Method] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class People:
-    """Features X, labels y in {-1, +1} and a sensitive attribute s in {0, 1}; what is asked of them often is kept."""
+    """Features X, labels y in {-1, +1} and a sensitive attribute s in {0, 1}, a row for each person."""
 
     X: np.ndarray
     y: np.ndarray
     s: np.ndarray
 
     def take(self, rows: Any) -> "People":
-        """Some of them."""
+        """The people in these rows."""
         return People(self.X[rows], self.y[rows], self.s[rows])
 
     @cached_property
     def groups(self) -> Sensitive:
-        """The sensitive attribute, read once."""
+        """The sensitive attribute as `p_rule` takes it, read once."""
         return read_sensitive(self.s)
 
     @cached_property
@@ -53,7 +53,7 @@ class People:
 
 
 def together(*parts: People) -> People:
-    """All of several."""
+    """The people of several tables in one."""
     return People(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "s")))
 
 
@@ -104,7 +104,7 @@ def adult(rows: int, tests: int | None) -> Task:
 
 
 def adult_task(size: Size) -> Task:
-    """Adult at this size; read and solved once."""
+    """The paper's split of Adult at this size; a table is read and solved once."""
     return adult(size.rows, size.tests)
 
 

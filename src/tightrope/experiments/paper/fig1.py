@@ -78,7 +78,7 @@ def run(task: Task, passes: int, seeds: Sequence[int], records: int) -> pd.DataF
 
 
 def final(table: pd.DataFrame) -> pd.DataFrame:
-    """The ends of the runs, with the violation."""
+    """The rows at the last step of each horizon, with the violation."""
     ends = table[table.step == table.groupby("passes").step.transform("max")]
     return ends.assign(violation=ends.excess.clip(lower=0))
 

@@ -51,7 +51,7 @@ class Variant:
 
     @property
     def words(self) -> str:
-        """For titles and sentences."""
+        """The variant in words, for titles and sentences."""
         whose = "tuned coefficients" if self.tuned else "the paper's coefficients"
         return f"{whose}, {self.passes} {'passes' if self.passes > 1 else 'pass'}"
 
@@ -87,7 +87,7 @@ def units(size: Size) -> list[Unit]:
 
 
 def run(size: Size, variant: Variant, name: str, seeds: range, done: Tables) -> pd.DataFrame:
-    """Runs of one method, measured along their way."""
+    """The table of a unit: runs of one method from some seeds, measured along their way."""
     task = adult_task(size)
     methods = as_methods(tuned(done["tuning"], task.optimum)) if variant.tuned else PAPER
     steps = variant.passes * size.rows
@@ -235,7 +235,7 @@ def _end(table: pd.DataFrame, method: str) -> "pd.Series[float]":
 
 
 def report(tables: Tables, size: Size) -> Report:
-    """A picture per variant, and the claims."""
+    """Draw a picture for each variant, and judge the claims."""
     task = adult_task(size)
     table = pd.concat([part for name, part in tables.items() if name not in ("batch", "tuning")], ignore_index=True)
     choices = tuned(tables["tuning"], task.optimum)

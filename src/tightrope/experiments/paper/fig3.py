@@ -81,7 +81,7 @@ class Part(NamedTuple):
     ends: bool = False
 
     def units(self, work: Amount, tuning: dict[str, Any]) -> list[Unit]:
-        """With settings that say what the runs depend on."""
+        """A unit for each group of seeds; its settings say what the runs depend on."""
         described = {"after": tuning} if self.tuned else {"cases": [case.settings() for case in self.cases({})]}
         found = []
         for seeds in groups(self.seeds):

@@ -12,7 +12,7 @@ MUCH = 0.5
 
 
 def end(table: pd.DataFrame) -> pd.DataFrame:
-    """The ends of the runs."""
+    """The rows at the last step."""
     return table[table.step == table.step.max()]
 
 

@@ -111,7 +111,7 @@ def turn(x: np.ndarray) -> np.ndarray:
 
 
 def claims(runs: pd.DataFrame, table: pd.DataFrame) -> list[Claim]:
-    """The appendix's claims."""
+    """Every claim of the appendix, judged."""
     return [*convergence_claims(runs), *turning_claims(table), *tradeoff_claims(table)]
 
 
@@ -205,7 +205,7 @@ def tradeoff_claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def report(tables: Tables, size: Size) -> Report:
-    """Convergence, trade-off and boundaries."""
+    """Draw convergence, trade-off and boundaries, and judge the claims."""
     runs = pd.concat([part for name, part in tables.items() if name.startswith("convergence")], ignore_index=True)
     table = pd.concat([part for name, part in tables.items() if name.startswith("path")], ignore_index=True)
     pictures = {

@@ -141,7 +141,7 @@ def write(out: Path, name: str, figure: Figure, report: Report) -> None:
 
 
 def text(name: str, figure: Figure, report: Report) -> str:
-    """The claims with their verdicts, for people."""
+    """The claims with their verdicts, as text for people."""
     lines = [f"{name}: {figure.title}", ""]
     for claim in report.claims:
         lines += [str(claim), ""]

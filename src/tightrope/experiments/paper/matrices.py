@@ -86,7 +86,7 @@ class Instance(NamedTuple):
 
 @lru_cache(maxsize=64)
 def instance(seed: int, shape: tuple[int, int], rank: int) -> Instance:
-    """The paper's generator."""
+    """The instance that the paper's generator makes from a seed."""
     made = structured_matrix(*shape, rank, seed=seed)
     values, mask = np.zeros(shape), np.zeros(shape, bool)
     values[made.rows, made.columns], mask[made.rows, made.columns] = made.values, True
@@ -117,7 +117,7 @@ class Case:
     exact: tuple[str, ...] = ()
 
     def settings(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """What a run depends on, in values that JSON can hold."""
         known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         schedule = getattr(self.method, "schedule", None)
         return known | {"method": [type(self.method).__name__, schedule, coefficients(self.method)]}

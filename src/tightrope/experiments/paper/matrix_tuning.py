@@ -32,9 +32,9 @@ class Rival:
     """A method to tune: two coefficients on a grid, then a third one, always with the same number of settings.
 
     Attributes:
-        name: as it is shown.
-        method: with its first settings.
-        step, forgetting: coefficients, and the value the grid goes through.
+        name: what to call it.
+        method: the method with its first settings.
+        step, forgetting: the two coefficients, each with a value that its grid goes through.
         extra: a coefficient of the method, or "tau" for SCGD's penalty, and the values tried after 0.
     """
 
@@ -50,7 +50,7 @@ class Rival:
         return Case(self.name, replace(self.method, **settings), "relative", tau=tau)
 
     def settings(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """What a tuning table depends on, in values that JSON can hold."""
         return self.case().settings() | {
             "grid": [list(self.step), list(self.forgetting), self.extra[0], *self.extra[1]]
         }
@@ -98,7 +98,7 @@ def attempt(
 
 @dataclasses.dataclass(frozen=True)
 class TunedRival:
-    """What tuning found: coefficients, the better of the method's points, and its error there when made feasible."""
+    """What tuning chose for a rival: coefficients, the better of its points, and the error there when made feasible."""
 
     name: str
     settings: dict[str, float]
@@ -123,18 +123,18 @@ def choose(table: pd.DataFrame, rival: Rival) -> TunedRival:
 
 
 def choices(tables: Tables, steps: int) -> dict[str, TunedRival]:
-    """By name, for every rival; and "FW-CSOA" for the best of its schedules."""
+    """What tuning chose for every rival, by name; and as "FW-CSOA", for the best of its schedules."""
     found = {name: choose(tables[slug("tuning", name)], rival) for name, rival in rivals(steps).items()}
     best = min((c for c in found.values() if c.name != "SCGD"), key=lambda choice: choice.pulled)
     return found | {"FW-CSOA": best}
 
 
 def tuned_case(choice: TunedRival, steps: int, **changes: Any) -> Case:
-    """A run with what was chosen."""
+    """A run with the coefficients that tuning chose."""
     return dataclasses.replace(rivals(steps)[choice.name].case(**choice.settings), **changes)
 
 
 def best_cases(tables: Tables, steps: int, **changes: Any) -> list[Case]:
-    """The best FW-CSOA and SCGD."""
+    """Runs of SCGD and of FW-CSOA in its best schedule, with the coefficients that tuning chose."""
     found = choices(tables, steps)
     return [tuned_case(found[name], steps, name=name, **changes) for name in ("FW-CSOA", "SCGD")]
