@@ -6,7 +6,7 @@ A user makes the sets in `SETS`. `LowRank` is a matrix held as a product of thin
 
 from tightrope.sets.base import ConvexSet, Shape
 from tightrope.sets.box import Box
-from tightrope.sets.low_rank import LowRank
+from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.sets.matrix import NuclearBall, Spectraplex
 from tightrope.sets.polytope import Polytope
 from tightrope.sets.product import Product
@@ -27,6 +27,7 @@ __all__ = [
     "L2Ball",
     "LinfBall",
     "LowRank",
+    "LowRankBall",
     "NuclearBall",
     "Polytope",
     "Product",

@@ -1,7 +1,6 @@
 """Which method fits which problem, and what it has to be given to fit."""
 
 import dataclasses
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -28,12 +27,12 @@ class Entry:
     """A method as it enters for a problem.
 
     Attributes:
-        method: with its default coefficients, those of the margin within the room that the constraints leave.
+        method: the method with its default coefficients; that of the margin is within the room that the constraints leave.
         problem: the problem in the form that the method takes.
         data: where its samples come from.
         x0: where it starts; None for the set's own point.
-        batch_size: samples a step and draw.
-        given: what it is given that others are not.
+        batch_size: how many samples each draw of a step takes.
+        given: what the method is given that others are not.
     """
 
     method: Method
@@ -45,7 +44,7 @@ class Entry:
 
     @property
     def n(self) -> int:
-        """Rows at hand; 0 for a stream."""
+        """How many rows are at hand; 0 for a stream."""
         return self.data.n if isinstance(self.data, Rows) else 0
 
     def calls(self, steps: int) -> int:
@@ -183,10 +182,5 @@ def _reference(problem: Problem, table: Tree) -> BatchResult | None:
 @lru_cache(maxsize=32)
 def challenge(name: str, division: Division, n: int) -> tuple[Solved, BatchResult | None]:
     """The problem of this name in this division, made once."""
-    solved = problems()[name]()
+    solved = PROBLEMS[name]()
     return (solved, None) if division == "streams" else on_rows(solved, n)
-
-
-def problems() -> Mapping[str, Any]:
-    """All problems with known solutions, by name."""
-    return PROBLEMS
