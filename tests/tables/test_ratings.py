@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import tightrope as tr
 from tightrope.cli import app as cli
-from tightrope.estimators import completion
+from tightrope.estimators.completion import estimator as completion
 from tightrope.estimators.completion.choice import hold_out
 from tightrope.estimators.completion.training import Effects
 from tightrope.files import FileError
