@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 import tightrope as tr
 from tightrope.cli import app as cli
-from tightrope.estimators import fair
+from tightrope.estimators.fair import classifier as fair
 from tightrope.experiments.paper import Claim
 from tightrope.fairness.metrics import group_rates, p_rule, p_rule_bounds
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.tables.classifier import TableClassifier, fit_table
+from tightrope.tables.reading import read_table
 from tightrope.tables.report import as_text, compare
-from tightrope.tables.table import read_table
 
 
 class Said(NamedTuple):
@@ -410,7 +410,7 @@ def test_what_nobody_expected_is_a_sentence_too(tmp_path, monkeypatch):
     def broken(*_):
         raise KeyError("x")
 
-    monkeypatch.setattr(cli, "read_table", broken)
+    monkeypatch.setattr("tightrope.tables.reading.read_table", broken)
     said = call("fit", "people.csv", *GOOD, "--covariance", 0.01, "--out", tmp_path / "model")
     assert (said.code, "Traceback" in said.err) == (1, False)
     assert "Something unexpected: KeyError: 'x'. Run again with --debug" in said.err

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 import tightrope as tr
 from tightrope.cli import app as cli
-from tightrope.estimators import completion
+from tightrope.cli.errors import Stopped
+from tightrope.estimators.completion import estimator as completion
 from tightrope.estimators.completion.choice import hold_out
 from tightrope.estimators.completion.training import Effects
 from tightrope.files import FileError
@@ -154,7 +155,7 @@ def test_bad_options(words, sentence, folder, tmp_path):
 
 def test_ctrl_c_writes_nothing(folder, tmp_path, monkeypatch):
     def stop(*_: Any, **__: Any):
-        raise cli._Stopped
+        raise Stopped
 
     monkeypatch.setattr(completion, "fit_in_turn", stop)
     bounds = ("--nuclear-norm", 1, "--unobserved-energy", 1)
@@ -192,7 +193,10 @@ def test_a_changed_folder_is_refused(folder, made, tmp_path):
     with pytest.raises(FileError, match="another number of users"):
         RatingsModel.load(tmp_path)
     (tmp_path / "ratings.json").write_text(json.dumps(ids | {"format": "else"}))
-    with pytest.raises(FileError, match="was not written by this version"):
+    with pytest.raises(FileError, match="was not written by tightrope complete"):
+        RatingsModel.load(tmp_path)
+    (tmp_path / "ratings.json").write_text(json.dumps(ids | {"format": "tightrope ratings 9", "version": "9.9"}))
+    with pytest.raises(FileError, match=r"was written by another version of tightrope, 9\.9"):
         RatingsModel.load(tmp_path)
     (tmp_path / "ratings.json").write_text("{")
     with pytest.raises(FileError, match="cannot be read"):

@@ -73,7 +73,7 @@ def prepare(
     fits = partial(misfit, chosen, problem.domain, rows=sampler.n is not None, endless=endless)
     _refuse(fits(exact=problem.exact_constraints is not None))
     size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
-    chosen = on_rows(chosen, sampler.n, size)
+    chosen = for_rows(chosen, sampler.n, size)
     plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)
     sampler.check(plan)
     theta = sampler.example()
@@ -114,7 +114,7 @@ def default_batch(method: Method, n: int | None) -> int:
     return n if method.full_batch else method.default_batch(n) if isinstance(method, Refreshing) else 1
 
 
-def on_rows(method: Method, n: int | None, batch_size: int) -> Method:
+def for_rows(method: Method, n: int | None, batch_size: int) -> Method:
     """The method fitted to data of n rows, where they are at hand."""
     return method.for_rows(n, batch_size) if isinstance(method, Refreshing) and n is not None else method
 

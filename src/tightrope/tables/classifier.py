@@ -1,8 +1,6 @@
 """A fair classifier from a table: fitted without and with its constraint, compared on held-out rows, kept in a folder."""
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,19 +9,24 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-import tightrope
 from tightrope.estimators.fair.classifier import FairLogisticRegression
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
-from tightrope.files import FileError
+from tightrope.tables.encoder import TableEncoder
+from tightrope.tables.folder import ModelFolder
+from tightrope.tables.reading import need_columns, refuse_missing
 from tightrope.tables.report import as_text, compare
-from tightrope.tables.table import TableEncoder, need_columns, refuse_missing
 
-CLASSIFIER, TABLE, REPORT = "classifier.safetensors", "table.json", "report.txt"
 FRONTIER, TRACE = "frontier.png", "trace.png"
-"""The files of a model's folder."""
+"""The picture of a folder: of the thresholds tried for a p%-rule, or of the run where the covariance was given."""
 
-_FORMAT = "tightrope table classifier 1"
-_REMEDY = "Fit again, with tightrope fit."
+FOLDER = ModelFolder(
+    command="fit",
+    kind="tightrope table classifier",
+    arrays="classifier.safetensors",
+    meaning="table.json",
+    pictures=(FRONTIER, TRACE),
+    sealed=True,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +34,8 @@ class TableClassifier:
     """A classifier of the rows of a table: what a folder of `tightrope fit` holds.
 
     Attributes:
-        encoder: from the table to features.
-        classifier: of these features; its labels are 0 and 1.
+        encoder: makes features from the table.
+        classifier: decides by these features; its labels are 0 and 1.
         label: the column that is predicted.
         labels: its two values, the positive one second.
         sensitive: the sensitive columns.
@@ -67,51 +70,21 @@ class TableClassifier:
 
     def save(self, folder: str | Path) -> None:
         """Write classifier and table into a folder, which is made where it is not there."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.classifier.save(folder / CLASSIFIER)
-        about: dict[str, Any] = {
-            "format": _FORMAT,
-            "version": tightrope.__version__,
+        about = {
             "label": self.label,
             "labels": list(self.labels),
             "sensitive": list(self.sensitive),
             "encoder": self.encoder.to_dict(),
-            "classifier_sha256": hashlib.sha256((folder / CLASSIFIER).read_bytes()).hexdigest(),
         }
-        text = json.dumps(about | {"sha256": _hash(about)}, indent=1, ensure_ascii=False)
-        (folder / TABLE).write_text(text + "\n", encoding="utf-8")
+        FOLDER.write(folder, self.classifier.save, about)
 
     @classmethod
     def load(cls, folder: str | Path) -> "TableClassifier":
         """Read a folder that `save` wrote; one that was changed or is something else is refused."""
-        folder = Path(folder)
-        for name in (TABLE, CLASSIFIER):
-            if not (folder / name).is_file():
-                there = f"has no {name}" if folder.is_dir() else "is no folder"
-                raise FileError(f"{folder} {there}; expected a folder that tightrope fit wrote.")
-        try:
-            about = json.loads((folder / TABLE).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FileError(f"{folder / TABLE} cannot be read ({error}). {_REMEDY}") from error
-        if not isinstance(about, dict) or not str(about.get("format")).startswith("tightrope table classifier"):
-            raise FileError(f"{folder / TABLE} was not written by tightrope fit. {_REMEDY}")
-        if about["format"] != _FORMAT:
-            version = about.get("version")
-            raise FileError(f"{folder} was written by another version of tightrope, {version}. {_REMEDY}")
-        changed = f"was changed or damaged after it was written: its hash does not match. {_REMEDY}"
-        if about.pop("sha256", None) != _hash(about):
-            raise FileError(f"{folder / TABLE} {changed}")
-        if hashlib.sha256((folder / CLASSIFIER).read_bytes()).hexdigest() != about["classifier_sha256"]:
-            raise FileError(f"{folder / CLASSIFIER} {changed}")
-        classifier = FairLogisticRegression.load(folder / CLASSIFIER)
-        encoder = TableEncoder.from_dict(about["encoder"])
+        arrays, about = FOLDER.read(folder)
+        encoder, classifier = TableEncoder.from_dict(about["encoder"]), FairLogisticRegression.load(arrays)
         negative, positive = about["labels"]
         return cls(encoder, classifier, about["label"], (negative, positive), tuple(about["sensitive"]))
-
-
-def _hash(about: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +92,8 @@ class Fitted:
     """What `fit_table` gives back.
 
     Attributes:
-        model: the classifier with the constraint, of rows of the table.
-        plain: the one without, of the same features.
+        model: the classifier with the constraint, which takes rows of the table.
+        plain: the one without, which takes the same features.
         comparison: both on the rows held out; see `compare`.
         train, test: the numbers of the rows fitted to and held out.
     """
@@ -157,22 +130,13 @@ class Fitted:
 
         The picture, of the frontier for `p_rule` and of the run otherwise, is left out where matplotlib is not installed.
         """
-        folder, fair = Path(folder), self.model.classifier
+        fair = self.model.classifier
         self.model.save(folder)
         runs = f"without the constraint\n{self.plain.result_}\n\nwith the constraint\n{fair.result_}"
-        text = "\n\n".join([str(self), *(f"Note: {note}" for note in notes), runs])
-        (folder / REPORT).write_text(text + "\n", encoding="utf-8")
-        for old in (FRONTIER, TRACE):
-            (folder / old).unlink(missing_ok=True)
-        picture = TRACE if fair.frontier_ is None else FRONTIER
-        try:
-            if fair.frontier_ is None:
-                fair.result_.plot(str(folder / picture))
-            else:
-                fair.plot_frontier(str(folder / picture), fair.frontier_)
-        except ImportError:
-            return [CLASSIFIER, TABLE, REPORT]
-        return [CLASSIFIER, TABLE, REPORT, picture]
+        report = [str(self), *(f"Note: {note}" for note in notes), runs]
+        if fair.frontier_ is None:
+            return FOLDER.add_report(Path(folder), report, TRACE, fair.result_.plot)
+        return FOLDER.add_report(Path(folder), report, FRONTIER, lambda path: fair.plot_frontier(path, fair.frontier_))
 
 
 def fit_table(
@@ -201,8 +165,8 @@ def fit_table(
         sensitive_as_features: use the sensitive columns as features as well.
         text: what text becomes, "indicators" or "codes"; see `TableEncoder`.
         test_share: the share of the rows held out, of each label and group alike.
-        seed: of the split and of `FairLogisticRegression`.
-        parameters: of `FairLogisticRegression`: p_rule or covariance, and any other.
+        seed: decides the split, and is the `random_state` of `FairLogisticRegression`.
+        parameters: passed on to `FairLogisticRegression`: p_rule or covariance, and any other.
 
     Example: `fit_table(load_adult(), "income", ["sex"], covariance=0.05).comparison`.
     """

@@ -1,8 +1,6 @@
 """A completion from a table of ratings: users and items numbered, measured on held-out ratings, kept in a folder."""
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,21 +8,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-import tightrope
 from tightrope.estimators.completion.choice import hold_out, never_reached
 from tightrope.estimators.completion.estimator import StructuredMatrixCompletion
 from tightrope.estimators.completion.training import Effects
 from tightrope.files import FileError
 from tightrope.plotting import new_figure
 from tightrope.problems.observed import Observed
+from tightrope.tables.folder import ModelFolder
+from tightrope.tables.reading import need_columns
 from tightrope.tables.report import as_text
-from tightrope.tables.table import need_columns
 
-COMPLETION, IDS, REPORT, PICTURE = "completion.safetensors", "ratings.json", "report.txt", "completion.png"
-"""The files of a folder of `tightrope complete`."""
+PICTURE = "completion.png"
+"""The picture of a folder: the singular values, and the bounds that were tried."""
 
-_FORMAT = "tightrope ratings 1"
-_REMEDY = "Complete again, with tightrope complete."
+FOLDER = ModelFolder(
+    command="complete",
+    kind="tightrope ratings",
+    arrays="completion.safetensors",
+    meaning="ratings.json",
+    pictures=(PICTURE,),
+    sealed=False,
+)
 
 
 class Ratings(NamedTuple):
@@ -75,7 +79,7 @@ def read_ratings(frame: pd.DataFrame, user: str, item: str, rating: str) -> Rati
 
 
 def _numbered(column: "pd.Series[Any]") -> tuple[np.ndarray, np.ndarray]:
-    """The different ids, sorted, and the place of each row's among them. Whole numbers stay numbers; all else is text."""
+    """The different ids in order, and which of them each row has. Whole numbers stay numbers; all else is text."""
     whole = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
     if whole and (column.astype(float) % 1 == 0).all():
         return np.unique(column.to_numpy(np.int64), return_inverse=True)
@@ -88,7 +92,7 @@ class RatingsModel:
     """A completion whose rows and columns have names: what a folder of `tightrope complete` holds.
 
     Attributes:
-        completion: of the matrix of ratings.
+        completion: the completed matrix of ratings.
         users, items: the ids of its rows and columns.
     """
 
@@ -103,45 +107,24 @@ class RatingsModel:
 
     def save(self, folder: str | Path) -> None:
         """Write completion and ids into a folder, which is made where it is not there."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.completion.save(folder / COMPLETION)
-        about: dict[str, Any] = {
-            "format": _FORMAT,
-            "version": tightrope.__version__,
-            "users": self.users.tolist(),
-            "items": self.items.tolist(),
-            "completion_sha256": hashlib.sha256((folder / COMPLETION).read_bytes()).hexdigest(),
-        }
-        (folder / IDS).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+        about = {"users": self.users.tolist(), "items": self.items.tolist()}
+        FOLDER.write(folder, self.completion.save, about)
 
     @classmethod
     def load(cls, folder: str | Path) -> "RatingsModel":
         """Read a folder that `save` wrote; one that is something else, or whose files do not belong together, is refused."""
-        folder = Path(folder)
-        for name in (IDS, COMPLETION):
-            if not (folder / name).is_file():
-                there = f"has no {name}" if folder.is_dir() else "is no folder"
-                raise FileError(f"{folder} {there}; expected a folder that tightrope complete wrote.")
-        try:
-            about = json.loads((folder / IDS).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FileError(f"{folder / IDS} cannot be read ({error}). {_REMEDY}") from error
-        if not isinstance(about, dict) or about.get("format") != _FORMAT:
-            raise FileError(f"{folder / IDS} was not written by this version of tightrope complete. {_REMEDY}")
-        if hashlib.sha256((folder / COMPLETION).read_bytes()).hexdigest() != about["completion_sha256"]:
-            raise FileError(f"{folder / COMPLETION} was changed or damaged after it was written. {_REMEDY}")
-        completion = StructuredMatrixCompletion.load(folder / COMPLETION)
-        users, items = (
-            np.array(about[name], None if _are_numbers(about[name]) else object) for name in ("users", "items")
-        )
+        arrays, about = FOLDER.read(folder)
+        completion = StructuredMatrixCompletion.load(arrays)
+        users, items = _ids(about["users"]), _ids(about["items"])
         if (len(users), len(items)) != completion.shape_:
-            raise FileError(f"{folder / IDS} names another number of users or items than were rated. {_REMEDY}")
+            named = Path(folder) / FOLDER.meaning
+            raise FileError(f"{named} names another number of users or items than were rated. {FOLDER.remedy}")
         return cls(completion, users, items)
 
 
-def _are_numbers(ids: list[Any]) -> bool:
-    return isinstance(ids[0], int)
+def _ids(given: list[Any]) -> np.ndarray:
+    """Ids as `_numbered` gives them: whole numbers as an array of numbers, text as one of objects."""
+    return np.array(given, None if isinstance(given[0], int) else object)
 
 
 def _places(what: str, given: Any, known: np.ndarray) -> np.ndarray:
@@ -199,16 +182,9 @@ class CompletedRatings:
 
         The picture is left out where matplotlib is not installed.
         """
-        folder = Path(folder)
         self.model.save(folder)
-        text = "\n\n".join([str(self), *(f"Note: {note}" for note in notes), str(self.model.completion.result_)])
-        (folder / REPORT).write_text(text + "\n", encoding="utf-8")
-        (folder / PICTURE).unlink(missing_ok=True)
-        try:
-            self.plot(str(folder / PICTURE))
-        except ImportError:
-            return [COMPLETION, IDS, REPORT]
-        return [COMPLETION, IDS, REPORT, PICTURE]
+        report = [str(self), *(f"Note: {note}" for note in notes), str(self.model.completion.result_)]
+        return FOLDER.add_report(Path(folder), report, PICTURE, self.plot)
 
     def plot(self, path: str | None = None) -> Any:
         """Draw the singular values and, where bounds were chosen, the held-out error of all that were tried."""
@@ -267,8 +243,8 @@ def complete_ratings(
         frame: a row for each rating.
         user, item, rating: the columns; ids may be text or numbers.
         test_share: the share of the ratings that is held out to measure on. Bounds are chosen within the others.
-        seed: of what is held out, and of `StructuredMatrixCompletion`.
-        parameters: of `StructuredMatrixCompletion`.
+        seed: decides which ratings are held out, and is the `random_state` of `StructuredMatrixCompletion`.
+        parameters: passed on to `StructuredMatrixCompletion`.
 
     Example: `complete_ratings(table, "user", "film", "stars", rank=20).comparison`.
     """

@@ -14,7 +14,7 @@ from tightrope.fairness.metrics import group_rates, p_rule_bounds
 from tightrope.fairness.sensitive import Sensitive
 
 CONFIDENCE = 0.95
-"""Of the lower bounds on the p%-rule in a comparison."""
+"""The confidence with which the p%-rule lies above the lower bound in a comparison."""
 
 
 def compare(
@@ -37,44 +37,45 @@ def compare(
         >>> compare({"model": [True, False, True, True]}, s)["model"].round(2).tolist()
         [0.5, 0.0, 0.5, 1.0]
     """
-    n, grouped = len(sensitive), _grouped(sensitive)
-    rows: list[dict[str, Any]] = []
-
-    def add(measure: str, count: int, of: Any) -> None:
-        rows.append({"measure": measure, "rows": count} | {name: of(np.asarray(d)) for name, d in decided.items()})
-
+    decided = {name: np.asarray(d) for name, d in decided.items()}
+    truth = None if truth is None else np.asarray(truth)
+    n, rows = len(sensitive), []
     if truth is not None:
-        add("accuracy", n, lambda d: float(np.mean(d == np.asarray(truth))))
+        rows.append(_row("accuracy", n, {name: np.mean(d == truth) for name, d in decided.items()}))
+    grouped = _grouped(sensitive)
     if grouped is not None:
-        bounds = {name: p_rule_bounds(np.asarray(d), grouped, CONFIDENCE) for name, d in decided.items()}
-        rows.append({"measure": "p%-rule", "rows": n} | {k: float(b.estimate[0]) for k, b in bounds.items()})
-        lower = {k: float(b.lower[0]) for k, b in bounds.items()}
-        rows.append({"measure": f"p%-rule, {CONFIDENCE:.0%} lower bound", "rows": n} | lower)
-        tables = {name: group_rates(d, grouped, truth) for name, d in decided.items()}
-        rows += _by_group(tables, "selected", "selection_rate")
+        bounds = {name: p_rule_bounds(d, grouped, CONFIDENCE) for name, d in decided.items()}
+        rows.append(_row("p%-rule", n, {name: b.estimate[0] for name, b in bounds.items()}))
+        rows.append(_row(f"p%-rule, {CONFIDENCE:.0%} lower bound", n, {name: b.lower[0] for name, b in bounds.items()}))
+        rates = {name: group_rates(d, grouped, truth) for name, d in decided.items()}
+        rows += _by_group(rates, "selected", "selection_rate")
         if truth is not None and notion == "equal_opportunity":
-            counts = group_rates(np.ones(int(np.sum(truth))), grouped.take(np.asarray(truth)))["count"]
-            tables = {name: table.assign(count=counts) for name, table in tables.items()}
-            rows += _by_group(tables, "true positives", "true_positive_rate")
+            counts = group_rates(np.ones(int(np.sum(truth))), grouped.take(truth))["count"]  # of positive rows alone
+            rates = {name: table.assign(count=counts) for name, table in rates.items()}
+            rows += _by_group(rates, "true positives", "true_positive_rate")
     for i, attribute in enumerate(sensitive.attributes):
         if attribute.kind == "continuous":
             value = sensitive.columns[:, sensitive.owners.index(i)]
-            add(f"correlation with {attribute.name}", n, lambda d, value=value: _correlation(d, value))
+            found = {name: _correlation(d, value) for name, d in decided.items()}
+            rows.append(_row(f"correlation with {attribute.name}", n, found))
     return pd.DataFrame(rows)
 
 
-def _by_group(tables: Mapping[str, pd.DataFrame], measure: str, column: str) -> list[dict[str, Any]]:
-    first = next(iter(tables.values()))
+def _row(measure: str, count: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"measure": measure, "rows": count} | {name: float(value) for name, value in values.items()}
+
+
+def _by_group(rates: Mapping[str, pd.DataFrame], measure: str, column: str) -> list[dict[str, Any]]:
+    first = next(iter(rates.values()))
     named = zip(first["attribute"], first["group"], first["count"], strict=True)
     return [
-        {"measure": f"{measure}, {attribute} = {group}", "rows": int(count)}
-        | {name: float(table[column].iloc[i]) for name, table in tables.items()}
+        _row(f"{measure}, {attribute} = {group}", int(count), {name: t[column].iloc[i] for name, t in rates.items()})
         for i, (attribute, group, count) in enumerate(named)
     ]
 
 
 def _grouped(sensitive: Sensitive) -> Sensitive | None:
-    """The attributes that have groups; None where no one has."""
+    """The attributes that have groups; None where none has."""
     kept = [i for i, attribute in enumerate(sensitive.attributes) if attribute.kind != "continuous"]
     columns = [k for k, owner in enumerate(sensitive.owners) if owner in kept]
     if not kept:
@@ -93,9 +94,9 @@ def _correlation(decided: np.ndarray, value: np.ndarray) -> float:
     return float(np.corrcoef(d, value)[0, 1]) if np.ptp(d) > 0 and np.ptp(value) > 0 else float("nan")
 
 
-def as_table(comparison: pd.DataFrame, title: str | None = None) -> Table:
-    """A comparison for people: what is not defined is a dash."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+def as_table(comparison: pd.DataFrame) -> Table:
+    """A comparison for people to read: what is not defined is a dash."""
+    table = Table(box=box.SIMPLE_HEAD)
     for name in comparison.columns:
         table.add_column("" if name == "measure" else name, justify="left" if name == "measure" else "right")
     for measure, count, *values in comparison.itertuples(index=False):
@@ -104,7 +105,7 @@ def as_table(comparison: pd.DataFrame, title: str | None = None) -> Table:
 
 
 def as_text(comparison: pd.DataFrame) -> str:
-    """The same as plain text."""
+    """The table of `as_table` as plain text, for reports."""
     text = StringIO()
     # as wide as it needs to be: names of groups can be long
     Console(file=text, width=1000, color_system=None).print(as_table(comparison))

@@ -14,7 +14,7 @@ import pandas as pd
 
 from tightrope.experiments.leaderboard.entrants import Division, Entry, challenge, enter, grid, misfit
 from tightrope.experiments.work import Tables, Unit
-from tightrope.methods import METHODS, Cost, Method
+from tightrope.methods import METHODS, Cost, Method, gradients_used
 from tightrope.problems import PROBLEMS, Solved
 from tightrope.sweep import sweep
 from tightrope.tree import Tree, replace
@@ -131,9 +131,8 @@ def _setting(coefficients: Mapping[Any, float]) -> str:
 def _costs(entry: Entry, setting: str, steps: int) -> dict[str, int]:
     """What so many steps cost; of some methods it depends on the coefficients."""
     method = replace(entry.method, **json.loads(setting))
-    samples, gradients, projections, lmos = method.total_cost(steps)
-    refreshed = method.refreshed_gradients(steps, entry.n) if entry.n else 0
-    counted = samples * entry.batch_size, gradients * entry.batch_size + refreshed, projections, lmos
+    cost, size = method.total_cost(steps), entry.batch_size
+    counted = cost.samples * size, gradients_used(method, steps, size, entry.n), cost.projections, cost.lmos
     return dict(zip(Cost._fields, counted, strict=True))
 
 

@@ -11,6 +11,7 @@ from tightrope.experiments.paper.matrices import Amount, Case, runs
 from tightrope.experiments.paper.tuning import grid
 from tightrope.experiments.work import Tables
 from tightrope.methods import FWCSOA, SCGD, Method
+from tightrope.methods.conservative.fwcsoa import Schedule
 from tightrope.tree import replace
 
 TUNING_SEED = 1_000
@@ -62,7 +63,7 @@ def rivals(steps: int) -> dict[str, Rival]:
     FW-CSOA's step is constant, so that its sum over the run has to be about the same for every horizon and schedule.
     """
     forgetting, eta = ("rho0", 1.25), 1.65 / steps
-    made = [
+    made: list[tuple[Schedule, float, tuple[float, ...]]] = [
         ("paper", eta * steps**0.75, (0.1, 0.2, 0.5)),
         ("two_scale", eta * steps**0.5, (0.1, 0.2, 0.5)),
         ("sqrt", eta * steps**0.5, (0.5, 1.0, 2.0)),

@@ -26,6 +26,9 @@ class FWCSOAState(NamedTuple):
     horizon: Array  # T
 
 
+Schedule = Literal["paper", "two_scale", "sqrt"]
+
+
 class _Schedule(NamedTuple):
     """Exponents p of T^-p, and the coefficients used where the user gives none."""
 
@@ -92,7 +95,7 @@ class FWCSOA(Method):
         Non-Convex SGD, NeurIPS 2019.
     """
 
-    schedule: Literal["paper", "two_scale", "sqrt"] = static(default="sqrt")
+    schedule: Schedule = static(default="sqrt")
     eta0: Any = None
     rho0: Any = None
     delta: Any = None

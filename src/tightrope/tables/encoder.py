@@ -1,22 +1,17 @@
-"""From a raw table of text and numbers to features: what is in a file, what each column means, and what is wrong with it."""
+"""From a table of text and numbers to features: what each column means, and what is wrong with it."""
 
-import difflib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tightrope._errors import positive_int
-from tightrope.datasets.features import merge_rare as merged
-from tightrope.files import FileError
+from tightrope.datasets.features import merge_rare
+from tightrope.tables.reading import need_columns, refuse_missing
 
 MOST_WORDS = 100
 """A text column with more different values than this is taken for an identifier."""
-
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
-"""What stands for a missing value in a text file. "None" and "?" are words like any other."""
 
 TEXT = ("indicators", "codes")
 """What text can become."""
@@ -24,95 +19,18 @@ TEXT = ("indicators", "codes")
 _NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal", "boolean"}
 
 
-# ---- files -----------------------------------------------------------------------------------------------------------
-
-
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a table from a file, by its suffix: .csv (commas), .tsv (tabs) or .parquet.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "people.csv"
-        ...     _ = path.write_text("age,sex\\n31,F\\n52,M\\n")
-        ...     read_table(path).shape
-        (2, 2)
-    """
-    path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", ".tsv", ".parquet"):
-        raise FileError(f"{path} ends in {suffix or 'nothing'!r}; expected a table in .csv, .tsv or .parquet.")
-    if not path.is_file():
-        raise FileError(f"{path} is {'a folder' if path.is_dir() else 'not there'}; expected a file with a table.")
-    try:
-        frame = _read_parquet(path) if suffix == ".parquet" else _read_text(path, "," if suffix == ".csv" else "\t")
-    except (OSError, ValueError) as error:  # what pandas and pyarrow raise for broken files are ValueErrors
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"{path} cannot be read as {suffix}: {str(error).strip().rstrip('.')}.") from error
-    frame.columns = [str(name).strip() for name in frame.columns]
-    if frame.empty:
-        raise FileError(f"{path} has {len(frame.columns)} columns and no rows; expected at least one row.")
-    return frame
-
-
-def _read_text(path: Path, separator: str) -> pd.DataFrame:
-    return pd.read_csv(
-        path, sep=separator, skipinitialspace=True, keep_default_na=False, na_values=list(MISSING), low_memory=False,
-        encoding="utf-8-sig",
-    )  # fmt: skip
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    try:
-        import pyarrow  # noqa: F401 (pandas would name another package as well)
-    except ImportError as error:
-        raise FileError(
-            f"{path} is a Parquet file, and reading it needs pyarrow: pip install 'tightrope[parquet]', or give a CSV file."
-        ) from error
-    return pd.read_parquet(path, engine="pyarrow")
-
-
-# ---- checks ----------------------------------------------------------------------------------------------------------
-
-
-def need_columns(frame: pd.DataFrame, names: Sequence[str], what: str = "The table") -> None:
-    """Refuse names that the table has no column of, with the nearest one it has."""
-    absent = [name for name in names if name not in frame.columns]
-    if not absent:
-        return
-    there = {str(name).lower(): str(name) for name in frame.columns}
-    near = difflib.get_close_matches(absent[0].lower(), there, 1, 0.5)
-    few = ", ".join(list(there.values())[:20]) + (", ..." if len(there) > 20 else "")
-    advice = f"Did you mean {there[near[0]]!r}?" if near else f"It has {few}."
-    raise ValueError(f"{what} has no column {', '.join(map(repr, absent))}. {advice}")
-
-
-def refuse_missing(frame: pd.DataFrame, names: Sequence[str]) -> None:
-    """Refuse missing values in the columns given, and say where they are."""
-    counts = frame[list(names)].isna().sum()
-    counts = counts[counts > 0]
-    if counts.empty:
-        return
-    said = ", ".join(f"{name} ({count:,})" for name, count in counts.head(8).items())
-    said += ", ..." if len(counts) > 8 else ""
-    rows = int(frame[list(names)].isna().any(axis=1).sum())
-    raise ValueError(
-        f"{rows:,} of {len(frame):,} rows have missing values, in {said}; expected none. Drop these rows "
-        "(--drop-missing on the command line), leave the columns out (--drop), or fill them in."
-    )
-
-
-# ---- the encoder -----------------------------------------------------------------------------------------------------
-
-
 class Column(NamedTuple):
-    """A column of the table: a number, or text whose words form groups: an indicator for each, or their place in order."""
+    """A column of the table: a number, or text whose words form groups.
+
+    Attributes:
+        name: what the table calls it.
+        groups: the words of each group; None for a number.
+        coded: whether text is one feature, the place of its group, instead of an indicator for each group.
+    """
 
     name: str
-    groups: tuple[tuple[str, ...], ...] | None = None  # None: a number
-    coded: bool = False  # one feature, the place of the group
+    groups: tuple[tuple[str, ...], ...] | None = None
+    coded: bool = False
 
     @property
     def indicators(self) -> tuple[tuple[str, ...], ...]:
@@ -122,7 +40,7 @@ class Column(NamedTuple):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of its features."""
+        """The names of the features that the column becomes."""
         if self.groups is None or self.coded:
             return (self.name,)
         return tuple(f"{self.name}={'+'.join(group)}" for group in self.indicators)
@@ -144,7 +62,7 @@ class TableEncoder:
 
     Attributes:
         columns: what is known of each column, in order.
-        names: of the features.
+        names: the names of the features.
 
     Example:
         >>> import pandas as pd
@@ -167,7 +85,7 @@ class TableEncoder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the features."""
+        """The names of all features, in the order of the columns of `transform`."""
         return tuple(name for column in self.columns for name in column.features)
 
     def fit(self, frame: pd.DataFrame, fit_on: Sequence[int] | np.ndarray | None = None) -> "TableEncoder":
@@ -207,7 +125,7 @@ class TableEncoder:
         return pd.DataFrame(np.column_stack(arrays), index=frame.index, columns=list(self.names))
 
     def to_dict(self) -> dict[str, Any]:
-        """All there is to know, as JSON can hold it."""
+        """The encoder as numbers, text, lists and dictionaries, which JSON can hold; `from_dict` reads it."""
         columns = [
             {"name": c.name, "groups": None if c.groups is None else list(map(list, c.groups)), "coded": c.coded}
             for c in self.columns
@@ -248,7 +166,7 @@ def _check_frame(frame: pd.DataFrame) -> None:
 
 def _read_column(values: "pd.Series[Any]", rows: np.ndarray, least: int, coded: bool) -> Column:
     name = str(values.name)
-    if _is_number(values):
+    if _holds_numbers(values):
         _numbers(values)
         return Column(name)
     if pd.api.types.is_datetime64_any_dtype(values.dtype) or pd.api.types.is_timedelta64_dtype(values.dtype):
@@ -264,12 +182,12 @@ def _read_column(values: "pd.Series[Any]", rows: np.ndarray, least: int, coded: 
         )
     if coded:
         return Column(name, tuple((str(word),) for word in words), coded)
-    groups = merged(np.bincount(codes[rows], minlength=len(words)), least)
+    groups = merge_rare(np.bincount(codes[rows], minlength=len(words)), least)
     return Column(name, tuple(tuple(str(words[code]) for code in group) for group in groups))
 
 
 def _encode(column: Column, values: "pd.Series[Any]") -> list[np.ndarray]:
-    """A column's features, one array each."""
+    """The features of a column, an array for each."""
     if column.groups is None:
         return [_numbers(values)]
     words = values.astype(str).to_numpy(str)
@@ -288,15 +206,15 @@ def _encode(column: Column, values: "pd.Series[Any]") -> list[np.ndarray]:
     return [np.isin(words, group).astype(float) for group in column.indicators]
 
 
-def _is_number(values: "pd.Series[Any]") -> bool:
-    if pd.api.types.is_numeric_dtype(values.dtype):  # of booleans too
+def _holds_numbers(values: "pd.Series[Any]") -> bool:
+    if pd.api.types.is_numeric_dtype(values.dtype):  # booleans are
         return True
     return values.dtype == object and pd.api.types.infer_dtype(values) in _NUMBERS
 
 
 def _numbers(values: "pd.Series[Any]") -> np.ndarray:
-    """A column as float64, or what is wrong with it."""
-    plain = values.astype(object)  # categories that are numbers, too
+    """A column as float64; refuses text and what is infinite."""
+    plain = values.astype(object)  # or categories that are numbers would not become numbers
     numbers = pd.to_numeric(plain, errors="coerce").to_numpy(np.float64)
     strange = plain[np.isnan(numbers)].unique()
     if len(strange):

@@ -1,0 +1,79 @@
+"""What goes wrong, as one sentence and an exit code: 1 for an error, 2 for wrong options, 130 for Ctrl-C."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from tightrope.cli.printing import say
+
+_DEBUG = "tightrope.debug"
+
+
+class Stopped(BaseException):
+    """Ctrl-C. Not a KeyboardInterrupt, which a run answers by returning what it has: a model has to be whole."""
+
+
+class UsageError(ValueError):
+    """Options that contradict each other."""
+
+
+class Commands(TyperGroup):
+    """The commands; what the library refuses becomes one sentence, and no traceback unless asked for."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, Stopped) as error:
+            _fail("Interrupted.", 130, error)
+        except UsageError as error:
+            _fail(str(error), 2, error)
+        except BrokenPipeError as error:  # a reader such as `head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from error
+        except (typer.Exit, typer.Abort):
+            raise
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            _fail(str(error), 1, error, ctx.meta.get(_DEBUG, False))
+        except (RuntimeError, LookupError, ArithmeticError, MemoryError) as error:
+            what = f"Something unexpected: {type(error).__name__}: {error}."
+            where = "Run again with --debug to see where it comes from."
+            _fail(f"{what} {where}", 1, error, ctx.meta.get(_DEBUG, False))
+
+
+def _fail(sentence: str, code: int, error: BaseException, debug: bool = False) -> NoReturn:
+    if debug:
+        traceback.print_exception(error)
+    say(sentence, "red")
+    raise typer.Exit(code) from error
+
+
+def _remember(ctx: typer.Context, debug: bool) -> bool:
+    ctx.meta[_DEBUG] = debug or ctx.meta.get(_DEBUG, False)
+    return debug
+
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.", callback=_remember)]
+"""The option --debug, which may stand before a command and after it."""
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Ctrl-C stops everything, where a run would answer it by returning what it has."""
+    with contextlib.ExitStack() as stack:
+        if threading.current_thread() is threading.main_thread():
+            before = signal.signal(signal.SIGINT, _stop)
+            stack.callback(signal.signal, signal.SIGINT, before)
+        yield
+
+
+def _stop(*_: object) -> NoReturn:
+    raise Stopped

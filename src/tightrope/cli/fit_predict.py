@@ -1,0 +1,137 @@
+"""`tightrope fit` and `tightrope predict`: a classifier that keeps a fairness rule, from a table and for a table."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from tightrope.cli.errors import Debug, UsageError, stoppable
+from tightrope.cli.output import check_file, check_folder
+from tightrope.cli.printing import busy, noted, print_report, print_table, print_written, say_notes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")]
+
+_ONE_OF_THEM = "expected one of them: --p-rule 0.8, or --covariance 0.05."
+
+
+class FitCommand(TyperCommand):
+    """The command `fit`, whose help names all methods; they are looked up when it is asked for."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Name the methods, then help as ever."""
+        from tightrope.methods import METHODS
+
+        option: Any = next(option for option in self.params if option.name == "method")
+        option.help = f"auto, {', '.join(METHODS)}."
+        super().format_help(ctx, formatter)
+
+
+def fit(
+    people: Annotated[Path, typer.Argument(help="The table, a row for each person: .csv, .tsv or .parquet.")],
+    label: Annotated[str, typer.Option(help="The column to predict; it has two values.")],
+    sensitive: Annotated[list[str], typer.Option(help="A sensitive column; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
+    p_rule: Annotated[float | None, typer.Option(help="The p%-rule to keep, such as 0.8.")] = None,
+    covariance: Annotated[
+        float | None, typer.Option(help="Or the largest covariance of score and sensitive attribute.")
+    ] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that means being selected; by default the last in order.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given several times.")] = None,
+    drop_missing: DropMissing = False,
+    sensitive_as_features: Annotated[
+        bool, typer.Option("--sensitive-as-features", help="Use the sensitive columns as features, too.")
+    ] = False,
+    text: Annotated[
+        str, typer.Option(help="What text becomes: indicators, or codes, one number a column.")
+    ] = "indicators",
+    test_share: Annotated[float, typer.Option(help="The share of the rows that is held out to measure on.")] = 0.3,
+    notion: Annotated[str, typer.Option(help="demographic_parity or equal_opportunity.")] = "demographic_parity",
+    method: Annotated[str, typer.Option()] = "auto",  # its help is written by FitCommand
+    seed: Annotated[int, typer.Option(help="The same one gives the same model.", min=0)] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Fit a classifier that keeps a fairness rule, and compare it with one that does not.
+
+    Prints both on held-out rows and writes the model, a report and a picture.
+    """
+    if p_rule is None and covariance is None:
+        raise UsageError(f"Neither --p-rule nor --covariance was given; {_ONE_OF_THEM}")
+    if p_rule is not None and covariance is not None:
+        raise UsageError(f"--p-rule and --covariance were both given; {_ONE_OF_THEM}")
+    check_folder(out, force)
+
+    from tightrope.tables.classifier import fit_table, used_columns
+    from tightrope.tables.reading import read_table
+
+    frame = read_table(people)
+    _, used = used_columns(frame, label, sensitive, drop or (), sensitive_as_features)
+    frame, notes = _without_missing(frame, used) if drop_missing else (frame, [])
+    search = " and searching for the threshold" if p_rule is not None else ""
+    with stoppable(), noted(notes), busy(f"Fitting to {len(frame):,} rows{search} ..."):
+        fitted = fit_table(
+            frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
+            text=text, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion, method=method,
+        )  # fmt: skip
+    print_report(fitted, notes)
+    print_written(out, fitted.save(out, notes))
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A folder that tightrope fit wrote.")],
+    people: Annotated[Path, typer.Argument(help="The table to predict: .csv, .tsv or .parquet.")],
+    out: Annotated[Path | None, typer.Option(help="The CSV file to write to; by default the screen.")] = None,
+    drop_missing: DropMissing = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Predict a label and the probability of the positive one for each row, which are numbered from 1.
+
+    Where the table has the label and the sensitive columns, also print accuracy and p%-rule.
+    """
+    if out is not None:
+        check_file(out, force)
+
+    import pandas as pd
+
+    from tightrope.tables.classifier import TableClassifier
+    from tightrope.tables.reading import read_table
+    from tightrope.tables.report import as_table
+
+    classifier = TableClassifier.load(model)
+    frame = read_table(people)
+    frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
+    needed = [column.name for column in classifier.encoder.columns if column.name in frame.columns]
+    frame, notes = _without_missing(frame, needed) if drop_missing else (frame, [])
+    predictions = classifier.predict(frame)
+    measured = None
+    if set(classifier.sensitive) <= set(frame.columns):
+        try:
+            measured = classifier.measure(frame, predictions["prediction"])
+        except ValueError as error:  # the predictions are right all the same
+            notes.append(f"accuracy and p%-rule are not measured. {error}")
+    predictions.to_csv(sys.stdout if out is None else out)
+    if measured is not None:
+        print_table(as_table(measured), whole=True, stderr=out is None)  # stdout has the predictions
+    say_notes(notes)
+    if out is not None:
+        print(f"Written to {out}: {len(predictions):,} rows.")
+
+
+def _without_missing(frame: "pd.DataFrame", used: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
+    """The rows that have all these columns, and a note on the others."""
+    kept = frame.dropna(subset=list(used))
+    if kept.empty:
+        raise ValueError(
+            "Every row has missing values, so that none is left; leave columns out (--drop), or fill them in."
+        )
+    dropped = len(frame) - len(kept)
+    return kept, [f"{dropped:,} of {len(frame):,} rows with missing values were left out."] if dropped else []
