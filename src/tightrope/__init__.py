@@ -1,6 +1,6 @@
 """tightrope: stochastic optimisation with expectation constraints."""
 
-from typing import TYPE_CHECKING, Any
+import typing
 
 from tightrope import tree
 from tightrope.loop.checkpoint import CheckpointError
@@ -39,7 +39,7 @@ from tightrope.sets import (
 from tightrope.sweep import sweep
 from tightrope.tree import pytree, static
 
-if TYPE_CHECKING:  # they load scikit-learn, which takes longer than everything else together
+if typing.TYPE_CHECKING:  # they load scikit-learn, which takes longer than everything else together
     from tightrope.estimators import FairLogisticRegression, StructuredMatrixCompletion
 
 __version__ = "0.1.0"
@@ -94,7 +94,7 @@ __all__ = [
 _ESTIMATORS = ("FairLogisticRegression", "StructuredMatrixCompletion")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     """The estimators, loaded when they are first used."""
     if name in _ESTIMATORS:
         from tightrope import estimators

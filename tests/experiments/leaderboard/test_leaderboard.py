@@ -59,7 +59,7 @@ def test_every_method_is_on_some_problem_and_misfits_have_a_reason():
             entrants.misfit(kind, PROBLEMS[name](), d) for name in ("ball", "infeasible") for d in runs.DIVISIONS
         ]
         assert None in reasons, kind
-    assert "no end" in str(entrants.misfit(tr.SVRGCSOA, PROBLEMS["ball"](), "streams"))
+    assert "a stream does not keep" in str(entrants.misfit(tr.SVRGCSOA, PROBLEMS["ball"](), "streams"))
     assert "no multipliers" in str(entrants.misfit(tr.METHODS["1-sfw"], PROBLEMS["infeasible"](), "streams"))
 
 

@@ -70,7 +70,7 @@ def misfit(kind: type[Method], solved: Solved, division: Division) -> str | None
     """Why the method cannot enter for the problem; None where it can."""
     penalised_away = "unconstrained" in kind.needs
     if penalised_away and not solved.feasible:
-        return f"{kind.__name__} knows no constraints, and without a feasible point there are no multipliers to penalise with."
+        return f"{kind.__name__} knows no constraints, and there are no multipliers to penalise with: no point is feasible."
     n = 0 if penalised_away else len(solved.dual)
     return choose.misfit(kind, solved.problem.domain, rows=division == "finite", constraints=n)
 
