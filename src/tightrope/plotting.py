@@ -1,4 +1,4 @@
-"""Pictures from a trace or a frontier. matplotlib is needed here and nowhere else."""
+"""Pictures of a trace or a frontier; matplotlib is loaded when the first one is drawn."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -31,29 +31,37 @@ def plot_trace(result: Result, path: str | None = None) -> "Figure":
     if trace.empty:
         raise ValueError("The trace is empty: the run took no recorded step, so there is nothing to draw.")
     names = list(result.constraints.index)
-    panels = [p for p, there in (("objective", "objective" in trace), ("constraints", bool(names))) if there]
+    panels = {"objective": ["objective"] if "objective" in trace else [], "constraints": names}
+    panels = {title: drawn for title, drawn in panels.items() if drawn}
     figure, axes = new_figure(columns=max(1, len(panels)))
-    for axis, panel in zip(axes.flat, panels, strict=False):
+    for axis, (title, drawn) in zip(axes.flat, panels.items(), strict=False):
         axis.set_xscale("log")
         axis.set_xlabel("samples")
-        axis.set_title(panel, loc="left", fontsize=11)
-        drawn = ["objective"] if panel == "objective" else names
+        axis.set_title(title, loc="left", fontsize=11)
         for i, name in enumerate(drawn):
             colour = _COLOURS[i % len(_COLOURS)]
             axis.plot(trace["samples"], trace[name], color=colour, label=f"{name}, mean over the run")
             if f"full {name}" in trace:
-                axis.plot(
-                    trace["samples"], trace[f"full {name}"], color=colour, linestyle="--", label=f"{name}, all rows"
-                )
-        if panel == "constraints":
-            low, high = axis.get_ylim()
-            low, high = min(low, 0.0), max(high, 0.0)
-            pad = 0.05 * (high - low)
-            axis.set_ylim(low - pad, high + pad)
-            axis.axhspan(0, high + pad, color="#D55E00", alpha=0.08, linewidth=0)  # where a constraint is violated
-            axis.axhline(0, color="black", linewidth=0.8)
+                full = trace[f"full {name}"]
+                axis.plot(trace["samples"], full, color=colour, linestyle="--", label=f"{name}, all rows")
+        if title == "constraints":
+            _shade_violations(axis)
         if len(axis.lines) <= 12:
             axis.legend(frameon=False, fontsize=8)
+    return _saved(figure, path)
+
+
+def _shade_violations(axis: Any) -> None:
+    """Colour what lies above zero, where a constraint is violated."""
+    low, high = axis.get_ylim()
+    low, high = min(low, 0.0), max(high, 0.0)
+    pad = 0.05 * (high - low)
+    axis.set_ylim(low - pad, high + pad)
+    axis.axhspan(0, high + pad, color="#D55E00", alpha=0.08, linewidth=0)
+    axis.axhline(0, color="black", linewidth=0.8)
+
+
+def _saved(figure: "Figure", path: str | None) -> "Figure":
     if path is not None:
         figure.savefig(path)
     return figure
@@ -62,42 +70,56 @@ def plot_trace(result: Result, path: str | None = None) -> "Figure":
 def plot_frontier(
     frontier: "pd.DataFrame", target: float | None = None, chosen: float | None = None, path: str | None = None
 ) -> "Figure":
-    """Accuracy and the p%-rule along a path of thresholds, with intervals; left against the threshold, right against each
-    other."""
+    """Accuracy and the p%-rule along a path of thresholds, with intervals: against the threshold, and against each other.
+
+    Args:
+        frontier: a row for each threshold, as the classifier's `frontier` gives it.
+        target: the p%-rule that was asked for, to be marked.
+        chosen: the threshold that was chosen, to be marked.
+        path: where to save the figure, if anywhere.
+    """
     figure, axes = new_figure(columns=2)
     left, right = axes.flat
-    for name, colour, label in (("p_rule", _COLOURS[0], "p%-rule"), ("accuracy", _COLOURS[1], "accuracy")):
-        left.plot(frontier["threshold"], frontier[name], color=colour, label=label)
-        band = frontier[f"{name}_low"], frontier[f"{name}_high"]
-        left.fill_between(frontier["threshold"], *band, color=colour, alpha=0.2, linewidth=0)
-    left.plot(
-        frontier["threshold"], frontier["p_rule_bound"], color=_COLOURS[0], linestyle=":", label="p%-rule, lower bound"
-    )
-    left.set_xscale("log")
-    left.set_ylim(0, 1.02)
-    left.set_xlabel("threshold c of the covariance")
-    left.set_title("what a threshold gives", loc="left", fontsize=11)
-    size = frontier["p_rule"] - frontier["p_rule_low"], frontier["p_rule_high"] - frontier["p_rule"]
-    height = frontier["accuracy"] - frontier["accuracy_low"], frontier["accuracy_high"] - frontier["accuracy"]
-    right.errorbar(
-        frontier["p_rule"], frontier["accuracy"], xerr=size, yerr=height, color=_COLOURS[2], marker="o", markersize=3,
-        linewidth=1, elinewidth=0.6, alpha=0.8, label="out-of-fold, 95 % intervals",
-    )  # fmt: skip
-    right.set_xlabel("p%-rule")
-    right.set_ylabel("accuracy")
-    right.set_title("the trade-off", loc="left", fontsize=11)
+    _draw_thresholds(left, frontier)
+    _draw_trade_off(right, frontier)
     if target is not None:
-        left.axhline(target, color="black", linewidth=0.8, linestyle="--", label=f"asked for: {target:g}")
-        right.axvline(target, color="black", linewidth=0.8, linestyle="--", label=f"asked for: {target:g}")
+        for line in (left.axhline, right.axvline):
+            line(target, color="black", linewidth=0.8, linestyle="--", label=f"asked for: {target:g}")
     if chosen is not None:
-        left.axvline(chosen, color=_COLOURS[3], linewidth=1, label=f"chosen: c = {chosen:.3g}")
+        label = f"chosen: c = {chosen:.3g}"
+        left.axvline(chosen, color=_COLOURS[3], linewidth=1, label=label)
         nearest = frontier.iloc[(frontier["threshold"] - chosen).abs().argmin()]
-        right.plot(
-            nearest["p_rule"], nearest["accuracy"], marker="D", markersize=7, color=_COLOURS[3], linestyle="none",
-            label=f"chosen: c = {chosen:.3g}",
-        )  # fmt: skip
+        diamond = {"marker": "D", "markersize": 7, "color": _COLOURS[3], "linestyle": "none"}
+        right.plot(nearest["p_rule"], nearest["accuracy"], label=label, **diamond)
     for axis in (left, right):
         axis.legend(frameon=False, fontsize=8)
-    if path is not None:
-        figure.savefig(path)
-    return figure
+    return _saved(figure, path)
+
+
+def _draw_thresholds(axis: Any, frontier: "pd.DataFrame") -> None:
+    """The p%-rule and the accuracy against the threshold, with bands for their intervals."""
+    for name, colour, label in (("p_rule", _COLOURS[0], "p%-rule"), ("accuracy", _COLOURS[1], "accuracy")):
+        axis.plot(frontier["threshold"], frontier[name], color=colour, label=label)
+        band = frontier[f"{name}_low"], frontier[f"{name}_high"]
+        axis.fill_between(frontier["threshold"], *band, color=colour, alpha=0.2, linewidth=0)
+    bound = {"color": _COLOURS[0], "linestyle": ":", "label": "p%-rule, lower bound"}
+    axis.plot(frontier["threshold"], frontier["p_rule_bound"], **bound)
+    axis.set_xscale("log")
+    axis.set_ylim(0, 1.02)
+    axis.set_xlabel("threshold c of the covariance")
+    axis.set_title("what a threshold gives", loc="left", fontsize=11)
+
+
+def _draw_trade_off(axis: Any, frontier: "pd.DataFrame") -> None:
+    """The accuracy against the p%-rule, with bars for the intervals of both."""
+    width, height = (
+        (frontier[name] - frontier[f"{name}_low"], frontier[f"{name}_high"] - frontier[name])
+        for name in ("p_rule", "accuracy")
+    )
+    axis.errorbar(
+        frontier["p_rule"], frontier["accuracy"], xerr=width, yerr=height, color=_COLOURS[2], marker="o", markersize=3,
+        linewidth=1, elinewidth=0.6, alpha=0.8, label="out-of-fold, 95 % intervals",
+    )  # fmt: skip
+    axis.set_xlabel("p%-rule")
+    axis.set_ylabel("accuracy")
+    axis.set_title("the trade-off", loc="left", fontsize=11)

@@ -305,3 +305,13 @@ def test_a_wrong_move_gets_a_sentence():
     with pytest.raises(ValueError, match="move is 'sideways'; expected one of corrective, line, open"):
         CFWCSOA(move="sideways")  # pyright: ignore[reportArgumentType]
     assert astype(CFWCSOA(), jnp.float32).gamma.dtype == jnp.float32
+
+
+def test_entries_that_were_checked_are_not_checked_again(monkeypatch):
+    made = structured_matrix(12, 9, rank=2)
+    seen = observed(made.entries, shape=made.shape, empty="keep")
+    once = structured_completion(made.entries, 5.0, 1.0, shape=made.shape, empty="keep")
+    monkeypatch.setattr("tightrope.problems.observed._check", None)
+    again = structured_completion(seen, 5.0, 1.0)
+    for p, q in zip(jax.tree.leaves(once.problem.params), jax.tree.leaves(again.problem.params), strict=True):
+        np.testing.assert_array_equal(p, q)

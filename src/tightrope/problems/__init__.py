@@ -1,12 +1,14 @@
-"""Ready-made problems: fair classification, and small problems whose solutions are known exactly."""
+"""Ready-made problems: fair classification, structured completion, and small problems whose solutions are known exactly."""
 
 from collections.abc import Callable
 
 from tightrope.problems.exact import EXACT
-from tightrope.problems.fair import FairProblem, carried_by_few, fair_classification
+from tightrope.problems.fair import NOTIONS, FairProblem, carried_by_few, fair_classification
+from tightrope.problems.fair_pairs import paired_classification
 from tightrope.problems.hard import ill_scaled, infeasible, many
 from tightrope.problems.learning import fair_logistic, neyman_pearson
 from tightrope.problems.matrices import completion, spectraplex
+from tightrope.problems.observed import Observed
 from tightrope.problems.scenarios import portfolio, power
 from tightrope.problems.solved import Constants, Solved
 from tightrope.problems.structured import CompletionProblem, structured_completion
@@ -29,12 +31,15 @@ PROBLEMS: dict[str, Callable[[], Solved]] = EXACT | {
 
 __all__ = [
     "EXACT",
+    "NOTIONS",
     "PROBLEMS",
     "CompletionProblem",
     "Constants",
     "FairProblem",
+    "Observed",
     "Solved",
     "carried_by_few",
     "fair_classification",
+    "paired_classification",
     "structured_completion",
 ]

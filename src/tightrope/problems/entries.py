@@ -60,7 +60,7 @@ class Entries:
 
 @pytree
 class Grid:
-    """The same for a matrix with few cells for each observed entry: kept whole, which takes no more and is faster."""
+    """The same for a matrix of which much is observed: it is kept whole, which takes no more memory and is faster."""
 
     real: Array
     values: Array
@@ -74,7 +74,7 @@ class Grid:
         return values + weight * x.dense()
 
     def inner(self, g: Array, d: LowRank, seen: Array) -> Array:
-        """<g, d>."""
+        """<g, d>; `seen` is not needed, since g is known entry by entry."""
         return jnp.sum(g * d.dense())
 
 
@@ -93,7 +93,7 @@ def product(blocks: Blocks, values: Array, w: Array, length: int) -> Array:
 
 @pytree
 class SparsePlusLowRank:
-    """A matrix that is sparse, on the places of some entries, plus thin; known by its products alone."""
+    """A sparse matrix on the places of some entries plus a thin one; vectors and thin matrices can be multiplied with it."""
 
     by_row: Blocks
     by_column: Blocks
@@ -103,17 +103,17 @@ class SparsePlusLowRank:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """How many rows and columns the matrix has."""
         return self.low.shape
 
     @property
     def dtype(self) -> Any:
-        """Of its numbers."""
+        """The dtype of its values."""
         return self.values.dtype
 
     @property
     def T(self) -> "SparsePlusLowRank":
-        """The transpose."""
+        """The transpose, whose entries are already laid out by its rows."""
         return SparsePlusLowRank(self.by_column, self.by_row, self.values_by_column, self.values, self.low.T)
 
     def __matmul__(self, w: Array) -> Array:
@@ -124,7 +124,7 @@ class SparsePlusLowRank:
 
 
 CELLS_PER_ENTRY = 4
-"""With at most so many cells for each observed entry a matrix is kept as a `Grid`."""
+"""A matrix with at most this many cells for each observed entry is kept as a `Grid`."""
 
 
 def entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> Entries | Grid:
@@ -170,6 +170,6 @@ def _width(count: int, n: int) -> int:
 
 
 def _few_shapes(blocks: int) -> int:
-    """Filled up to a multiple of an eighth of a power of two: data sets of similar sizes share a compiled program."""
+    """The number rounded up to few significant bits, so that data sets of similar sizes share a compiled program."""
     step = max(1, 2 ** (max(blocks - 1, 1).bit_length() - 4))
     return -(-blocks // step) * step

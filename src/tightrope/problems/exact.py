@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.problem import Problem
-from tightrope.problems.solved import Constants, Noise, Solved, normals
+from tightrope.problems.solved import Constants, Noise, Solved, linear, normals, squared_distance
 from tightrope.sampling import Generator
 from tightrope.sets import Box, L1Ball, L2Ball, Simplex
 
@@ -59,12 +59,7 @@ def simplex() -> Solved:
     p, b = solution + rows.T @ dual, rows @ solution
     at_vertices = np.abs(rows - b[:, None]).max()
     steepest = max(np.linalg.norm(vertex - p) for vertex in np.eye(5))
-
-    def objective(x):
-        return jnp.sum((x - jnp.asarray(p, x.dtype)) ** 2) / 2
-
-    def constraints(x):
-        return jnp.asarray(rows, x.dtype) @ x - jnp.asarray(b, x.dtype)
+    objective, constraints = squared_distance(p), linear(rows, b)
 
     def f(x, theta):
         return objective(x) + 0.5 * jnp.dot(theta["g"], x)

@@ -18,7 +18,7 @@ from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree
 
 NOTIONS = ("demographic_parity", "equal_opportunity")
-"""Whose scores must not vary with the sensitive attribute: everybody's, or those of the truly positive."""
+"""Whose scores must not vary with the sensitive attribute: everybody's, or those of people with a positive label."""
 
 # Functions of a sample live at module level: a second problem of the same shapes then compiles nothing.
 
@@ -88,7 +88,7 @@ def fair_classification(
             regression.
         threshold: c > 0: a number, one number per attribute, or a dict by name of attribute. That of a categorical attribute
             holds for each of its groups against the rest.
-        radius: of the ball that x lies in.
+        radius: the radius of the ball that x lies in.
         notion: "demographic_parity", the covariance over all rows, or "equal_opportunity", over those with a positive
             label only.
         sample_weight: (n,) weights, not negative; scaled to mean 1.
@@ -168,7 +168,7 @@ def carried_by_few(data: tuple[Any, ...], max_rows: int | None = None) -> list[t
 
 
 def covariance_names(names: Sequence[str]) -> tuple[str, ...]:
-    """What to call both sides of each covariance."""
+    """The names of the two constraints on each covariance, from above and from below."""
     return (*(f"cov({name})" for name in names), *(f"-cov({name})" for name in names))
 
 
@@ -192,7 +192,7 @@ def _features(X: Any) -> np.ndarray:
 
 
 def _weights(sample_weight: Any, n: int) -> np.ndarray:
-    """Weights of mean 1."""
+    """The weights, checked and scaled to mean 1; ones where none are given."""
     if sample_weight is None:
         return np.ones(n)
     try:

@@ -46,10 +46,10 @@ def paired_classification(
     (m, K) of features, labels -1 or +1, weights and sensitive columns.
 
     Args:
-        d: features, the intercept's included, which is the last where there is one and has no penalty.
-        sensitive: the attributes, as read from some rows; None for no constraint.
+        d: the number of features, with the intercept; it is the last where there is one, and has no penalty.
+        sensitive: the attributes, as `read_sensitive` made them of some rows; None for no constraint.
         threshold, radius, notion, l2: as for `fair_classification`.
-        intercept: whether the last feature is one.
+        intercept: whether the last feature is an intercept.
     """
     penalised = np.ones(d)
     penalised[d - 1 :] = 0.0 if intercept else 1.0

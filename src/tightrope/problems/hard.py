@@ -6,7 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.problem import Problem
-from tightrope.problems.solved import Constants, Noise, Solved, noisy, normals, polyhedral_margin
+from tightrope.problems.solved import (
+    Constants,
+    Noise,
+    Solved,
+    linear,
+    normals,
+    polyhedral_margin,
+    squared_distance,
+)
 from tightrope.sampling import Generator
 from tightrope.sets import Box, L2Ball
 
@@ -25,23 +33,15 @@ def many() -> Solved:
     dual[:active], slack[:active] = rng.uniform(0.2, 0.6, size=active), 0.0
     p, b = solution + G.T @ dual, G @ solution + slack
     reach, noise = np.abs(G).sum(axis=1), Noise(0.3, 0.1, 0.2)
-
-    def objective(x):
-        return jnp.sum((x - jnp.asarray(p, x.dtype)) ** 2) / 2
-
-    def constraints(x):
-        return jnp.asarray(G, x.dtype) @ x - jnp.asarray(b, x.dtype)
-
-    f, h, samples = noisy(objective, constraints, noise, (size,), n)
-    return Solved(
+    return Solved.under_noise(
         "many",
-        Problem(f, h, Box(-1.0, 1.0, shape=size)),
-        samples,
+        Box(-1.0, 1.0, shape=size),
+        squared_distance(p),
+        linear(G, b),
+        noise,
         x=solution,
         dual=dual,
         optimum=float(np.sum((solution - p) ** 2) / 2),
-        objective=objective,
-        constraints=constraints,
         slater=polyhedral_margin(G, b, [(-1.0, 1.0)] * size),
         constants=Constants.additive(
             noise,
@@ -54,7 +54,6 @@ def many() -> Solved:
             L_f=1.0,
             mu=1.0,
         ),
-        noise="Gaussian in slopes and values",
     )
 
 
@@ -122,26 +121,17 @@ def infeasible() -> Solved:
     """
     angles = np.pi / 2 + np.arange(3) * 2 * np.pi / 3
     u, p, noise = np.column_stack([np.cos(angles), np.sin(angles)]), np.array([0.5, 0.2]), Noise(0.5, 0.3, 0.2)
-
-    def objective(x):
-        return jnp.sum((x - jnp.asarray(p, x.dtype)) ** 2) / 2
-
-    def constraints(x):
-        return 0.25 - jnp.asarray(u, x.dtype) @ x
-
-    f, h, samples = noisy(objective, constraints, noise, (2,), 3)
-    return Solved(
+    return Solved.under_noise(
         "infeasible",
-        Problem(f, h, L2Ball(1.0, shape=2)),
-        samples,
+        L2Ball(1.0, shape=2),
+        squared_distance(p),
+        lambda x: 0.25 - jnp.asarray(u, x.dtype) @ x,
+        noise,
         x=np.zeros(2),
         dual=np.full(3, 1 / 3),
         optimum=float("nan"),
-        objective=objective,
-        constraints=constraints,
         slater=-0.25,
         constants=Constants.additive(
             noise, size=2, largest=1.0, D=2.0, G_f=1 + np.linalg.norm(p), G_h=1.0, H=1.25, L_f=1.0, mu=1.0
         ),
-        noise="Gaussian in slopes and values",
     )

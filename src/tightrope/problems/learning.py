@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import expit
 
 from tightrope.datasets import rotated_gaussians
 from tightrope.problem import Problem
@@ -24,6 +23,8 @@ def neyman_pearson() -> Solved:
     a is a positive row and b a negative one, two features from a Gaussian each and an intercept: few positives are missed
     while false alarms are rare. A sample is a pair (a, b), one of 500.
     """
+    from scipy.special import expit
+
     rng, n, level, radius = np.random.default_rng(6), 500, 0.2, 5.0
     b = _with_intercept(np.array([-1.0, -0.5]) + rng.normal(size=(n, 2)) @ np.array([[1.0, 0.3], [0.0, 0.95]]))
     a = _with_intercept(np.array([1.0, 0.5]) + rng.normal(size=(n, 2)) @ np.array([[1.0, -0.2], [0.0, 0.7]]))
@@ -75,6 +76,8 @@ def fair_logistic() -> Solved:
     The data are `rotated_gaussians(1000)`: y and the sensitive s are tied, and the fair score must not follow s. Of the two
     sides one is active; the origin has the largest margin, because the two sides sum to -1/5.
     """
+    from scipy.special import expit
+
     features, y, s, _ = rotated_gaussians(n=1000, seed=7)
     level, radius, n = 0.1, 2.0, len(y)
     problem, table = fair_classification(features, y, s, level, radius, exact=False)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.problem import Problem
-from tightrope.problems.solved import Constants, Noise, Solved, noisy
+from tightrope.problems.solved import Constants, Noise, Solved, squared_distance
 from tightrope.sets import NuclearBall, Spectraplex
 
 
@@ -26,23 +26,15 @@ def spectraplex() -> Solved:
     P, b = solution + dual[0] * A - S, float(np.vdot(A, solution))
     low, high = np.linalg.eigvalsh(A)[[0, -1]]
     noise = Noise(0.3, 0.2, 0.2)
-
-    def objective(x):
-        return jnp.sum((x - jnp.asarray(P, x.dtype)) ** 2) / 2
-
-    def constraints(x):
-        return (jnp.vdot(jnp.asarray(A, x.dtype), x) - b)[None]
-
-    f, h, samples = noisy(objective, constraints, noise, (size, size), 1)
-    return Solved(
+    return Solved.under_noise(
         "spectraplex",
-        Problem(f, h, Spectraplex(shape=size)),
-        samples,
+        Spectraplex(shape=size),
+        squared_distance(P),
+        lambda x: (jnp.vdot(jnp.asarray(A, x.dtype), x) - b)[None],
+        noise,
         x=solution,
         dual=dual,
         optimum=float(np.sum((solution - P) ** 2) / 2),
-        objective=objective,
-        constraints=constraints,
         slater=float(b - low),
         constants=Constants.additive(
             noise,

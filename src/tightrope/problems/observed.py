@@ -1,13 +1,12 @@
-"""A partly observed matrix, however it is given: as places and values, checked."""
+"""Partly observed matrices, read and checked: sparse, dense, or as places and values."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 
 class Observed(NamedTuple):
-    """The observed entries of a matrix."""
+    """The observed entries of a matrix, as `observed` has read and checked them."""
 
     rows: np.ndarray
     columns: np.ndarray
@@ -20,17 +19,24 @@ def observed(
 ) -> Observed:
     """Read a sparse matrix, a dense one with a mask or with NaN, or (rows, columns, values); refuse what makes no sense.
 
-    What was read before, an `Observed`, is returned as it is.
+    Args:
+        matrix: any of these; an `Observed` was checked when it was made, and is returned as it is.
+        mask: for a dense matrix, True where it was observed.
+        shape: for (rows, columns, values), the size of the matrix; by default the smallest that holds them.
+        empty: "refuse" rows and columns without any observation, or "keep" them.
+        who: whose argument the matrix is, for errors.
 
     Example:
         >>> import numpy as np
         >>> observed(np.array([[1.0, np.nan], [np.nan, 2.0]])).values.tolist()
         [1.0, 2.0]
     """
+    from scipy.sparse import issparse
+
     if isinstance(matrix, Observed):
         return matrix
     say = who or "structured_completion"
-    if scipy.sparse.issparse(matrix):
+    if issparse(matrix):
         if mask is not None:
             raise ValueError(f"{say}: a sparse matrix and a mask were given; its stored entries are the observed ones.")
         coo = matrix.tocoo()

@@ -5,10 +5,10 @@ Scenarios are the rows of a finite table, so that the optimum is that of a linea
 
 import itertools
 from functools import lru_cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import linprog
 
 from tightrope.problem import Problem
 from tightrope.problems.solved import Constants, Solved, solve_equations
@@ -28,17 +28,7 @@ def portfolio() -> Solved:
     shocks = rng.normal(size=(n, assets)) @ np.linalg.cholesky(correlation).T
     shocks *= np.sqrt(2 / rng.chisquare(4, size=(n, 1)))  # of variance 1: a year that is bad for one is bad for all
     r = np.linspace(0.02, 0.13, assets) + np.linspace(0.02, 0.30, assets) * shocks
-    worth = np.append(-r.mean(axis=0), np.zeros(n + 1))
-    cvar = np.concatenate([np.zeros(assets), [1.0], np.full(n, 1 / (tail * n))])
-    # z_k >= -<r_k, w> - u, one excess for each scenario, so that all is linear in (w, u, z)
-    programme = {
-        "A_eq": np.concatenate([np.ones(assets), np.zeros(n + 1)])[None],
-        "b_eq": [1.0],
-        "bounds": [(0, None)] * assets + [(-1, 1)] + [(0, None)] * n,
-    }
-    excess = np.hstack([-r, -np.ones((n, 1)), -np.eye(n)])
-    best = linprog(worth, np.vstack([cvar, excess]), np.append(level, np.zeros(n)), **programme)
-    safest = linprog(cvar, excess, np.zeros(n), **programme)
+    best, safest = _portfolio_programmes(r, tail, level)
 
     def f(x, theta):
         return -jnp.dot(theta, x["w"])
@@ -70,6 +60,26 @@ def portfolio() -> Solved:
         ),
         noise="one of 505 scenarios; only one in ten has a slope in w",
     )
+
+
+def _portfolio_programmes(r: np.ndarray, tail: float, level: float) -> tuple[Any, Any]:
+    """The best portfolio whose CVaR is at most `level`, and the one of the smallest CVaR.
+
+    Linear in (w, u, z), where z_k >= -<r_k, w> - u is the excess loss in scenario k.
+    """
+    from scipy.optimize import linprog
+
+    n, assets = r.shape
+    worth = np.append(-r.mean(axis=0), np.zeros(n + 1))
+    cvar = np.concatenate([np.zeros(assets), [1.0], np.full(n, 1 / (tail * n))])
+    programme = {
+        "A_eq": np.concatenate([np.ones(assets), np.zeros(n + 1)])[None],
+        "b_eq": [1.0],
+        "bounds": [(0, None)] * assets + [(-1, 1)] + [(0, None)] * n,
+    }
+    excess = np.hstack([-r, -np.ones((n, 1)), -np.eye(n)])
+    best = linprog(worth, np.vstack([cvar, excess]), np.append(level, np.zeros(n)), **programme)
+    return best, linprog(cvar, excess, np.zeros(n), **programme)
 
 
 def _root_mean_slope(lengths: np.ndarray, tail: float) -> float:

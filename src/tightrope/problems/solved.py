@@ -1,4 +1,4 @@
-"""What a problem with a known solution is, and what such problems share: noise, tables of rows, Newton's last steps."""
+"""Problems with known solutions: what one is, how to make one from noise or from a table, and how to find solutions."""
 
 import dataclasses
 import math
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import linprog, root
 
 from tightrope.problem import Problem
 from tightrope.sampling import Generator
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, astype, float_dtype
 
 
@@ -56,7 +56,15 @@ class Constants(NamedTuple):
         L_h: float | np.floating = 0.0,
         mu: float = 0.0,
     ) -> "Constants":
-        """Those of F and H under additive noise, for x of `size` coordinates and norm at most `largest`; H >= |H_i|."""
+        """The constants of F and H under additive noise.
+
+        Args:
+            noise: the noise of single samples.
+            size: the number of coordinates of x.
+            largest: a bound on |x|.
+            D, G_f, G_h, L_f, L_h, mu: those of F and H, without noise.
+            H: a bound on |H_i(x)|.
+        """
         width = math.sqrt(size)
         sigma_lam = math.hypot(H, noise.slopes * largest, noise.values)
         sigmas = math.hypot(G_f, noise.slope * width), math.hypot(G_h, noise.slopes * width), sigma_lam
@@ -96,6 +104,40 @@ class Solved:
     constants: Constants
     noise: str
     table: Tree = None
+
+    @classmethod
+    def under_noise(
+        cls,
+        name: str,
+        domain: ConvexSet,
+        objective: Callable[[Array], Array],
+        constraints: Callable[[Array], Array],
+        law: Noise,
+        *,
+        dual: np.ndarray,
+        noise: str = "Gaussian in slopes and values",
+        **answer: Any,
+    ) -> "Solved":
+        """The problem whose samples are F and H plus Gaussian noise, `law`, on a set of arrays."""
+        shape, n = domain.start().shape, len(dual)
+
+        def f(x: Array, theta: Tree) -> Array:
+            return objective(x) + law.slope * jnp.vdot(theta["g"], x)
+
+        def h(x: Array, theta: Tree) -> Array:
+            slopes = jnp.tensordot(theta["w"], x, x.ndim)
+            return constraints(x) + law.slopes * slopes + law.values * theta["v"]
+
+        return cls(
+            name,
+            Problem(f, h, domain),
+            Generator(partial(normals, g=shape, w=(n, *shape), v=(n,))),
+            dual=dual,
+            objective=objective,
+            constraints=constraints,
+            noise=noise,
+            **answer,
+        )
 
     @classmethod
     def of_table(cls, name: str, problem: Problem, table: Tree, **answer: Any) -> "Solved":
@@ -144,29 +186,26 @@ def normals(key: Array, **shapes: tuple[int, ...]) -> dict[str, Array]:
     return {name: part.reshape(shape) for part, (name, shape) in zip(parts, shapes.items(), strict=True)}
 
 
-def noisy(
-    objective: Callable[[Array], Array], constraints: Callable[[Array], Array], noise: Noise, shape: Any, n: int
-) -> tuple[Callable[..., Array], Callable[..., Array], Generator]:
-    """f, h and samples of F and of n constraints H under additive noise, for points x of one shape."""
+def squared_distance(p: np.ndarray) -> Callable[[Array], Array]:
+    """The objective F(x) = |x - p|^2/2."""
+    return lambda x: jnp.sum((x - jnp.asarray(p, x.dtype)) ** 2) / 2
 
-    def f(x: Array, theta: Tree) -> Array:
-        return objective(x) + noise.slope * jnp.vdot(theta["g"], x)
 
-    def h(x: Array, theta: Tree) -> Array:
-        slopes = jnp.tensordot(theta["w"], x, x.ndim)
-        return constraints(x) + noise.slopes * slopes + noise.values * theta["v"]
-
-    return f, h, Generator(partial(normals, g=shape, w=(n, *shape), v=(n,)))
+def linear(G: np.ndarray, b: np.ndarray) -> Callable[[Array], Array]:
+    """The constraints H(x) = G x - b."""
+    return lambda x: jnp.asarray(G, x.dtype) @ x - jnp.asarray(b, x.dtype)
 
 
 def _draw_row(table: Tree, key: Array) -> Tree:
-    """A row of the table, at random, in the precision of the day."""
+    """A row of the table, each as likely as any other, in JAX's default precision."""
     i = jax.random.randint(key, (), 0, len(jax.tree.leaves(table)[0]))
     return jax.tree.map(lambda a: a[i], astype(table, jnp.result_type(float)))
 
 
 def solve_equations(equations: Callable[[np.ndarray], np.ndarray], start: Any) -> np.ndarray:
     """The root of as many equations as unknowns, such as the optimality conditions with the active constraints known."""
+    from scipy.optimize import root
+
     answer = root(equations, start, tol=1e-14)
     if np.max(np.abs(answer.fun)) > 1e-9:
         raise ArithmeticError(f"The optimality conditions were solved to {np.max(np.abs(answer.fun)):.1e} only.")
@@ -175,6 +214,8 @@ def solve_equations(equations: Callable[[np.ndarray], np.ndarray], start: Any) -
 
 def polyhedral_margin(G: np.ndarray, b: np.ndarray, bounds: list[tuple[float, float]]) -> float:
     """The largest sigma with G x - b <= -sigma for some x within the bounds: a linear programme."""
+    from scipy.optimize import linprog
+
     rows = np.column_stack([G, np.ones(len(b))])
     cost = np.append(np.zeros(G.shape[1]), -1.0)
     return -float(linprog(cost, rows, b, bounds=[*bounds, (None, None)]).fun)

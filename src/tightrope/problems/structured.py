@@ -70,7 +70,8 @@ def structured_completion(
 
     Args:
         matrix: a SciPy sparse matrix, whose stored entries are the observed ones (a stored zero is an observation); a dense
-            matrix with a `mask`, or with NaN where nothing was observed; or arrays (rows, columns, values).
+            matrix with a `mask`, or with NaN where nothing was observed; arrays (rows, columns, values); or an `Observed`,
+            which is not checked again.
         nuclear_norm: alpha, the largest sum of singular values.
         unobserved_energy: beta, the largest half sum of squares of the entries that were not observed.
         mask: for a dense matrix, True where it was observed.
@@ -102,29 +103,14 @@ def structured_completion(
     seen = observed(matrix, mask=mask, shape=shape, empty=empty)
     dtype = dtype or jnp.result_type(float)
     params: dict[str, Any] = {"scales": _scales(seen, float(unobserved_energy), units)}
-    if hold == "dense":
-        return _dense(seen, nuclear_norm, params, gradients, rounds or 20, dtype)
-    domain = LowRankBall(
-        float(nuclear_norm),
-        size=seen.shape,
-        rank=positive_int("structured_completion", "rank", min(64, *seen.shape) if rank is None else rank),
-        rounds=rounds or 10,
-    )
-    table = entries(seen.rows, seen.columns, seen.values.astype(dtype), seen.shape)
-    params["entries"] = table
     sampled = gradients == "sampled"
-    if sampled:
-        real = table.real if isinstance(table, Grid) else table.by_row.real
-        params["places"] = jnp.flatnonzero(real).astype(jnp.int32)
-    problem = FactoredCompletion(
-        _sampled_factored_error if sampled else _factored_error,
-        None,
-        domain,
-        params=params,
-        names=(CONSTRAINT,),
-        exact_constraints=_factored_energy,
-        sampled=sampled,
-    )
+    if hold == "dense":
+        dense = NuclearBall(float(nuclear_norm), shape=seen.shape, rounds=rounds or 20)
+        problem = _dense(seen, dense, params, sampled, dtype)
+    else:
+        rank = positive_int("structured_completion", "rank", min(64, *seen.shape) if rank is None else rank)
+        factored = LowRankBall(float(nuclear_norm), size=seen.shape, rank=rank, rounds=rounds or 10)
+        problem = _factored(seen, factored, params, sampled, dtype)
     return CompletionProblem(problem, Generator(_random_bits) if sampled else Rows(np.zeros(1, np.int32)))
 
 
@@ -134,7 +120,7 @@ def _choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def _scales(seen: Observed, beta: float, units: str) -> dict[str, Any]:
-    """What the sums are multiplied with, the bound, and how many entries are in which sum."""
+    """The factors f and h of the two sums, the bound beta, and how many entries each sum has."""
     unobserved = seen.shape[0] * seen.shape[1] - len(seen.values)
     total = float(np.sum(np.square(seen.values, dtype=float)))
     if units == "relative" and total == 0:
@@ -153,19 +139,36 @@ def _scales(seen: Observed, beta: float, units: str) -> dict[str, Any]:
 # Functions live at module level: a second problem of the same shapes then compiles nothing.
 
 
+def _factored(seen: Observed, domain: LowRankBall, params: dict[str, Any], sampled: bool, dtype: Any) -> Problem:
+    table = entries(seen.rows, seen.columns, seen.values.astype(dtype), seen.shape)
+    params["entries"] = table
+    if sampled:
+        real = table.real if isinstance(table, Grid) else table.by_row.real
+        params["places"] = jnp.flatnonzero(real).astype(jnp.int32)
+    return FactoredCompletion(
+        _sampled_factored_error if sampled else _factored_error,
+        None,
+        domain,
+        params=params,
+        names=(CONSTRAINT,),
+        exact_constraints=_factored_energy,
+        sampled=sampled,
+    )
+
+
 @pytree
 class FactoredCompletion(Problem):
-    """The problem for points held as `LowRank`: gradients are matrices too, sparse plus thin, known by their products."""
+    """The problem for points held as `LowRank`, whose gradients are sums of a sparse matrix and a thin one."""
 
     sampled: bool = static(default=False)
 
     def value_and_gradient(self, x: LowRank, lam: Array, theta: Tree) -> tuple[Array, Array, Any]:
-        """f, h and the Lagrangian's gradient."""
+        """f, h and the gradient of the Lagrangian, as a matrix that can be multiplied with."""
         f, h, grad_f, rows = self.jacobian(x, theta)
         return f, h, self.lagrangian_gradient(grad_f, rows, lam)
 
     def jacobian(self, x: LowRank, theta: Tree) -> tuple[Array, Array, Array, Any]:
-        """f, h, grad f as its values on the observed entries, and what the gradient of h is made of."""
+        """f, h, the values of grad f on the observed entries (it is 0 elsewhere), and what the gradient of h is made of."""
         table, scales = self.params["entries"], self.params["scales"]
         seen = table.seen(x)
         h = _energy(x, seen, scales) - jnp.asarray(self.levels, x.dtype)
@@ -179,17 +182,17 @@ class FactoredCompletion(Problem):
         return scale / 2 * jnp.sum(error**2), h, grad, (seen, x)
 
     def zero_gradient(self, x: LowRank) -> Array:
-        """On the observed entries."""
+        """A gradient of f that is zero on all observed entries."""
         return jnp.zeros_like(self.params["entries"].values)
 
     def lagrangian_gradient(self, grad_f: Array, rows: Any, lam: Array) -> Any:
-        """grad f + lambda (X outside the observed entries): X itself, less what it has there."""
+        """grad f + lambda (X outside the observed entries), which is X less its observed entries."""
         seen, x = rows
         weight = lam[0] * self.params["scales"]["h"]
         return self.params["entries"].matrix(grad_f - weight * seen, weight, x)
 
     def step_length(self, x: LowRank, lam: Array, theta: Tree, g: Any, d: LowRank) -> Array:
-        """Exactly: the Lagrangian is quadratic."""
+        """The step that minimises the Lagrangian along d, exactly, because it is quadratic."""
         table, scales = self.params["entries"], self.params["scales"]
         seen = table.seen(d)
         inside, slope = jnp.sum(seen**2), table.inner(g, d, seen)
@@ -214,19 +217,19 @@ def _factored_energy(x: LowRank, params: Tree) -> Array:
 
 
 def _energy(x: LowRank, seen: Array, scales: Tree) -> Array:
-    """The energy outside the observed entries: all of it, less theirs."""
+    """h from the energy outside the observed entries, which is that of all entries less that of the observed ones."""
     return (scales["h"] * ((x.energy() - jnp.sum(seen**2)) / 2 - scales["beta"]))[None]
 
 
 def _drawn(bits: Array, places: Array) -> Array:
-    """Observed places, drawn uniformly."""
+    """An observed place for each sample, every place as likely as any other."""
     return places[bits[:, 0] % jnp.uint32(places.size)]
 
 
 def _random_bits(key: Array) -> Array:
-    """What a sample is made of: two numbers that become one place inside the observed set and one outside.
+    """A sample: two whole numbers, the first of which becomes an observed place and the second an unobserved one.
 
-    Taken modulo the number of places; the bias is that number over 2^32.
+    They are taken modulo the number of places; the bias is that number over 2^32.
     """
     return jax.random.bits(key, (2,), jnp.uint32)
 
@@ -234,9 +237,7 @@ def _random_bits(key: Array) -> Array:
 # ---- dense ------------------------------------------------------------------------------------------------------------
 
 
-def _dense(
-    seen: Observed, nuclear_norm: float, params: dict[str, Any], gradients: str, rounds: int, dtype: Any
-) -> CompletionProblem:
+def _dense(seen: Observed, domain: NuclearBall, params: dict[str, Any], sampled: bool, dtype: Any) -> Problem:
     m, n = seen.shape
     if m * n > DENSE_LIMIT:
         raise ValueError(
@@ -248,15 +249,13 @@ def _dense(
     values = np.zeros(seen.shape, dtype)
     values[seen.rows, seen.columns] = seen.values
     params |= {"M": jnp.asarray(values), "mask": jnp.asarray(mask)}
-    domain = NuclearBall(float(nuclear_norm), shape=seen.shape, rounds=rounds)
     make = partial(Problem, domain=domain, names=(CONSTRAINT,))
-    if gradients == "exact":
-        problem = make(_dense_error, None, params=params, exact_constraints=_dense_energy)
-        return CompletionProblem(problem, Rows(np.zeros(1, np.int32)))
+    if not sampled:
+        return make(_dense_error, None, params=params, exact_constraints=_dense_energy)
     # Both lists at full length, the observed places first: other masks of the same size then compile nothing.
     order = np.argsort(~mask.reshape(-1), kind="stable").astype(np.int32)
     params |= {"order": jnp.asarray(order)}
-    return CompletionProblem(make(_sampled_error, _sampled_energy, params=params), Generator(_random_bits))
+    return make(_sampled_error, _sampled_energy, params=params)
 
 
 def _dense_error(x: Array, theta: Tree, params: Tree) -> Array:
@@ -269,7 +268,7 @@ def _dense_energy(x: Array, params: Tree) -> Array:
 
 
 def _sampled_error(x: Array, theta: Array, params: Tree) -> Array:
-    """Of one observed entry, times their number."""
+    """The error of one observed entry, times the number of observed entries."""
     scales = params["scales"]
     at = params["order"][theta[0] % jnp.asarray(scales["observed"], jnp.uint32)]
     error = x.reshape(-1)[at] - params["M"].reshape(-1)[at]
@@ -277,7 +276,7 @@ def _sampled_error(x: Array, theta: Array, params: Tree) -> Array:
 
 
 def _sampled_energy(x: Array, theta: Array, params: Tree) -> Array:
-    """Of one unobserved entry, times their number."""
+    """h with the energy of one unobserved entry, times the number of unobserved entries."""
     scales = params["scales"]
     count = jnp.asarray(scales["unobserved"], jnp.uint32)
     at = params["order"][jnp.asarray(scales["observed"], jnp.uint32) + theta[1] % count]

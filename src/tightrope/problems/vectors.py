@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.problem import Problem
-from tightrope.problems.solved import Constants, Noise, Solved, noisy, normals
+from tightrope.problems.solved import Constants, Noise, Solved, normals, squared_distance
 from tightrope.sampling import Generator
 from tightrope.sets import Box, L2Ball
 
@@ -72,22 +72,18 @@ def box_qcqp() -> Solved:
     p = solution + np.einsum("i,ijk,k->j", dual, Q, solution) + force
     top, noise = np.linalg.eigvalsh(Q)[:, -1], Noise(0.5, 0.3, 0.2)
 
-    def objective(x):
-        return jnp.sum((x - jnp.asarray(p, x.dtype)) ** 2) / 2
-
     def constraints(x):
         return jnp.einsum("j,ijk,k->i", x, jnp.asarray(Q, x.dtype), x) / 2 - jnp.asarray(r, x.dtype)
 
-    f, h, samples = noisy(objective, constraints, noise, (size,), 3)
-    return Solved(
+    return Solved.under_noise(
         "box-qcqp",
-        Problem(f, h, Box(-1.0, 1.0, shape=size)),
-        samples,
+        Box(-1.0, 1.0, shape=size),
+        squared_distance(p),
+        constraints,
+        noise,
         x=solution,
         dual=dual,
         optimum=float(np.sum((solution - p) ** 2) / 2),
-        objective=objective,
-        constraints=constraints,
         slater=float(r.min()),
         constants=Constants.additive(
             noise,
@@ -101,5 +97,4 @@ def box_qcqp() -> Solved:
             L_h=top.max(),
             mu=1.0,
         ),
-        noise="Gaussian in slopes and values",
     )
