@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import tightrope as tr
-from studies.finite_data import Instance
+from studies.fair_logistic import Instance
 from tightrope.datasets import adult_label_encoded, load_adult, one_hot, rotated_gaussians
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.loop.steps import advance
