@@ -32,7 +32,7 @@ def time_slsqp(instance: Instance, repeats: int) -> float:
         times, x = [], np.zeros(0)
         for _ in range(repeats):
             began = time.perf_counter()
-            x = plain_slsqp(instance.X, instance.y, instance.v, C, ftol)
+            x = plain_slsqp(instance, ftol)
             times.append(time.perf_counter() - began)
         best = min(best, float(np.median(times))) if good(instance, x) else best
     return best

@@ -35,6 +35,10 @@ class Instance:
         """The mean logistic loss."""
         return float(np.logaddexp(0, -self.y * (self.X @ x)).mean())
 
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """The gradient of the mean logistic loss."""
+        return -(self.y / (1 + np.exp(self.y * (self.X @ x)))) @ self.X / len(self.y)
+
     def covariance(self, x: np.ndarray) -> float:
         """The covariance of score and sensitive attribute, row by row in float64."""
         return float(np.mean(self.s * (self.X @ x)))

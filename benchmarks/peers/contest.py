@@ -29,12 +29,10 @@ class Adult:
 
     def __init__(self, copies: int = 1):
         X, y, self._group = adult_label_encoded()
-        self._once = Instance(X, y, self._group)
-        self.v = self._once.v  # the covariance of score and sensitive attribute is <v, x>
-        self.X, self.y, self.s, self.group = (
-            np.tile(a, (copies,) + (1,) * (a.ndim - 1)) for a in (X, y, self._once.s, self._group)
-        )
-        self.best = plain_slsqp(X, y, self.v, C, ftol=1e-15)
+        self._once, self.group = Instance(X, y, self._group), np.tile(self._group, copies)
+        self.all = Instance(np.tile(X, (copies, 1)), np.tile(y, copies), self.group)
+        self.X, self.y, self.s, self.v = self.all.X, self.all.y, self.all.s, self.all.v
+        self.best = plain_slsqp(self._once, ftol=1e-15)
         self.optimum = self._once.value(self.best)
         self.p_rule = self.rule(X @ self.best > 0)
 

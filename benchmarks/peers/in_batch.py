@@ -18,7 +18,7 @@ class SLSQP(Contender):
 
     def run(self, setting: dict[str, Any], seed: int, limit: float) -> Run:
         began = time.perf_counter()
-        x = plain_slsqp(self.adult.X, self.adult.y, self.adult.v, C, **setting)
+        x = plain_slsqp(self.adult.all, **setting)
         return Run(time.perf_counter() - began, self.adult.good(x))
 
 

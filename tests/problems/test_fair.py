@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import tightrope as tr
-from benchmarks.plain_slsqp import gradient as plain_gradient
 from studies.fair_logistic import Instance
 from tightrope.datasets import adult_label_encoded, load_adult, one_hot, rotated_gaussians
 from tightrope.fairness.sensitive import read_sensitive
