@@ -37,6 +37,7 @@ verify: install
 	$(BIN)/python -m studies.problems
 
 bench: install
+	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python -m benchmarks.finite_data --big
 	$(BIN)/python benchmarks/lmo.py
