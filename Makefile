@@ -37,18 +37,18 @@ verify: install
 	$(BIN)/python -m studies.problems
 
 bench: install
-	$(BIN)/python benchmarks/imports.py
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python -m benchmarks.imports
+	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.finite_data --big
-	$(BIN)/python benchmarks/lmo.py
+	$(BIN)/python -m benchmarks.lmo
 	$(BIN)/python -m benchmarks.scale
 	$(MAKE) bench-fairness
 
 bench-fairness: $(PEERS)
-	.venv-peers/bin/python benchmarks/fairness.py
+	.venv-peers/bin/python -m benchmarks.fairness
 
 bench-completion: $(COMPLETION)
-	.venv-completion/bin/python benchmarks/completion.py
+	.venv-completion/bin/python -m benchmarks.completion
 
 # The libraries that tightrope is compared with have environments of their own, beside tightrope itself.
 $(PEERS): benchmarks/peers.txt $(STAMP)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from peers.completion_page import page
+from benchmarks.peers.completion_page import page
 
 HERE = Path(__file__).parent
 KNOWN = HERE.parent / "out" / "completion.json"
@@ -25,31 +25,32 @@ PARTS = ("speed", "candidates", "ratings")
 def child(order: dict[str, Any]) -> Any:
     match order:
         case {"job": "corrective", **options}:
-            from peers import completion_ours
+            from benchmarks.peers import completion_ours
 
             return completion_ours.corrective(**options)
         case {"job": "tune", "seed": seed}:
-            from peers.completion_ours import Sampled
+            from benchmarks.peers.completion_ours import Sampled
 
             return Sampled(seed).tune()
         case {"job": "sampled", "seed": seed, "setting": setting}:
-            from peers.completion_ours import Sampled
+            from benchmarks.peers.completion_ours import Sampled
 
             return Sampled(seed).seconds_to_target(setting)
         case {"job": "copt", "seed": seed}:
-            from peers import copt_fw
+            from benchmarks.peers import copt_fw
 
             return copt_fw.seconds_to_target(seed)
         case {"job": "optimum"}:
-            from peers.instance import Instance
+            from benchmarks.peers.instance import Instance
 
-            return Instance(0, 0.5).optimum(say=say)
+            instance = Instance(0, 0.5)
+            return instance.optimum(instance.beta, tol=1e-5)
         case {"job": "candidates"}:
-            from peers import candidates
+            from benchmarks.peers import candidates
 
             return candidates.measure_all()
         case {"job": "ratings", "who": who, "split": seed, "rank": rank}:
-            from peers import ratings, softimpute
+            from benchmarks.peers import ratings, softimpute
 
             entries, shape = ratings.movielens()
             train, test = ratings.split(entries, 0.8, seed)
@@ -71,7 +72,7 @@ def ask(job: str, **options: Any) -> Any:
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
     if job != "ratings":  # copt is faster so; elsewhere only the judge uses it, and its idle threads spin
         environment["OPENBLAS_NUM_THREADS"] = "1"
-    command = [sys.executable, __file__, "--child", json.dumps({"job": job, **options})]
+    command = [sys.executable, "-m", "benchmarks.completion", "--child", json.dumps({"job": job, **options})]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     answer = json.loads(done.stdout.splitlines()[-1])
     say(f"{job} {options}: {str(answer)[:150]}")
@@ -91,7 +92,7 @@ def speed(seeds: int) -> dict[str, Any]:
 
 
 def candidates() -> dict[str, Any]:
-    """All of them, with the paper's bound on the energy and with half of it."""
+    """What each candidate comes to, and the optimum with half of the paper's bound on the energy."""
     lower, upper, multiplier = ask("optimum")
     return {"rows": ask("candidates"), "lower": lower, "upper": upper, "multiplier": multiplier}
 

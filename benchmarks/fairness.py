@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers.contest import BATCH, GAP, Adult, C, Contender
+
+from benchmarks.peers.contest import BATCH, GAP, Adult, C, Contender
+from studies.page import markdown, row
 
 LIMIT, TUNING = 120.0, 20.0  # seconds that a run, and a run while settings are tried, may take
 ASKED = 30  # how many times faster a step should be than a peer's
@@ -84,7 +86,7 @@ def measure(contender: Contender, setting: dict[str, Any]) -> dict[str, Any]:
 def child(order: dict[str, Any]) -> None:
     logging.disable(logging.WARNING)  # scikit-lego logs that its solver ignores an option
     module, name = CONTENDERS[order["contender"]]
-    contender = getattr(importlib.import_module(f"peers.{module}"), name)(Adult(order["copies"]))
+    contender = getattr(importlib.import_module(f"benchmarks.peers.{module}"), name)(Adult(order["copies"]))
     jobs = {"tune": lambda: tune(contender), "measure": lambda: measure(contender, order["setting"])}
     jobs["step"] = lambda: {"seconds": contender.step()}
     print("\n" + json.dumps(jobs[order["job"]]()))
@@ -99,7 +101,7 @@ def ask(contender: str, job: str, copies: int = 1, setting: dict[str, Any] | Non
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
     if CONTENDERS[contender][0] != "in_batch":
         environment["OPENBLAS_NUM_THREADS"] = "1"  # only the judge uses it there, and its idle threads spin
-    command = [sys.executable, __file__, "--child", json.dumps(order)]
+    command = [sys.executable, "-m", "benchmarks.fairness", "--child", json.dumps(order)]
     timeout = LIMIT * (6 if job == "tune" else 3)
     try:
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=timeout, check=True)
@@ -113,7 +115,7 @@ def say(line: str) -> None:
 
 
 def steps() -> list[str]:
-    """Part (a), as the lines of a table."""
+    """What a step on a mini-batch costs, as the lines of a table."""
     seconds = {}
     for name in STEPPERS:
         answer = ask(name, "step")
@@ -121,10 +123,10 @@ def steps() -> list[str]:
         seconds[name] = answer["seconds"]
         say(f"step: {name}: {1e6 * seconds[name]:.1f} microseconds")
     ours = seconds[STEPPERS[0]]
-    lines = ["| | times tightrope's step | asked for | microseconds a step |", "|---|---|---|---|"]
+    lines = markdown(("", "times tightrope's step", "asked for", "microseconds a step"))
     for name, value in seconds.items():
         asked = "" if name == STEPPERS[0] else f"at least {ASKED}: {'yes' if value >= ASKED * ours else 'no'}"
-        lines.append(f"| {name} | {value / ours:.1f} | {asked} | {1e6 * value:.1f} |")
+        lines.append(row(name, f"{value / ours:.1f}", asked, f"{1e6 * value:.1f}"))
     return lines
 
 
@@ -163,27 +165,24 @@ def written(setting: dict[str, Any]) -> str:
 
 
 def time_to_target(measured: dict[str, dict[int, dict[str, Any] | str]], copies: int) -> list[str]:
-    """Part (b), as the lines of a table."""
+    """How long each contender takes to the target, as the lines of a table."""
     ours = measured["tightrope"][copies]
     unit, cold_unit = (ours["seconds"], ours["first"]) if isinstance(ours, dict) else (float("nan"), float("nan"))
-    columns = ("", "times tightrope's time", "compilation counted", "seconds", "first run", "setting")
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    lines = markdown(("", "times tightrope's time", "compilation counted", "seconds", "first run", "setting"))
     for name, by_size in measured.items():
         got = by_size.get(copies)
         if not isinstance(got, dict):
-            lines.append(f"| {name} | {got} | | | | |")
+            lines.append(row(name, got, "", "", "", ""))
             continue
         cold = got["first"] or got["seconds"]
-        lines.append(
-            f"| {name} | {got['seconds'] / unit:.2f} | {cold / cold_unit:.3f} | {got['seconds']:.3f} | {cold:.3f} | "
-            f"{written(got['setting'])} |"
-        )
+        ratios = f"{got['seconds'] / unit:.2f}", f"{cold / cold_unit:.3f}"
+        lines.append(row(name, *ratios, f"{got['seconds']:.3f}", f"{cold:.3f}", written(got["setting"])))
     return lines
 
 
 def growth(measured: dict[str, dict[int, dict[str, Any] | str]], sizes: list[int]) -> list[str]:
-    """Part (c), as the lines of a table."""
-    lines = ["| |" + "".join(f" {k} x the rows |" for k in sizes), "|---" * (len(sizes) + 1) + "|"]
+    """How that grows with the number of rows, as the lines of a table."""
+    lines = markdown(("", *(f"{k} x the rows" for k in sizes)))
     for name, by_size in measured.items():
         cells = []
         for copies in sizes:
@@ -193,25 +192,24 @@ def growth(measured: dict[str, dict[int, dict[str, Any] | str]], sizes: list[int
                 cells.append(f"{seconds / own['seconds']:.1f}; {seconds / ours['seconds']:.2f} ({seconds:.2f} s)")
             else:
                 cells.append(str(got))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(row(name, *cells))
     return lines
 
 
 def bounds(tried: list[dict[str, Any]], adult: Adult) -> list[str]:
     """What fairlearn's bounds lead to, beside the optimum of our problem."""
     decisions = (adult.rows @ adult.best > 0).astype(float)
-    lines = ["| | p%-rule | accuracy | covariance of the mean score |", "|---|---|---|---|"]
-    optimum = f"{adult.p_rule:.3f} | {adult.accuracy(decisions):.4f} | {adult.covariance(adult.best):.4f}"
-    lines.append(f"| the optimum of our problem | {optimum} |")
-    for one in tried:
-        note = one["note"]
-        numbers = f"{note['p_rule']:.3f} | {note['accuracy']:.4f} | {note['covariance']:.4f}"
-        lines.append(f"| fairlearn, {written(one['setting'])} | {numbers} |")
-    return lines
+    ours = {"p_rule": adult.p_rule, "accuracy": adult.accuracy(decisions), "covariance": adult.covariance(adult.best)}
+    found = [("the optimum of our problem", ours)]
+    found += [(f"fairlearn, {written(one['setting'])}", one["note"]) for one in tried]
+    heads = ("", "p%-rule", "accuracy", "covariance of the mean score")
+    return markdown(
+        heads, ((who, f"{n['p_rule']:.3f}", f"{n['accuracy']:.4f}", f"{n['covariance']:.4f}") for who, n in found)
+    )
 
 
 def page(step_lines: list[str], measured: Any, tuned: dict[str, dict[str, Any]], sizes: list[int]) -> str:
-    """benchmarks/fairness.md."""
+    """The page benchmarks/fairness.md."""
     adult = Adult()
     n, d = adult.rows.shape
     lines = [

@@ -12,8 +12,7 @@ import numpy as np
 import tightrope as tr
 from tightrope.datasets import structured_matrix
 from tightrope.problems import structured_completion
-from tightrope.sets import NuclearBall
-from tightrope.sets.low_rank import LowRank, LowRankBall
+from tightrope.sets import LowRank, LowRankBall, NuclearBall
 
 ASKED, TURNS, CALLS = 20, 7, 50
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from studies.finite_data import C, Instance
+from studies.fair_logistic import C, Instance
 from tightrope.datasets import adult_label_encoded
 
 BATCH, SEEDS = 64, range(10)
@@ -35,7 +35,7 @@ def ahead(x, lam, g, v, eta, gamma):
 
 @partial(jax.jit, static_argnames="epochs")
 def svrg(X, y, v, rows, eta, gamma, epochs: int):
-    """rows: (epochs, steps, batch)."""
+    """Snapshots: a full gradient for each epoch; `rows` are (epochs, steps, batch) numbers of rows."""
 
     def epoch(carry, rows):
         w, lam = carry

@@ -7,10 +7,8 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,9 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tightrope as tr
-
-sys.path.insert(0, str(Path(__file__).parent))
-import workload as w
+from benchmarks import workload as w
 
 PASSES, SWEEP = 10, 64
 

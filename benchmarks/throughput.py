@@ -1,21 +1,17 @@
 """Throughput of sweeps on an accelerator, in step-configurations a second, beside a bare scan of the same update.
 
-Run as `python benchmarks/throughput.py`; on a GPU wherever JAX finds one.
+Run as `python -m benchmarks.throughput`; on a GPU wherever JAX finds one.
 """
 
 import argparse
-import sys
 import time
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import tightrope as tr
-
-sys.path.insert(0, str(Path(__file__).parent))
-import workload as w
+from benchmarks import workload as w
 
 
 def seconds_of(job, repeats: int = 3) -> float:

@@ -17,7 +17,7 @@ from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
 from tightrope.datasets import load_adult
-from tightrope.tables.classifier import fit_table
+from tightrope.tables import fit_table
 
 OUT = Path("out")
 

@@ -14,14 +14,12 @@ import pandas as pd
 from scipy.stats import binomtest, norm
 
 import tightrope as tr
-from studies.finite_data import C, Instance
+from studies.fair_logistic import C, Instance
+from studies.page import markdown
 from tightrope.datasets import Features, adult_label_encoded, label_encoded, load_adult, one_hot, split
-from tightrope.datasets.features import LABEL_ENCODED
-from tightrope.experiments.paper.fairness import People, batch_optimum, fairness
-from tightrope.fairness.metrics import group_rates
 
 SHARE = 0.7
-"""Of the rows for training."""
+"""The share of the rows that is trained on."""
 
 CASES: dict[str, dict[str, Any]] = {
     "auto": {},
@@ -51,7 +49,7 @@ PATH = np.geomspace(0.3, 0.003, 16)
 def raw_adult() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rows of `adult_label_encoded()` before they are standardised, and without the intercept."""
     frame = load_adult()
-    columns = [frame[name] for name in LABEL_ENCODED]
+    columns = [frame[name] for name in label_encoded(frame).names[:-1]]
     X = np.column_stack([c.cat.codes if isinstance(c.dtype, pd.CategoricalDtype) else c for c in columns]).astype(float)
     _, y, s = adult_label_encoded()
     return X[split(len(frame)).train], y, s
@@ -80,13 +78,12 @@ def hold(part: pd.DataFrame) -> np.ndarray:
 # ---- the 80 % rule on others -----------------------------------------------------------------------------------------
 
 
-def judge(selected: np.ndarray, people: People, asked: float) -> dict[str, float]:
+def judge(selected: np.ndarray, y: np.ndarray, s: np.ndarray, asked: float) -> dict[str, float]:
     """Accuracy, p%-rule, and how many standard errors its logarithm lies above what was asked, by the delta method."""
-    rates = group_rates(selected, people.s)
-    rate, count = rates["selection_rate"].to_numpy(), rates["count"].to_numpy()
+    rate, count = (np.array([f(selected[s == group]) for group in (0, 1)]) for f in (np.mean, len))
     p = float(rate.min() / rate.max())
     error = float(np.sqrt(np.sum((1 - rate) / (count * rate))))
-    accuracy = float(np.mean(selected == (people.y > 0)))
+    accuracy = float(np.mean(selected == (y > 0)))
     return {"accuracy": accuracy, "p": p, "error": error, "z": float(np.log(p / asked)) / error}
 
 
@@ -95,25 +92,27 @@ def one_split(frame: pd.DataFrame, encoding: str, seed: int) -> dict[str, Any]:
     order = np.random.default_rng(seed).permutation(len(frame))
     train, test = np.split(order, [round(SHARE * len(frame))])
     encode, asked = ASKED[encoding]
-    everybody = People(*encode(frame, fit_on=train)[:3])
-    learn, others = everybody.take(train), everybody.take(test)
+    X, y, s, _ = encode(frame, fit_on=train)
     model = tr.FairLogisticRegression(p_rule=asked, random_state=seed)
-    model.fit(learn.X[:, :-1], learn.y, sensitive_features=learn.s)
-    found = judge(model.predict(others.X[:, :-1]) > 0, others, asked)
+    model.fit(X[train, :-1], y[train], sensitive_features=s[train])
+    others = X[test], y[test], s[test]
+    found = judge(model.predict(others[0][:, :-1]) > 0, *others[1:], asked)
+    learn = Instance(X[train], y[train], s[train])
     beside = beside_batch(learn, others, found["p"]) if encoding == CLAIMED else np.nan
     best = float(model.frontier()["p_rule_bound"].max())
     return {"encoding": encoding, "split": seed, "c": model.threshold_, "best": best, **found, "batch": beside}
 
 
-def beside_batch(learn: People, others: People, p: float) -> float:
+def beside_batch(learn: Instance, others: tuple[np.ndarray, ...], p: float) -> float:
     """The accuracy of the batch classifier where its p%-rule is p, interpolated along a path; NaN beyond its ends."""
-    path = [fairness(batch_optimum(learn, c).x, others) for c in PATH]
+    X, y, s = others
+    path = [judge(X @ np.asarray(learn.solve(c, tol=1e-13).x) >= 0, y, s, asked=p) for c in PATH]
     table = pd.DataFrame(path).sort_values("p")
     return float(np.interp(p, table["p"], table["accuracy"], left=np.nan, right=np.nan))
 
 
 def measure_splits(encoding: str, splits: range) -> pd.DataFrame:
-    """A row per split."""
+    """A row for each split, with what fairness costs beside the batch classifier."""
     frame = load_adult()
     table = pd.DataFrame([one_split(frame, encoding, seed) for seed in splits])
     return table.assign(cost=table.batch - table.accuracy)
@@ -165,9 +164,10 @@ def report(seeds: pd.DataFrame, splits: pd.DataFrame) -> str:
         "Written by `make verify`. Intervals in brackets are exact 95 % intervals of a share over seeds or splits; those",
         "after ± are 1.96 standard errors over splits, which share people and are not independent.",
         "",
-        "| claim | found | holds |",
-        "|---|---|---|",
-        *(f"| {row.claim} | {row.found} | {'yes' if row.holds else 'NO'} |" for row in verdicts.itertuples()),
+        *markdown(
+            ("claim", "found", "holds"),
+            ((row.claim, row.found, "yes" if row.holds else "NO") for row in verdicts.itertuples()),
+        ),
         "",
         "## The optimum",
         "",
@@ -177,15 +177,7 @@ def report(seeds: pd.DataFrame, splits: pd.DataFrame) -> str:
         "reshuffled passes, sampled constraints, the average of all iterates. (The classifier fills rows up to a common",
         "size by repeating some with their weight shared, so a pass is 28,672 steps.)",
         "",
-        "| case | seeds | largest gap | median gap | largest abs(cov) - c | median abs(cov) - c | steps |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, part in seeds.groupby("case", sort=False):
-        lines.append(
-            f"| {name} | {len(part)} | {part.gap.max():.1e} | {part.gap.median():.1e} | {part.excess.max():.1e} | "
-            f"{part.excess.median():.1e} | {part.steps.max():,} |"
-        )
-    lines += [
+        *_seeds_table(seeds),
         "",
         "## The 80 % rule, on people not seen",
         "",
@@ -198,19 +190,32 @@ def report(seeds: pd.DataFrame, splits: pd.DataFrame) -> str:
         "that a path may end below what one would like. The largest bound is over the path; nothing above it can be asked:",
         f"with one-hot features (rare categories merged) `p_rule=0.8` is refused, with a sentence, in {refused}.",
         "",
-        "| features | asked | splits | p%-rule: smallest | 10 % | median | largest | kept | significantly below | "
-        "largest bound | threshold c | accuracy | batch's |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        *_splits_table(splits),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _seeds_table(seeds: pd.DataFrame) -> list[str]:
+    heads = ("case", "seeds", "largest gap", "median gap", "largest abs(cov) - c", "median abs(cov) - c", "steps")
+    rows = []
+    for name, part in seeds.groupby("case", sort=False):
+        sizes = (f"{v:.1e}" for v in (part.gap.max(), part.gap.median(), part.excess.max(), part.excess.median()))
+        rows.append((name, len(part), *sizes, f"{part.steps.max():,}"))
+    return markdown(heads, rows)
+
+
+def _splits_table(splits: pd.DataFrame) -> list[str]:
+    heads = ["features", "asked", "splits", "p%-rule: smallest", "10 %", "median", "largest", "kept"]
+    heads += ["significantly below", "largest bound", "threshold c", "accuracy", "batch's"]
+    rows = []
     for name, part in splits.groupby("encoding", sort=False):
         asked = ASKED[str(name)][1]
-        lines.append(
-            f"| {name} | {asked:g} | {len(part)} | {part.p.min():.3f} | {part.p.quantile(0.1):.3f} | "
-            f"{part.p.median():.3f} | {part.p.max():.3f} | {(part.p >= asked).sum()} | {significantly_below(part).sum()} | "
-            f"{part.best.min():.3f} to {part.best.max():.3f} | {part.c.min():.3g} to {part.c.max():.3g} | "
-            f"{part.accuracy.mean():.4f} | {'-' if part.batch.isna().all() else f'{part.batch.mean():.4f}'} |"
-        )
-    return "\n".join(lines) + "\n"
+        rules = (f"{v:.3f}" for v in (part.p.min(), part.p.quantile(0.1), part.p.median(), part.p.max()))
+        counts = (part.p >= asked).sum(), significantly_below(part).sum()
+        bounds = f"{part.best.min():.3f} to {part.best.max():.3f}", f"{part.c.min():.3g} to {part.c.max():.3g}"
+        batch = "-" if part.batch.isna().all() else f"{part.batch.mean():.4f}"
+        rows.append((name, f"{asked:g}", len(part), *rules, *counts, *bounds, f"{part.accuracy.mean():.4f}", batch))
+    return markdown(heads, rows)
 
 
 def main() -> None:

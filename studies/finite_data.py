@@ -7,69 +7,20 @@ Run as `python -m studies.finite_data`; writes docs/finite_data.md.
 import argparse
 import itertools
 from pathlib import Path
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
+from studies.fair_logistic import C, Instance
 from studies.finite_sums import MERELY_CONVEX, N, error, finite
+from studies.page import markdown
 from tightrope.datasets import adult_label_encoded
 from tightrope.problems import EXACT
 
-C, RADIUS, PASSES = 0.05, 10.0, 15
+PASSES = 15
 TARGETS = {"float64": 1e-6, "float32": 1e-5}
-
-
-def loss(x, theta, covariance):
-    """Logistic loss of one row."""
-    return jnp.logaddexp(0.0, -theta[1] * jnp.dot(theta[0], x))
-
-
-def exact(x, covariance):
-    """The covariance of score and sensitive attribute, both signs."""
-    q = jnp.dot(covariance, x)
-    return jnp.stack([q, -q])
-
-
-class Instance:
-    """A data set, its functions in NumPy, and the optimal value by SLSQP run to the end."""
-
-    def __init__(self, X: np.ndarray, y: np.ndarray, s: np.ndarray) -> None:
-        self.X, self.y, self.s = X, y, s - s.mean()
-        self.v = self.s @ X / len(X)
-        self.signed = y[:, None] * X
-        self.optimum = float(self.slsqp(1e-15).fun)
-
-    def value(self, x: np.ndarray) -> float:
-        """Mean logistic loss."""
-        return float(np.logaddexp(0, -(self.signed @ x)).mean())
-
-    def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Its gradient."""
-        return -(1 / (1 + np.exp(self.signed @ x))) @ self.signed / len(self.y)
-
-    def covariance(self, x: np.ndarray) -> float:
-        """Recomputed row by row, in float64."""
-        return float(np.mean(self.s * (self.X @ x)))
-
-    def slsqp(self, ftol: float) -> Any:
-        """The solution by SLSQP, from zero, with exact derivatives of everything."""
-        sides = [
-            {"type": "ineq", "fun": lambda x: C - self.v @ x, "jac": lambda x: -self.v},
-            {"type": "ineq", "fun": lambda x: C + self.v @ x, "jac": lambda x: self.v},
-        ]
-        start, options = np.zeros(self.X.shape[1]), {"ftol": ftol, "maxiter": 2000}
-        return scipy_minimize(self.value, start, jac=self.gradient, method="SLSQP", constraints=sides, options=options)
-
-    def problem(self, precision: str = "float64") -> tuple[tr.Problem, tr.Rows]:
-        """The same for tightrope: the constraint known exactly, and the rows."""
-        rows = tr.Rows(tuple(a.astype(precision) for a in (self.X, self.y, self.s)))
-        domain, v = tr.L2Ball(RADIUS, shape=self.X.shape[1]), jnp.asarray(self.v, precision)
-        return tr.Problem(loss, None, domain, levels=C, params=v, exact_constraints=exact), rows
 
 
 def measure(
@@ -89,7 +40,7 @@ def measure(
 
 
 def errors(name: str, method: str, seeds: range, **length: float) -> np.ndarray:
-    """Of a finite sum with known optimum: the distance from it, or the violation where that is worse, seed by seed."""
+    """On a finite sum with known optimum, seed by seed: the distance from it, or the violation where that is worse."""
     with jax.enable_x64(True):
         problem, data, optimum = finite(name)
         runs = (tr.minimize(problem, data, method=method, seed=seed, record=0, **length) for seed in seeds)  # pyright: ignore[reportArgumentType]
@@ -116,6 +67,16 @@ def decay(seeds: range) -> pd.DataFrame:
 
 def report(table: pd.DataFrame, versus: pd.DataFrame, falling: pd.DataFrame) -> str:
     """The page docs/finite_data.md."""
+    heads = ("method", "precision", "seeds", "largest gap", "median gap", "gap <= target", "abs(cov) <= c", "passes")
+    rows = []
+    for (method, precision), part in table.groupby(["method", "precision"], sort=False):
+        target, count = TARGETS[str(precision)], len(part)
+        reached = f"{int((part.gap <= target).sum())} of {count} ({target:g})"
+        kept = f"{int((part.excess <= 0).sum())} of {count}"
+        gaps = f"{part.gap.max():.1e}", f"{part.gap.median():.1e}"
+        rows.append(
+            (method, precision, count, *gaps, reached, kept, f"{part.passes.max():.3f}", f"{part.pull.max():.1e}")
+        )
     lines = [
         "# Data at hand: Adult in fifteen passes",
         "",
@@ -124,41 +85,29 @@ def report(table: pd.DataFrame, versus: pd.DataFrame, falling: pd.DataFrame) -> 
         "the probe for step sizes included). The gap is against SLSQP run to 1e-15; the covariance is recomputed in",
         "float64, row by row, from the point returned.",
         "",
-        "| method | precision | seeds | largest gap | median gap | gap <= target | abs(cov) <= c | passes | largest pull |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for (method, precision), part in table.groupby(["method", "precision"], sort=False):
-        target = TARGETS[str(precision)]
-        lines.append(
-            f"| {method} | {precision} | {len(part)} | {part.gap.max():.1e} | {part.gap.median():.1e} | "
-            f"{int((part.gap <= target).sum())} of {len(part)} ({target:g}) | "
-            f"{int((part.excess <= 0).sum())} of {len(part)} | {part.passes.max():.3f} | {part.pull.max():.1e} |"
-        )
-    lines += ["", '"auto" is SVRG-CSOA here; CSOA stands beside it at the same number of passes.']
-    lines += [
+        *markdown([*heads, "largest pull"], rows),
+        "",
+        '"auto" is SVRG-CSOA here; CSOA stands beside it at the same number of passes.',
         "",
         "## Linear programmes: never worse than CSOA",
         "",
         f"Finite sums of {N:,} rows on the l1 ball and the simplex: no curvature anywhere. Distance from the optimal value",
         "(by cvxpy), or the violation where that is worse: the worst seed of SVRG-CSOA beside the best of CSOA.",
         "",
-        *_markdown(versus),
+        *_frame(versus),
         "",
         "## How fast the error falls",
         "",
         f"The largest error over {int(versus.seeds.max())} seeds; cvxpy's optimum is good to about 1e-10.",
         "",
-        *_markdown(falling),
+        *_frame(falling),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _markdown(table: pd.DataFrame) -> list[str]:
-    def cell(value) -> str:
-        return f"{value:.1e}" if isinstance(value, float) else str(value)
-
-    rows = ([cell(v) for v in row] for row in table.itertuples(index=False))
-    return [f"| {' | '.join(cells)} |" for cells in (table.columns, ["---"] * table.shape[1], *rows)]
+def _frame(table: pd.DataFrame) -> list[str]:
+    rows = ([f"{v:.1e}" if isinstance(v, float) else v for v in row] for row in table.itertuples(index=False))
+    return markdown([*table.columns], rows)
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tightrope as tr
-from tightrope.problem.full_data import full_values
+from tightrope.problem import full_values
 from tightrope.problems import EXACT
 from tightrope.sampling import Plan
 

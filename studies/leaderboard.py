@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from studies.longer_runs import RESCALED, longer_runs
-from tightrope.experiments.leaderboard import Board, leaderboard
-from tightrope.experiments.leaderboard.report import SLACK, last_budget, slower
+from studies.page import markdown
+from tightrope.experiments.leaderboard import SLACK, Board, last_budget, leaderboard, slower
 
 HOW = """# The leaderboard
 
@@ -99,21 +99,18 @@ def page(board: Board, evidence: pd.DataFrame | None = None) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _places(standings: pd.DataFrame) -> Iterator[str]:
+def _places(standings: pd.DataFrame) -> list[str]:
     """How often each method that was given nothing is first, among the first three, and its median place."""
     last = last_budget(standings)
     last = last[last["rank"].notna()]
-    yield "| division | method | problems | first | first three | median place | tuned over untuned score |"
-    yield "|---|---|---|---|---|---|---|"
-    rows = []
+    found = []
     for (division, method), part in last.groupby(["division", "method"], sort=False):
         ranks, gain = part["rank"], (part["score"] / part["score, untuned"]).median()
-        counts = f"{len(part)} | {int((ranks == 1).sum())} | {int((ranks <= 3).sum())}"
-        rows.append(
-            (division, ranks.median(), f"| {division} | {method} | {counts} | {ranks.median():g} | {gain:.2f} |")
-        )
+        counts = len(part), int((ranks == 1).sum()), int((ranks <= 3).sum())
+        found.append((ranks.median(), (division, method, *counts, f"{ranks.median():g}", f"{gain:.2f}")))
     order = {division: i for i, division in enumerate(dict.fromkeys(standings.division))}
-    yield from (row for _, _, row in sorted(rows, key=lambda r: (order[r[0]], r[1])))
+    heads = ("division", "method", "problems", "first", "first three", "median place", "tuned over untuned score")
+    return markdown(heads, (cells for _, cells in sorted(found, key=lambda place: (order[place[1][0]], place[0]))))
 
 
 def _rates(board: Board) -> Iterator[str]:
@@ -148,21 +145,20 @@ def _cause(line: str) -> str:
 
 def _evidence(table: pd.DataFrame) -> Iterator[str]:
     """The fitted rates of longer runs, and of the ill-scaled problem in scaled variables."""
+    heads = ("division", "problem", "method", "calls", "exponent of the gap", "published", "last gap", "last worst H")
     for title, part in (
         ("Ill-scaled, in scaled variables and constraints", table[table.problem == RESCALED]),
         ("Longer runs", table[table.problem != RESCALED]),
     ):
         yield f"### {title}"
         yield ""
-        yield "| division | problem | method | calls | exponent of the gap | published | last gap | last worst H |"
-        yield "|---|---|---|---|---|---|---|---|"
+        rows = []
         for row in part.sort_values(["problem", "method"]).to_dict("records"):
-            fitted = f"{-row['gap slope']:.2f} [{-row['gap high']:.2f}, {-row['gap low']:.2f}]"
-            ends = f"{row['last gap']:.1e} | {row['last violation']:+.1e}"
             calls = f"{row['first']:,} to {row['last']:,}"
-            where = f"{row['division']} | {row['problem']}"
-            published = f"{row['published gap']:.2f}"
-            yield f"| {where} | {row['method']} | {calls} | {fitted} | {published} | {ends} |"
+            fitted = f"{-row['gap slope']:.2f} [{-row['gap high']:.2f}, {-row['gap low']:.2f}]"
+            ends = f"{row['published gap']:.2f}", f"{row['last gap']:.1e}", f"{row['last violation']:+.1e}"
+            rows.append((row["division"], row["problem"], row["method"], calls, fitted, *ends))
+        yield from markdown(heads, rows)
         yield ""
 
 

@@ -11,13 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from tightrope.experiments.leaderboard.entrants import Division
-from tightrope.experiments.leaderboard.report import board
-from tightrope.experiments.leaderboard.runs import FULL, compete
-from tightrope.loop.progress import Progress
-from tightrope.problem.problem import Problem
+import tightrope as tr
+from tightrope.experiments.leaderboard import FULL, Division, board, compete
 from tightrope.problems import PROBLEMS, Solved
-from tightrope.sets import Box
 from tightrope.tree import Array
 
 RESCALED = "ill-scaled, scaled"
@@ -41,10 +37,11 @@ RUNS: tuple[tuple[Division, str, tuple[int, ...], str], ...] = (
 
 @cache
 def rescaled() -> Solved:
-    """The ill-scaled problem in y = x/s, its constraints divided by c: multipliers are multiplied by c."""
+    """The ill-scaled problem in y = x/s, with s the half widths of its box, and its constraints divided by the lengths c of
+    their gradients in y: multipliers are multiplied by c."""
     given = PROBLEMS["ill-scaled"]()
     s = np.asarray(given.problem.domain.upper)  # pyright: ignore[reportAttributeAccessIssue]
-    c = np.array([100.0, 1.0, 0.01])
+    c = np.linalg.norm(np.asarray(jax.jacobian(given.constraints)(jnp.asarray(given.x))) * s, axis=1)
     f, h = given.problem.objective, given.problem.constraints
     assert f is not None
     assert h is not None
@@ -55,8 +52,8 @@ def rescaled() -> Solved:
     def even(values: Array) -> Array:
         return values / jnp.asarray(c, values.dtype)
 
-    problem = Problem(
-        lambda y, theta: f(wide(y), theta), lambda y, theta: even(h(wide(y), theta)), Box(-1.0, 1.0, shape=len(s))
+    problem = tr.Problem(
+        lambda y, theta: f(wide(y), theta), lambda y, theta: even(h(wide(y), theta)), tr.Box(-1.0, 1.0, shape=len(s))
     )
     return dataclasses.replace(
         given,
@@ -76,11 +73,11 @@ def longer_runs() -> pd.DataFrame:
         (division, name, budgets, method) for division, name, budgets, methods in RUNS for method in methods.split()
     ]
     tables = []
-    with jax.enable_x64(True), Progress(len(jobs), None, "longer runs") as bar:
-        for done, (division, name, budgets, method) in enumerate(jobs, start=1):
+    with jax.enable_x64(True):
+        for division, name, budgets, method in jobs:
             size = dataclasses.replace(FULL, budgets=budgets, heavy=budgets, finite=budgets, seeds=20, tuning_seeds=8)
             rates = board(compete(name, method, division, size)).rates
             tables.append(rates.assign(first=budgets[0], last=budgets[-1]))
-            bar.show(done)
+            print(f"{len(tables)} of {len(jobs)}: {method} on {name}", flush=True)
     del PROBLEMS[RESCALED]
     return pd.concat(tables, ignore_index=True)

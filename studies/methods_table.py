@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import inf
 from pathlib import Path
 
+from studies.page import markdown
 from tightrope.methods import METHODS, Method
 
 PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
@@ -18,13 +19,12 @@ def rate(p: float | None) -> str:
     return "-" if p is None else "zero" if p == inf else f"T^-{Fraction(p).limit_denominator(12)}"
 
 
-def row(name: str, kind: type[Method]) -> str:
+def cells(name: str, kind: type[Method]) -> list[str]:
     """A method's line of the table."""
     what = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).replace("|", "\\|")
     needs = ", ".join(sorted(kind.needs))
-    claims = " | ".join(map(rate, kind.published))
-    counts = " | ".join(str(count) for count in kind.cost)
-    return f"| `{name}` | `{kind.__name__}` | {needs} | {counts} | {claims} | {kind.margin or '-'} | {what} |"
+    rates = map(rate, kind.published)
+    return [f"`{name}`", f"`{kind.__name__}`", needs, *map(str, kind.cost), *rates, kind.margin or "-", what]
 
 
 def page() -> str:
@@ -45,9 +45,10 @@ def page() -> str:
         "",
         "`tightrope leaderboard` compares them: [who wins where](leaderboard.md).",
         "",
-        "| name | class | needs | S | G | P | L | gap | violation | margin | what |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-        *(row(name, kind) for name, kind in METHODS.items()),
+        *markdown(
+            ("name", "class", "needs", "S", "G", "P", "L", "gap", "violation", "margin", "what"),
+            (cells(name, kind) for name, kind in METHODS.items()),
+        ),
     ]
     return "\n".join(lines) + "\n"
 

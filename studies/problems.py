@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from studies.page import markdown
 from tightrope.plotting import new_figure
 from tightrope.problems import PROBLEMS, Constants, Solved
 from tightrope.tree import ravel
@@ -119,6 +120,7 @@ def _draw_line(solved: Solved, axis: Any) -> None:
 
 def report() -> str:
     """The page docs/problems.md."""
+    solved = [make() for make in PROBLEMS.values()]
     lines = [
         "# Problems with known solutions",
         "",
@@ -149,11 +151,10 @@ def report() -> str:
         "expectations; sigma are roots of second moments (of the gradients of f and h, and of the values of h); L is",
         "smoothness in the mean square, mu strong convexity of F.",
         "",
-        "| problem | size | N | F* | sum of multipliers | margin | " + " | ".join(Constants._fields) + " |",
-        "|---" * (6 + len(Constants._fields)) + "|",
+        *markdown(
+            ("problem", "size", "N", "F*", "sum of multipliers", "margin", *Constants._fields), map(_cells, solved)
+        ),
     ]
-    solved = [make() for make in PROBLEMS.values()]
-    lines += [_row(one) for one in solved]
     for one, make in zip(solved, PROBLEMS.values(), strict=True):
         said = inspect.getdoc(make) or ""
         lines += ["", f"## {one.name}", "", _escaped(said), "", f"![{one.name}](problems/{one.name}.png)", ""]
@@ -161,10 +162,10 @@ def report() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(solved: Solved) -> str:
+def _cells(solved: Solved) -> list[str]:
     best = (f"{solved.optimum:.6g}", f"{solved.dual.sum():.4g}") if solved.feasible else ("none", "none")
     cells = [solved.name, str(size_of(solved)), str(len(solved.dual)), *best, f"{solved.slater:.4g}"]
-    return "| " + " | ".join(cells + [f"{value:.3g}" for value in solved.constants]) + " |"
+    return cells + [f"{value:.3g}" for value in solved.constants]
 
 
 def _answer(solved: Solved) -> str:
@@ -175,7 +176,7 @@ def _answer(solved: Solved) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As Markdown that shows what was written."""
+    """Text with the signs escaped that Markdown would not show."""
     paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
     escaped = [part.replace("<", "\\<").replace("*", "\\*") for part in paragraphs]
     return "\n\n".join(textwrap.fill(part, 120) for part in escaped)

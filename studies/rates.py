@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 
 import tightrope as tr
+from studies.page import markdown
+from tightrope.experiments.leaderboard import slope
 from tightrope.plotting import new_figure
 from tightrope.problems import EXACT, Solved
 
@@ -60,7 +62,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     for (name, case), part in table.groupby(["problem", "case"], sort=False):
         solved = EXACT[str(name)]()
         gaps = part.pivot(index="seed", columns="step", values="gap")
-        slope, low, high = slope_with_interval(gaps) if CASES[str(case)].feasible else (np.nan,) * 3
+        fitted, low, high = slope(gaps, draws=500) if CASES[str(case)].feasible else (np.nan,) * 3
         values = violations(part, solved)
         dual = part[part.step == part.step.max()][[f"dual h[{i}]" for i in range(len(solved.dual))]].mean()
         rows.append(
@@ -69,7 +71,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
                 "case": case,
                 "gap at smallest T": gaps.iloc[:, 0].mean(),
                 "gap at largest T": gaps.iloc[:, -1].mean(),
-                "slope": slope,
+                "slope": fitted,
                 "slope low": low,
                 "slope high": high,
                 "violation high": (values["mean"] - values["half width"]).max(),
@@ -91,20 +93,6 @@ def violations(part: pd.DataFrame, solved: Solved) -> pd.DataFrame:
         worst = str(values.mean().idxmax())
         rows.append({"step": step, "mean": values.mean()[worst], "half width": half[worst]})
     return pd.DataFrame(rows)
-
-
-def slope_with_interval(gaps: pd.DataFrame, draws: int = 500) -> tuple[float, float, float]:
-    """The slope of log(mean gap) in log T over seeds, and its 95 % bootstrap interval; NaN where a gap is <= 0."""
-    values, logs = gaps.to_numpy(), np.log(gaps.columns.to_numpy(float))
-    rng = np.random.default_rng(0)
-    resampled = values[rng.integers(len(values), size=(draws, len(values)))].mean(axis=1)
-    means = np.vstack([values.mean(axis=0), resampled])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        slopes = np.where((means > 0).all(axis=1), np.polyfit(logs, np.log(np.maximum(means, 1e-300)).T, 1)[0], np.nan)
-    if np.isnan(slopes).any():
-        return float("nan"), float("nan"), float("nan")
-    low, high = np.quantile(slopes[1:], [0.025, 0.975])
-    return float(slopes[0]), float(low), float(high)
 
 
 def claims(table: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +146,22 @@ def draw(table: pd.DataFrame, path: Path) -> None:
 def report(table: pd.DataFrame) -> str:
     """The page docs/rates.md."""
     seeds, horizons = table.seed.nunique(), sorted(table.step.unique())
-    verdicts = claims(table)
+    heads = (
+        "problem",
+        "method",
+        "gap, smallest T",
+        "gap, largest T",
+        "slope",
+        "violation, largest T",
+        "error of the dual",
+    )
+    rows = []
+    for row in summarise(table).to_dict("records"):
+        gaps = f"{row['gap at smallest T']:.4f}", f"{row['gap at largest T']:.4f}"
+        interval = f"{row['slope']:.2f} [{row['slope low']:.2f}, {row['slope high']:.2f}]"
+        fitted = "-" if np.isnan(row["slope"]) else interval
+        violation = f"{row['violation at largest T']:+.5f} ± {row['half width']:.5f}"
+        rows.append((row["problem"], row["case"], *gaps, fitted, violation, f"{row['dual error']:.3f}"))
     lines = [
         "# Measured rates",
         "",
@@ -171,19 +174,12 @@ def report(table: pd.DataFrame) -> str:
         "",
         "![gap and violation against T](rates.png)",
         "",
-        "| problem | method | gap, smallest T | gap, largest T | slope | violation, largest T | error of the dual |",
-        "|---|---|---|---|---|---|---|",
+        *markdown(heads, rows),
+        "",
+        "## Claims",
+        "",
+        *(f"- {'holds' if row.holds else '**does not hold**'}: {row.claim}" for row in claims(table).itertuples()),
     ]
-    for row in summarise(table).to_dict("records"):
-        fitted = f"{row['slope']:.2f} [{row['slope low']:.2f}, {row['slope high']:.2f}]"
-        violation = f"{row['violation at largest T']:+.5f} ± {row['half width']:.5f}"
-        lines.append(
-            f"| {row['problem']} | {row['case']} | {row['gap at smallest T']:.4f} | {row['gap at largest T']:.4f} | "
-            f"{'-' if np.isnan(row['slope']) else fitted} | {violation} | {row['dual error']:.3f} |"
-        )
-    lines += ["", "## Claims", ""]
-    for row in verdicts.to_dict("records"):
-        lines.append(f"- {'holds' if row['holds'] else '**does not hold**'}: {row['claim']}")
     return "\n".join(lines) + "\n"
 
 

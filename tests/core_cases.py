@@ -64,7 +64,7 @@ class SlowState(NamedTuple):
 
 
 @tr.pytree
-class FullGradient(tr.Method):
+class FullGradient(tr.Refreshing):
     """Descent along the mean gradient of all rows, looked up every `refresh_every` steps."""
 
     rate: Any = 0.1

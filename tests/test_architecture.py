@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -76,6 +77,58 @@ def test_the_rooms_that_matter_most_know_little():
 
 def test_the_reader_of_imports_sees_them():
     assert {"problem", "sampling", "methods"} <= imported_rooms(SOURCE / "steps.py")
+
+
+# ---- what stands beside the package ----------------------------------------------------------------------------------
+
+PUBLIC = [
+    "datasets", "estimators", "experiments", "experiments.leaderboard", "experiments.paper", "fairness", "methods",
+    "plotting", "problem", "problems", "sampling", "sets", "slsqp", "tables", "tree",
+]  # fmt: skip
+
+
+def not_public(source: str) -> Iterator[str]:
+    """What a program takes from tightrope that is not in `tightrope.__all__` nor given by a package of PUBLIC."""
+    alias = "tightrope"
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = {name.name: name.asname for name in node.names}
+            alias = names.get("tightrope") or alias
+            yield from (name for name in names if name.startswith("tightrope."))  # a module, with all that is in it
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tightrope":
+            yield from (f"{node.module}.{n.name}" for n in node.names if not given(str(node.module), n.name))
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == alias:
+            yield from [] if given("tightrope", node.attr) else [f"tightrope.{node.attr}"]
+
+
+def given(module: str, name: str) -> bool:
+    room = module.removeprefix("tightrope").removeprefix(".")
+    if not room:
+        return name in {*tr.__all__, "__version__", "tree"}
+    value = getattr(importlib.import_module(module), name, None) if room in PUBLIC else None
+    return value is not None and not name.startswith("_") and not inspect.ismodule(value)
+
+
+def beside():
+    root = SOURCE.parent.parent
+    return sorted(path for room in ("studies", "benchmarks", "examples") for path in (root / room).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", beside(), ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_studies_benchmarks_and_examples_use_public_names(path):
+    assert not list(not_public(path.read_text()))
+
+
+def test_private_names_are_seen():
+    lines = [
+        "import tightrope as tr",
+        "import tightrope.loop.run",
+        "from tightrope.problem.full_data import full_values",
+        "from tightrope.problem import full_values, full_data",
+        "tr.Problem, tr.loop",
+    ]
+    wanted = ["loop.run", "problem.full_data.full_values", "problem.full_data", "loop"]
+    assert sorted(not_public("\n".join(lines))) == sorted(f"tightrope.{name}" for name in wanted)
 
 
 # ---- registries and exports ------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ TABLE: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
     "a NaN coefficient": ({"method": lambda: tr.CSOA(delta=np.nan)}, ValueError, ["delta is nan", "finite"]),
     "an infinite coefficient": ({"method": lambda: tr.FWCSOA(rho0=np.inf)}, ValueError, ["FWCSOA: rho0 is inf"]),
     "a coefficient in words": ({"method": lambda: tr.CSOA(eta0="big")}, TypeError, ["eta0 is 'big'"]),
-    "an unknown schedule": ({"method": lambda: tr.FWCSOA(schedule="fast")}, ValueError, ["'fast'", "two_scale"]),
+    "an unknown schedule": ({"method": lambda: tr.FWCSOA(schedule="fast")}, ValueError, ["'fast'", "two_scale"]),  # pyright: ignore[reportArgumentType]
     "multipliers wiped out": ({"method": tr.CSOA(eta0=10.0, delta=0.5)}, ValueError, ["eta^2 delta", "less than 1"]),
     "a grid": ({"method": tr.CSOA(eta0=np.array([1.0, 2.0]))}, ValueError, ["eta0 has several values", "tr.sweep"]),
     "a misspelt method": ({"method": "csoaa"}, ValueError, ["'csoaa'", 'Did you mean "csoa"?']),

@@ -282,7 +282,7 @@ def test_arrays_of_another_run_are_refused():
 @pytest.mark.parametrize(
     ("method", "error", "sentence"),
     [
-        (tr.CSOA(), ValueError, r"steps of CSOA depend on how many there will be.*CSOA\(anytime=True\)"),
+        (tr.CSOA(), TypeError, r"steps of CSOA depend on how many there will be.*CSOA\(anytime=True\)"),
         (tr.FWCSOA(), ValueError, "steps of FWCSOA depend"),
         (tr.GOCO(), ValueError, "steps of GOCO depend"),
         (tr.SVRGCSOA(), TypeError, "SVRGCSOA looks at all the data"),

@@ -7,9 +7,8 @@ from typing import Any
 import jax
 
 import tightrope as tr
-from peers.instance import Instance
+from benchmarks.peers.instance import Instance
 from tightrope.methods import CFWCSOA
-from tightrope.problems import structured_completion
 
 CALLS, SHARES = (30, 100, 300), (1.0, 0.5)
 BUILD = {"rank": 64, "rounds": 10, "units": "relative"}
@@ -32,7 +31,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
 
 
 def measure_all() -> dict[str, dict[str, dict[str, Any]]]:
-    """By name, share of the paper's bound on the energy, and LMO calls."""
+    """What each candidate comes to, by its name, the share of the paper's bound on the energy, and LMO calls."""
     found = {}
     for name in CANDIDATES:
         found[name] = {str(share): _measure(name, share) for share in SHARES}
@@ -44,11 +43,8 @@ def _measure(name: str, share: float) -> dict[str, Any]:
     """Error and violation of the answer, made feasible, and seconds, by the number of LMO calls."""
     choice, instance = CANDIDATES[name], Instance(0, share)
     options: dict[str, Any] = BUILD | {k: v for k, v in choice.items() if k in BUILD}
-    data = instance.data
     with jax.enable_x64("dtype" in choice):
-        made = structured_completion(
-            data.entries, instance.alpha, instance.beta, shape=data.shape, empty="keep", **options
-        )
+        made = instance.problem(**options)
         known = made.method
         method = CFWCSOA(known.gamma * choice.get("gamma", 1.0), known.upsilon, choice.get("move", known.move))
         found = {}

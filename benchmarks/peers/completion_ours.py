@@ -8,9 +8,8 @@ import jax
 import numpy as np
 
 import tightrope as tr
-from peers.instance import TARGET, Instance
+from benchmarks.peers.instance import TARGET, Instance
 from tightrope.methods import SCGD
-from tightrope.problems import structured_completion
 
 TAU = 5e-6  # the paper's penalty, in the units of sums
 LIMIT = 3000  # sampled steps, as in the paper
@@ -24,7 +23,7 @@ def corrective(seed: int, repeats: int = 3, rank: int | None = None) -> dict[str
 
     def solve(steps: int) -> tuple[float, float]:
         began = time.perf_counter()
-        made = _factored(instance, rank=rank)
+        made = instance.problem(rank=rank)
         result = tr.minimize(*made, method=made.method, steps=steps, output="feasible", progress=False)
         jax.block_until_ready(result.x)
         seconds = time.perf_counter() - began
@@ -39,20 +38,12 @@ def corrective(seed: int, repeats: int = 3, rank: int | None = None) -> dict[str
     return {"seconds": float(np.median(times)), "lmos": steps, "first": first}
 
 
-def _factored(instance: Instance, **options: Any) -> Any:
-    data = instance.data
-    return structured_completion(data.entries, instance.alpha, instance.beta, shape=data.shape, empty="keep", **options)
-
-
 class Sampled:
     """SCGD on the penalised problem, one array X, so many sampled entries a step."""
 
     def __init__(self, seed: int):
-        self.seed, self.instance, data = seed, (instance := Instance(seed)), Instance(seed).data
-        made = structured_completion(
-            data.entries, instance.alpha, instance.beta, shape=data.shape, empty="keep", hold="dense",
-            gradients="sampled", units="sum",
-        )  # fmt: skip
+        self.seed, self.instance = seed, Instance(seed)
+        made = self.instance.problem(hold="dense", gradients="sampled", units="sum")
         self.problem, self.samples = tr.penalised(made.problem, TAU), made.data
 
     def run(self, setting: dict[str, Any], steps: int = LIMIT, look: bool = True) -> tuple[float, int, float]:
@@ -77,7 +68,7 @@ class Sampled:
         return time.perf_counter() - began - looking, reached, self.instance.error(result.x)
 
     def tune(self) -> dict[str, Any]:
-        """The setting that is there first, and all that was tried."""
+        """The setting that reaches the target first, and all that was tried."""
         tried = []
         for b in GRID["b"]:
             self.run({"b": b, "gamma0": 2.0, "rho0": 4.0}, 2 * LOOK_EVERY)  # compiles
@@ -88,7 +79,7 @@ class Sampled:
         return {"best": min(tried, key=lambda t: t["seconds"]), "tried": tried}
 
     def seconds_to_target(self, setting: dict[str, Any], repeats: int = 3) -> dict[str, Any]:
-        """Of runs that know how many steps it takes and never look; to the nearest look."""
+        """The seconds of runs that never look and stop after as many steps as the target took, to the nearest look."""
         first, steps, _ = self.run(setting)
         if not steps:
             return {"seconds": np.inf, "lmos": LIMIT, "first": first}

@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
+from studies.page import markdown, row
+
 PACKAGES = ("tightrope", "jax", "numpy", "scipy", "scikit-learn", "fancyimpute", "copt")
 ASKED = {"copt": 5, "SCGD": 10}  # how many times slower these should be
 RULES = {"DR": "Demyanov-Rubinov", "sublinear": "2/(k + 2)", "exact": "exact line search"}
 CALLS = ("30", "100", "300")
-
-
-def _row(*cells: Any) -> str:
-    return f"| {' | '.join(str(cell) for cell in cells)} |"
-
-
-def _table(*heads: str) -> list[str]:
-    return ["", _row(*heads), "|" + "---|" * len(heads)]
 
 
 def _speed(part: dict[str, Any]) -> list[str]:
@@ -39,7 +33,8 @@ def _speed(part: dict[str, Any]) -> list[str]:
         exact line search (here: {", ".join(rules)}). SCGD, on sampled entries, has the paper's penalty and the
         fastest of {len(tuned["tried"])} settings ({best}; {reached} of them get there within 3,000 steps), and
         knows how many steps it takes.""",
-        *_table("", "times ours", "asked for", "seconds", "LMO calls", "first call, s"),
+        "",
+        *markdown(("", "times ours", "asked for", "seconds", "LMO calls", "first call, s")),
     ]
     for name, runs in found.items():
         seconds = np.array([run["seconds"] for run in runs])
@@ -48,7 +43,7 @@ def _speed(part: dict[str, Any]) -> list[str]:
         verdict = f"at least {asked}: {'yes' if np.median(ratios) >= asked else 'no'}" if asked else ""
         first = f"{np.median([run['first'] for run in runs]):.1f}" if "first" in runs[0] else ""
         calls = int(np.median([run["lmos"] for run in runs]))
-        lines.append(_row(name, ratio, verdict, f"{np.median(seconds):.3f}", calls, first))
+        lines.append(row(name, ratio, verdict, f"{np.median(seconds):.3f}", calls, first))
     return lines
 
 
@@ -62,13 +57,14 @@ def _candidates(part: dict[str, Any]) -> list[str]:
         with half of that bound, so that the constraint binds, by how much the error exceeds the optimum. That is
         between {lower:.6f} and {upper:.6f}, by accelerated projected gradients with full decompositions and
         bisection over the multiplier ({part["multiplier"]:.4f}).""",
-        *_table("", "30 LMO calls", "100", "300", "seconds for 100", "half: 30", "100", "300"),
+        "",
+        *markdown(("", "30 LMO calls", "100", "300", "seconds for 100", "half: 30", "100", "300")),
     ]
     for name, shares in part["rows"].items():
         full, half = shares["1.0"], shares["0.5"]
         errors = [f"{full[n]['error']:.1e}" for n in CALLS]
         over = [f"{100 * (half[n]['error'] / upper - 1):.2f} %" for n in CALLS]
-        lines.append(_row(name, *errors, f"{full['100']['seconds']:.2f}", *over))
+        lines.append(row(name, *errors, f"{full['100']['seconds']:.2f}", *over))
     return lines
 
 
@@ -82,7 +78,10 @@ def _ratings(part: dict[str, Any]) -> list[str]:
         it is given and fits mean and effects in turn with X; SoftImpute completes what the same mean and effects,
         fitted once, leave, and its shrinkage is chosen by the same tenth. Seconds are of choosing and fitting
         together.""",
-        *_table("rank", "means alone", "tightrope", "SoftImpute", "difference", "no worse", "seconds", "SoftImpute's"),
+        "",
+        *markdown(
+            ("rank", "means alone", "tightrope", "SoftImpute", "difference", "no worse", "seconds", "SoftImpute's")
+        ),
     ]
     for rank, pairs in part.items():
         ours, soft, alone = (
@@ -94,7 +93,7 @@ def _ratings(part: dict[str, Any]) -> list[str]:
         seconds = [f"{np.median([pair[who]['seconds'] for pair in pairs]):.0f}" for who in ("ours", "SoftImpute")]
         means = [f"{errors.mean():.4f}" for errors in (alone, ours, soft)]
         verdict = "yes" if apart.mean() <= 0 else "within the interval" if apart.mean() <= wide else "no"
-        lines.append(_row(rank, *means, f"{apart.mean():+.4f} +- {wide:.4f}", verdict, *seconds))
+        lines.append(row(rank, *means, f"{apart.mean():+.4f} +- {wide:.4f}", verdict, *seconds))
     return lines
 
 

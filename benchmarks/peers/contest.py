@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize as scipy_minimize
 
+from benchmarks.plain_slsqp import plain_slsqp
+from studies.fair_logistic import C, Instance
 from tightrope.datasets import adult_label_encoded
 
-C, GAP, BATCH = 0.05, 2e-3, 64
+GAP, BATCH = 2e-3, 64
 
 
 @dataclass(frozen=True)
@@ -27,21 +28,21 @@ class Adult:
     """
 
     def __init__(self, copies: int = 1):
-        self._X, self._y, self._group = adult_label_encoded()
-        self._s = self._group - self._group.mean()
-        self.v = self._s @ self._X / len(self._X)  # the covariance of score and sensitive attribute is <v, x>
+        X, y, self._group = adult_label_encoded()
+        self._once = Instance(X, y, self._group)
+        self.v = self._once.v  # the covariance of score and sensitive attribute is <v, x>
         self.X, self.y, self.s, self.group = (
-            np.tile(a, (copies,) + (1,) * (a.ndim - 1)) for a in (self._X, self._y, self._s, self._group)
+            np.tile(a, (copies,) + (1,) * (a.ndim - 1)) for a in (X, y, self._once.s, self._group)
         )
-        self.best = slsqp(self._X, self._y, self.v, ftol=1e-15)
-        self.optimum = loss(self._X, self._y, self.best)
-        self.p_rule = self.rule(self._X @ self.best > 0)
+        self.best = plain_slsqp(X, y, self.v, C, ftol=1e-15)
+        self.optimum = self._once.value(self.best)
+        self.p_rule = self.rule(X @ self.best > 0)
 
     def gap(self, x: np.ndarray) -> float:
-        return loss(self._X, self._y, np.asarray(x, np.float64)) - self.optimum
+        return self._once.value(np.asarray(x, np.float64)) - self.optimum
 
     def covariance(self, x: np.ndarray) -> float:
-        return float(np.mean(self._s * (self._X @ np.asarray(x, np.float64))))
+        return self._once.covariance(np.asarray(x, np.float64))
 
     def good(self, x: np.ndarray) -> bool:
         """Gap within the target and no violation; a part in 10^12 is left to rounding, which SLSQP needs."""
@@ -53,35 +54,12 @@ class Adult:
         return float(min(rates) / max(rates))
 
     def accuracy(self, positive: np.ndarray) -> float:
-        return float(np.mean(np.where(self._y > 0, positive, 1.0 - positive)))
+        return float(np.mean(np.where(self._once.y > 0, positive, 1.0 - positive)))
 
     @property
     def rows(self) -> np.ndarray:
         """The features, every row once."""
-        return self._X
-
-
-def loss(X: np.ndarray, y: np.ndarray, x: np.ndarray) -> float:
-    return float(np.logaddexp(0, -y * (X @ x)).mean())
-
-
-def gradient(X: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return -(y / (1 + np.exp(y * (X @ x)))) @ X / len(y)
-
-
-def slsqp(X: np.ndarray, y: np.ndarray, v: np.ndarray, ftol: float) -> np.ndarray:
-    sides = [
-        {"type": "ineq", "fun": lambda x: C - v @ x, "jac": lambda x: -v},
-        {"type": "ineq", "fun": lambda x: C + v @ x, "jac": lambda x: v},
-    ]
-    return scipy_minimize(
-        lambda x: loss(X, y, x),
-        np.zeros(X.shape[1]),
-        jac=lambda x: gradient(X, y, x),
-        method="SLSQP",
-        constraints=sides,
-        options={"ftol": ftol, "maxiter": 500},
-    ).x
+        return self._once.X
 
 
 class Contender:

@@ -7,7 +7,7 @@ from typing import Any
 import copt  # pyright: ignore[reportMissingImports]
 import numpy as np
 
-from peers.instance import TARGET, Instance
+from benchmarks.peers.instance import TARGET, Instance
 
 STEPS = ("backtracking", "DR", "sublinear", "exact")
 

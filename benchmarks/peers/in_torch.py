@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 
-from peers.contest import BATCH, Adult, C, Contender, Run
+from benchmarks.peers.contest import BATCH, Adult, C, Contender, Run
 
 LOOK_EVERY, BLOCK = 50, 256  # steps between two looks at the iterates; mini-batches gathered at once
 Step = Callable[..., Any]

@@ -7,19 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import tightrope as tr
-from peers.contest import BATCH, GAP, Adult, C, Contender, Run
+from benchmarks.peers.contest import BATCH, GAP, Adult, C, Contender, Run
+from studies.fair_logistic import RADIUS, both_sides, logistic
 
-RADIUS = 10.0  # several times the norm of the optimum: the ball is there because the method asks for a bounded set
 STEPS = 44_300  # a hundred passes; a run that is long enough for what is done once not to count
-
-
-def logistic(x, theta, v):
-    return jnp.logaddexp(0.0, -theta[1] * jnp.dot(theta[0], x))
-
-
-def exact_covariance(x, v):
-    q = jnp.dot(v, x)
-    return jnp.stack([q, -q])
 
 
 def one_logistic(x, theta):
@@ -43,7 +34,7 @@ class Default(Contender):
         self.rows = tr.Rows(tuple(a.astype(np.float32) for a in (adult.X, adult.y, adult.s)))
         self.domain = tr.L2Ball(RADIUS, shape=len(adult.v))
         v = jnp.asarray(adult.v, jnp.float32)
-        self.problem = tr.Problem(logistic, None, self.domain, levels=C, params=v, exact_constraints=exact_covariance)
+        self.problem = tr.Problem(logistic, None, self.domain, levels=C, params=v, exact_constraints=both_sides)
 
     def grid(self) -> list[dict[str, Any]]:
         return [{"passes": p} for p in (1.2, 1.6, 2.2, 3.2, 4.2, 6.2, 9.2, 12.2, 15, 18, 24, 30)]

@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from peers.ratings import Entries, rmse
-from tightrope.estimators.completion.choice import hold_out
-from tightrope.estimators.completion.training import Effects
-from tightrope.problems.observed import Observed
+from benchmarks.peers.ratings import Effects, Entries, rmse, split
 
 SHRINKAGES = (20.0, 17.0, 15.0, 13.0, 11.0, 9.0)  # strongest first
 
@@ -20,10 +17,9 @@ class SoftImputed:
     def __init__(self, train: Entries, shape: tuple[int, int], shrinkage: float, rank: int):
         from fancyimpute import SoftImpute  # pyright: ignore[reportMissingImports]
 
-        seen = Observed(*train, shape)
-        self.effects = Effects.fit(seen)
+        self.effects = Effects(train, shape)
         X = np.full(shape, np.nan)
-        X[train.rows, train.columns] = self.effects.taken_from(seen).values
+        X[train.rows, train.columns] = train.values - self.effects.at(train)
         np.random.seed(0)  # its decompositions are random
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it calls scikit-learn by an old name
@@ -31,13 +27,12 @@ class SoftImputed:
             self.X = solver.fit_transform(X)
 
     def error(self, entries: Entries) -> float:
-        at = self.effects.at(entries.rows, entries.columns)
-        return rmse(entries, at + self.X[entries.rows, entries.columns])
+        return rmse(entries, self.effects.at(entries) + self.X[entries.rows, entries.columns])
 
 
 def held_out_error(train: Entries, test: Entries, shape: tuple[int, int], rank: int, seed: int) -> dict[str, Any]:
     """From the strongest shrinkage on while that helps; the best one again on all of `train`."""
-    kept, held = (Entries(*part[:3]) for part in hold_out(Observed(*train, shape), 0.1, seed))
+    held, kept = split(train, 0.1, seed)  # the estimator holds out the same entries
     began, best, least = time.perf_counter(), SHRINKAGES[0], np.inf
     for shrinkage in SHRINKAGES:
         error = SoftImputed(kept, shape, shrinkage, rank).error(held)

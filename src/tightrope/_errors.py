@@ -1,4 +1,7 @@
-"""Checks whose failures are sentences: what was given, what was expected, what to do."""
+"""Checks whose failures are sentences: what was given, what was expected, what to do.
+
+Values that are being traced (`jax.vmap`, `jax.grad` or `jax.jit` around the call) have no numbers yet; they pass unchecked.
+"""
 
 from typing import Any
 
@@ -18,6 +21,8 @@ def is_concrete(value: Any) -> bool:
 
 def nonnegative(owner: str, name: str, value: Any) -> None:
     """Refuse a negative or non-finite coefficient."""
+    if isinstance(value, Tracer):
+        return
     if not is_concrete(value):
         raise TypeError(f"{owner}: {name} is {value!r}; expected a number or an array of numbers.")
     array = np.asarray(value)
@@ -25,15 +30,36 @@ def nonnegative(owner: str, name: str, value: Any) -> None:
         raise ValueError(f"{owner}: {name} is {value!r}; expected finite and not negative.")
 
 
-def coefficient(owner: str, name: str, value: Any) -> Any:
-    """A hyperparameter: a number, or an array of them for a sweep; finite and not negative."""
+def coefficient(owner: str, name: str, value: Any, *, above: float | None = None, below: float | None = None) -> Any:
+    """A hyperparameter: a number, or an array of them for a sweep; finite, not negative, and within strict bounds."""
     nonnegative(owner, name, value)
+    if isinstance(value, Tracer):
+        return value
     # an integer would be another dtype, hence another compiled program
-    return float(value) if np.ndim(value) == 0 else np.asarray(value, float)
+    number = float(value) if np.ndim(value) == 0 else np.asarray(value, float)
+    if above is not None and np.any(np.asarray(number) <= above):
+        raise ValueError(f"{owner}: {name} is {number!r}; expected more than {_spelled(above)}.")
+    if below is not None and np.any(np.asarray(number) >= below):
+        raise ValueError(f"{owner}: {name} is {number!r}; expected less than {_spelled(below)}.")
+    return number
 
 
-def positive_int(owner: str, name: str, value: Any) -> int:
-    """Refuse anything that is not a whole number of at least one."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{owner}: {name} is {value!r}; expected a whole number of at least 1.")
+def _spelled(number: float) -> str:
+    return "zero" if number == 0 else f"{number:g}"
+
+
+def one_of(owner: str, name: str, value: Any, options: tuple[Any, ...]) -> Any:
+    """Refuse anything that is not among the options."""
+    if value not in options:
+        raise ValueError(f"{owner}: {name} is {value!r}; expected one of {', '.join(map(str, options))}.")
+    return value
+
+
+def whole_number(owner: str, name: str, value: Any, least: int = 1) -> int:
+    """Refuse anything that is not a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{owner}: {name} is {value!r}; expected a whole number of at least {least}.")
     return int(value)
+
+
+positive_int = whole_number

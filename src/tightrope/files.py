@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 
 class FileError(ValueError):
@@ -17,6 +15,8 @@ class FileError(ValueError):
 
 def write_file(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
     """Write to a neighbour, then replace: a crash leaves the old file or the new one, never half of either."""
+    from safetensors.numpy import save
+
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     contiguous = {
         name: np.asarray(array, order="C") for name, array in arrays.items()
@@ -33,6 +33,8 @@ def write_file(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str,
 
 def read_file(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and what is said about them; `about["format"]` must begin with `kind`."""
+    from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(path, framework="numpy") as file:
             about = json.loads((file.metadata() or {}).get("tightrope", "null"))

@@ -7,20 +7,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 
 from tightrope._errors import positive_int
-from tightrope.loop.checkpoint import Checkpoint, digest, digest_function, digest_object
+from tightrope.loop.checkpoint import Checkpoint, fingerprint
+from tightrope.loop.driver import OneRun
 from tightrope.loop.feasible import pull, strictly_feasible
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
-from tightrope.loop.steps import Layout, average, start, summarise, track_names
+from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
 from tightrope.loop.steps import output as output_of
-from tightrope.methods import Method, gradients_used
-from tightrope.problem.full_data import full_values
-from tightrope.problem.problem import Problem
+from tightrope.methods import Method, Refreshing, gradients_used
+from tightrope.problem import Problem, full_values
 from tightrope.result import Result, Status, TotalCost
-from tightrope.sampling import Generator, Rows
 from tightrope.tree import Array, Tree
 
 
@@ -101,20 +99,15 @@ def minimize(
         problem, data, method, steps=steps, passes=passes, batch_size=batch_size, seeds=(seed,), x0=x0,
         warm_start=warm_start,
     )  # fmt: skip
-    _refuse_grids(ready.method)
-    layout = Layout(ready.sizes, track)
-    track_names(layout, ready.x)  # refuses a wrong `track` before any work
+    if output == "average":
+        refuse_mean(ready.method)
+    program = OneRun(ready, track)
+    track_names(program.variant, ready.x)  # refuses a wrong `track` before any work
     towards = _strictly_feasible(ready, feasible_point, output, tol)
-    inner = None if tol is None else full_values(ready.problem, towards, _rows(ready))
-    options = Options(record, trace_full, callback, progress, time_limit, tol, inner, chunk)
+    inside = None if tol is None else full_values(ready.problem, towards, ready.sampler.rows)
+    options = Options(record, trace_full, callback, progress, time_limit, tol, inside, chunk)
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
-    carry = start(ready.method, ready.problem, ready.x, ready.lam, jnp.asarray(ready.steps, jnp.int32), layout)
-    return _result(ready, run(ready, carry, options, layout, file), output, towards)
-
-
-def _rows(ready: Prepared) -> Tree:
-    assert isinstance(ready.sampler, Rows)
-    return ready.sampler.data
+    return _result(ready, run(program, options, file), output, towards)
 
 
 def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: float | None) -> Tree | None:
@@ -122,16 +115,17 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
     a phase one. None where nothing needs it, or where there is none."""
     if output != "feasible" and tol is None:
         return None
-    if not isinstance(ready.sampler, Rows):
+    if ready.sampler.n is None:
         asked = 'output="feasible"' if output == "feasible" else "tol"
         raise TypeError(f"{asked} looks at all the data; expected arrays, not a stream or a generator.")
-    if tol is not None and type(ready.method).gap is Method.gap:
-        name = type(ready.method).__name__
+    kind = type(ready.method)
+    if tol is not None and (not issubclass(kind, Refreshing) or kind.gap is Refreshing.gap):
+        name = kind.__name__
         raise TypeError(f'tol needs a duality gap, which {name} does not know. Use method="svrg-csoa" on arrays.')
     candidates = (
         [ready.x] if given is None else [jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), given, ready.x), ready.x]
     )
-    towards = strictly_feasible(ready.problem, _rows(ready), candidates, minimize)
+    towards = strictly_feasible(ready.problem, ready.sampler.rows, candidates, minimize)
     if towards is None and tol is not None:
         raise ValueError("tol needs a strictly feasible point and none was found; give one as feasible_point.")
     return towards
@@ -150,88 +144,70 @@ def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoi
             positive_int("minimize", name, value)
 
 
-def _refuse_grids(method: Method) -> None:
-    grids = [jax.tree_util.keystr(path)[1:] for path, v in jax.tree_util.tree_leaves_with_path(method) if np.ndim(v)]
-    if grids:
-        name = type(method).__name__
-        raise ValueError(f"{name}: {', '.join(grids)} has several values; expected one. tr.sweep tries many.")
-
-
-def fingerprint(ready: Prepared, track: Callable | None) -> dict[str, str]:
-    """What a run is, part by part, so that a refusal can say which part differs."""
-    problem, method, sampler, x = ready.problem, ready.method, ready.sampler, ready.x
-    theta = sampler.example()
-    batch = jax.tree.map(lambda s: jax.ShapeDtypeStruct((1, *s.shape), s.dtype), theta)
-    functions = digest_function(problem.value_and_gradient, x, ready.lam, batch)  # derivatives may be the user's own
-    tracked = "" if track is None else digest_function(track, x)
-    rows = (sampler.data, str(sampler.replace)) if isinstance(sampler, Rows) else ()
-    made = digest_function(sampler.fn, jax.random.key(0)) if isinstance(sampler, Generator) else ""
-    return {
-        "problem": digest(functions, tracked, digest_object(problem.domain), [problem.levels, problem.params]),
-        "data": digest(type(sampler).__name__, str(theta), made, *rows),
-        "method": digest_object(method),
-        "starting point": digest([x, ready.lam]),
-        "number of steps": str(ready.steps),
-        "seed": str(ready.plan.seeds),
-        "batch size": str((ready.plan.batch_size, ready.sizes)),
-        "version of JAX": jax.__version__,
-    }
-
-
 _POINTS = {
     "average": "average of the iterates",
     "last": "last iterate",
-    "epoch": "answer of the last epoch",
+    "own": "method's own output",
 }
 
 
 def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None) -> Result:
-    problem, sampler, method, names = ready.problem, ready.sampler, ready.method, ready.names
-    carry, step = outcome.position
-    sums = summarise(carry.totals.scalars, len(names), ())
-    mean, last = average(carry), carry.state.x
+    """Choose the point, make it feasible where that was asked for, and measure it on the full data."""
+    import pandas as pd
+
+    method, (carry, step, _) = ready.method, outcome.position
     chosen = method.output if output in (None, "feasible") else output
     x = output_of(method, carry, chosen) if step else ready.x
-    dual = np.asarray(method.answer(carry.state)[1]) if chosen == "epoch" else sums.lam
-    dual = dual if method.multipliers else np.full(len(names), np.nan)
+    sums = summarise(carry.totals.scalars, len(ready.names), ())
+    dual = _dual(method, carry, chosen, sums)
     status, pulled, where = outcome.status, None, f"at the {_POINTS[chosen]}"
-    if output == "feasible" and names:
+    if output == "feasible" and ready.names:
         if towards is None:
             status = Status.NO_FEASIBLE_POINT
         else:
-            pulled = pull(problem, _rows(ready), x, towards)
+            pulled = pull(ready.problem, ready.sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
-    if isinstance(sampler, Rows):
-        f, h = jax.tree.map(np.asarray, full_values(problem, x, sampler.data))
-        where = f"all {sampler.n:,} rows, {where}"
-    else:
-        f, h = sums.objective, sums.h
-        where = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
-    b, cost = ready.plan.batch_size, method.total_cost(step)
+    f, h, measured_on = _measured(ready, x, where, sums)
     return Result(
         x=x,
         output=chosen,
-        average=mean,
-        last=last,
+        mean=running_mean(method, carry),
+        last=carry.state.x,
         dual=dual,
         dual_last=np.asarray(carry.state.lam),
-        objective=float(f) if problem.knows_objective else None,
-        constraints=pd.Series(np.asarray(h, float), index=pd.Index(names, dtype=object)),
-        measured_on=where,
+        objective=float(f) if ready.problem.knows_objective else None,
+        constraints=pd.Series(np.asarray(h, float), index=pd.Index(ready.names, dtype=object)),
+        measured_on=measured_on,
         status=status,
         message=outcome.message,
         trace=pd.DataFrame(outcome.rows),
-        cost=TotalCost(
-            steps=step,
-            samples=cost.samples * b,
-            gradients=gradients_used(method, step, b, sampler.n if isinstance(sampler, Rows) else 0),
-            projections=cost.projections,
-            lmos=cost.lmos,
-            seconds=outcome.seconds,
-        ),
+        cost=_cost(ready, step, outcome.seconds),
         state=carry.state,
         method=method,
         pull=pulled,
         notes=ready.notes if pulled is None else (*ready.notes, str(pulled)),
         error=outcome.error,
     )
+
+
+def _measured(ready: Prepared, x: Tree, where: str, sums: Summary) -> tuple[Any, Any, str]:
+    """Objective and constraints, and what they were measured on, in words."""
+    sampler = ready.sampler
+    if sampler.n is None:
+        said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
+        return sums.objective, sums.h, said
+    f, h = jax.tree.map(np.asarray, full_values(ready.problem, x, sampler.rows))
+    return f, h, f"all {sampler.n:,} rows, {where}"
+
+
+def _dual(method: Method, carry: Carry, chosen: str, sums: Summary) -> np.ndarray:
+    """The multipliers that belong to the chosen point; NaN where the method estimates none."""
+    if not method.multipliers:
+        return np.full_like(sums.lam, np.nan)
+    return np.asarray(method.answer(carry.state)[1]) if chosen == "own" else sums.lam
+
+
+def _cost(ready: Prepared, step: int, seconds: float) -> TotalCost:
+    size, cost = ready.plan.batch_size, ready.method.total_cost(step)
+    gradients = gradients_used(ready.method, step, size, ready.sampler.n or 0)
+    return TotalCost(step, cost.samples * size, gradients, cost.projections, cost.lmos, seconds)

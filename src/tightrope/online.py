@@ -1,23 +1,24 @@
 """A run that is fed: for samples that arrive in batches which the user holds, with no end known beforehand."""
 
-from bisect import bisect_left
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
+from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
 from tightrope.loop.prepare import Prepared, prepare
-from tightrope.loop.steps import Carry, Layout, advance, average, start, summarise
-from tightrope.methods import CSOA, Method
-from tightrope.problem.problem import Problem
+from tightrope.loop.steps import Carry, average, output, refuse_mean, summarise
+from tightrope.methods import Method
+from tightrope.problem import Problem
 from tightrope.result import Result
-from tightrope.sampling import Stream
+from tightrope.sampling import Buffer, Draws, Plan, Stream
+from tightrope.sampling.base import block_length, filled
 from tightrope.tree import Tree
 
 _MOST_STEPS = 2**31 - 1  # step numbers are 32-bit; it also stands for the horizon, which no anytime method looks at
-_SHORTEST, _LONGEST = 64, 16_384  # steps in a buffer; powers of two between them are all the shapes there are
-_BUFFER_BYTES = 32 * 2**20
+_SHORTEST = 64  # steps in a buffer; powers of two from there on are all the shapes there are
 
 
 class Standing(NamedTuple):
@@ -73,8 +74,8 @@ class Online:
         warm_start: Result | None = None,
         example: Tree = None,
     ):
-        method = CSOA(anytime=True) if method is None else method
-        _check_method(method)
+        method = automatic_for_a_fed_run() if method is None else method
+        _check_method(method, problem)
         self._asked: dict[str, Any] = {
             "problem": problem, "method": method, "x0": x0, "batch_size": batch_size, "warm_start": warm_start,
         }  # fmt: skip
@@ -95,29 +96,33 @@ class Online:
         rows = _join(waiting, rows)
         a_step = ready.plan.draws * ready.plan.batch_size
         first, kept = int(step), _length(waiting)
-        steps = _length(rows) // a_step
-        if first + steps > _MOST_STEPS:
-            raise ValueError(
-                f"Online: {first + steps:,} steps are more than 2^31 - 1. Start another run from this one."
-            )
-        longest = _longest(rows, a_step)
-        for done in range(0, steps, longest):
-            count = min(longest, steps - done)
-            items = self._items(_cut(rows, done * a_step, (done + count) * a_step), count)
-            before = carry
-            carry, finite = self._advance(before, items, first + done, count)
-            if not finite:
-                bad = done + bisect_left(
-                    range(1, count), True, key=lambda k: not self._advance(before, items, first + done, k)[1]
-                )
-                self._refuse(bad, a_step, kept)
-        self._standing = Standing(carry, np.asarray(first + steps), _copy(_cut(rows, steps * a_step, None)))
+        end = first + _length(rows) // a_step
+        if end > _MOST_STEPS:
+            raise ValueError(f"Online: {end:,} steps are more than 2^31 - 1. Start another run from this one.")
+        driver, position = Driver(OneRun(ready), _Given(rows, first, ready.plan)), Position(carry, first)
+        try:
+            while position.step < end:
+                position = driver.chunk(position, end)
+        except NotFiniteError as error:
+            self._refuse(error.step - first - 1, a_step, kept)
+        self._standing = Standing(position.carry, np.asarray(end), _copy(_cut(rows, (end - first) * a_step, None)))
+
+    @property
+    def x(self) -> Tree:
+        """The method's output: its average, or whichever point it gives back; before the first step, the start."""
+        standing = self._known("x")
+        return output(self._method, standing.carry) if standing.step else standing.carry.state.x
 
     @property
     def average(self) -> Tree:
         """The method's weighted mean of the iterates; before the first step, the starting point."""
         standing = self._known("average")
+        refuse_mean(self._method)
         return average(standing.carry) if standing.step else standing.carry.state.x
+
+    @property
+    def _method(self) -> Method:
+        return self._asked["method"]
 
     @property
     def last(self) -> Tree:
@@ -189,10 +194,9 @@ class Online:
         self._unpack()
         if self._ready is None or self._standing is None:
             like = Stream([jax.tree.map(lambda a: np.zeros((1, *a.shape[1:]), a.dtype), rows)])  # read for its shapes
-            ready = prepare(data=like, steps=_MOST_STEPS, passes=None, seeds=(0,), **self._asked)
-            horizon = jnp.asarray(_MOST_STEPS, jnp.int32)
-            carry = start(ready.method, ready.problem, ready.x, ready.lam, horizon, Layout(ready.sizes))
-            self._ready, self._standing = ready, Standing(carry, np.asarray(0), _copy(_cut(rows, 0, 0)))
+            ready = prepare(data=like, steps=_MOST_STEPS, passes=None, seeds=(0,), endless=True, **self._asked)
+            self._ready = ready
+            self._standing = Standing(OneRun(ready).start(), np.asarray(0), _copy(_cut(rows, 0, 0)))
         return self._ready, self._standing
 
     def _unpack(self) -> None:
@@ -206,28 +210,6 @@ class Online:
         if self._standing is None:
             raise ValueError(f"Online: {what} is not known before the first update; call update, or give an example.")
         return self._standing
-
-    def _items(self, rows: Tree, count: int) -> Tree:
-        """The samples of `count` steps, filled up to a power of two, so that few programs are compiled."""
-        assert self._ready is not None
-        length, plan = max(_SHORTEST, 1 << (count - 1).bit_length()), self._ready.plan
-
-        def shaped(a):
-            fixed = np.zeros((length, plan.draws, plan.batch_size, *a.shape[1:]), a.dtype)
-            fixed[:count] = a.reshape(count, *fixed.shape[1:])
-            return jnp.asarray(fixed[None])
-
-        return jax.tree.map(shaped, rows)
-
-    def _advance(self, carry: Carry, items: Tree, first: int, count: int) -> tuple[Carry, bool]:
-        ready = self._ready
-        assert ready is not None
-        where = np.int32(0), np.int32(first), np.int32(count)
-        # To compiled code all streams are alike, so this is the program `minimize` runs on one.
-        carry, finite = advance(
-            ready.method, ready.problem, ready.sampler, carry, items, *where, layout=Layout(ready.sizes)
-        )
-        return carry, bool(finite)
 
     def _refuse(self, bad: int, a_step: int, kept: int) -> None:
         """Say which samples of this update met a value that is not finite; `bad` counts its steps from 0."""
@@ -244,20 +226,29 @@ class Online:
         )
 
 
-def _check_method(method: Any) -> None:
-    """Refuse what a run without an end and without its data at hand cannot do."""
+class _Given(Draws):
+    """The samples of an update, for the steps from `first` on."""
+
+    def __init__(self, rows: Tree, first: int, plan: Plan):
+        self.rows, self.first, self.plan = rows, first, plan
+        self.rows_a_step = plan.draws * plan.batch_size
+        self.longest = max(_SHORTEST, block_length(_bytes_a_row(rows) * self.rows_a_step))
+
+    def take(self, t: int, count: int) -> Buffer:
+        """A buffer filled up to a power of two, so that few programs are compiled."""
+        steps, begin = min(count, self.longest), (t - self.first) * self.rows_a_step
+        rows = _cut(self.rows, begin, begin + steps * self.rows_a_step)
+        return filled(rows, steps, self.plan, max(_SHORTEST, 1 << (steps - 1).bit_length()))
+
+
+def _check_method(method: Any, problem: Problem) -> None:
+    """Refuse what a run without an end and without its data at hand cannot do, before the first batch comes."""
     if not isinstance(method, Method):
         raise TypeError(f"Online: method is {method!r}; expected a method object such as tr.CSOA(anytime=True).")
-    name = type(method).__name__
-    if "rows" in method.needs or method.refresh_every:
-        raise TypeError(f"Online: {name} looks at all the data, which a fed run does not keep. Use CSOA(anytime=True).")
-    if not method.anytime:
-        raise ValueError(
-            f"Online: the steps of {name} depend on how many there will be, which a fed run does not know. Use a method "
-            "whose `anytime` is true, such as CSOA(anytime=True)."
-        )
-    if any(np.ndim(leaf) for leaf in jax.tree.leaves(method)):
-        raise ValueError(f"Online: a coefficient of {name} has several values; expected one. tr.sweep tries many.")
+    sentence = misfit(method, problem.domain, rows=False, endless=True)
+    if sentence is not None:
+        raise TypeError(f"Online: {sentence}")
+    refuse_grids(method)
 
 
 def _as_batch(batch: Tree) -> Tree:
@@ -286,11 +277,8 @@ def _join(waiting: Tree, rows: Tree) -> Tree:
     return jax.tree.map(lambda a, b: np.concatenate([a, b]), waiting, rows) if _length(waiting) else rows
 
 
-def _longest(rows: Tree, a_step: int) -> int:
-    """Steps in the longest buffer: a power of two, within a bound on memory."""
-    size = sum(a.dtype.itemsize * int(np.prod(a.shape[1:])) for a in jax.tree.leaves(rows)) * a_step
-    fitting = max(_SHORTEST, _BUFFER_BYTES // max(1, size))
-    return min(_LONGEST, 1 << (fitting.bit_length() - 1))
+def _bytes_a_row(rows: Tree) -> int:
+    return sum(a.dtype.itemsize * int(np.prod(a.shape[1:])) for a in jax.tree.leaves(rows))
 
 
 def _length(rows: Tree) -> int:

@@ -5,11 +5,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tightrope.tree import Tree
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -52,8 +52,8 @@ class Result:
 
     Attributes:
         x: the method's output (see `output`).
-        output: which point x is: "average", "last", "epoch" (the answer of the last epoch) or "feasible".
-        average: mean of the iterates, as the theorems define it.
+        output: which point x is: "average", "last", "own" (what the method's documentation says) or "feasible".
+        mean: mean of the iterates, as the theorems define it; None for a method that keeps none.
         last: the last iterate.
         dual: mean of the multipliers; NaN for methods that estimate none.
         dual_last: the last multipliers.
@@ -75,7 +75,7 @@ class Result:
 
     x: Tree
     output: str
-    average: Tree
+    mean: Tree
     last: Tree
     dual: np.ndarray
     dual_last: np.ndarray
@@ -84,13 +84,22 @@ class Result:
     measured_on: str
     status: Status
     message: str
-    trace: pd.DataFrame
+    trace: "pd.DataFrame"
     cost: TotalCost
     state: Any
     method: Any
     pull: Any = None
     notes: tuple[str, ...] = ()
     error: BaseException | None = None
+
+    @property
+    def average(self) -> Tree:
+        """The mean of the iterates; refused for a method that keeps none."""
+        if self.mean is None:
+            raise ValueError(
+                f"{type(self.method).__name__} keeps no mean of its iterates; expected `x`, its own output, or `last`."
+            )
+        return self.mean
 
     @property
     def violation(self) -> float:

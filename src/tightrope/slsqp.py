@@ -15,28 +15,28 @@ import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 from scipy.optimize import nnls
 
+from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.problem.full_data import full_jacobian
-from tightrope.problem.problem import Problem
 from tightrope.sampling import Rows, as_sampler
 from tightrope.sets import Box, ConvexSet, L2Ball, LinfBall, Simplex
 from tightrope.tree import Tree, astype, ravel
 
 
 class BatchResult(NamedTuple):
-    """What `slsqp` found, in float64."""
+    """What `slsqp` found; all numbers are in float64."""
 
     x: Tree  # the solution
     dual: np.ndarray  # (N,) multipliers: nonnegative least squares on the active constraints
     objective: float  # over all rows, at x
     constraints: np.ndarray  # (N,) over all rows, minus levels
     residual: float  # norm of what the multipliers leave of the Lagrangian's gradient, zero at a solution
-    evaluations: int  # passes: values and all gradients over all rows
+    evaluations: int  # how often values and all gradients were computed, each time over all rows
     seconds: float  # without compiling
 
 
 class _Values(NamedTuple):
-    """Everything at one point, as NumPy."""
+    """Objective, constraints and their derivatives at one point, as NumPy arrays."""
 
     f: float
     h: np.ndarray
@@ -98,7 +98,7 @@ def slsqp(problem: Problem, data: Any, x0: Tree = None, tol: float = 1e-10, max_
 
 
 class _Seer:
-    """Values and derivatives at a vector; SLSQP asks for each of them by itself, so the last point is remembered."""
+    """Values and derivatives at a vector. SLSQP asks for each of them by itself, so those of the last point are kept."""
 
     def __init__(self, problem: Problem, data: Tree, back: Any):
         self.problem, self.data, self.back = problem, data, back
@@ -127,7 +127,7 @@ def _box(domain: ConvexSet, x: Tree) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _domain_for_scipy(domain: ConvexSet, x: Tree) -> tuple[list[tuple[float, float]] | None, list[dict[str, Any]]]:
-    """Bounds and further constraints, in SciPy's form."""
+    """The domain in SciPy's form: bounds of the coordinates, and further constraints."""
     box = _box(domain, x)
     bounds = None if box is None else list(zip(*(b.tolist() for b in box), strict=True))
     if isinstance(domain, L2Ball):

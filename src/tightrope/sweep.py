@@ -4,22 +4,24 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 
 from tightrope._errors import positive_int
+from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.progress import Progress
-from tightrope.loop.steps import Carry, Layout, output, start, summarise, take_steps, track_names
+from tightrope.loop.steps import Carry, Variant, output, start, summarise, take_steps, track_names
 from tightrope.methods import Method
-from tightrope.problem.full_data import full_values
-from tightrope.problem.problem import Problem
-from tightrope.sampling import Rows, as_sampler
+from tightrope.problem import Problem, full_values
+from tightrope.sampling import Buffer, as_sampler
 from tightrope.tree import Array, Mean, Tree, replace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def sweep(
@@ -38,7 +40,7 @@ def sweep(
     points: bool = False,
     progress: bool | None = None,
     memory: int = 2**30,
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """Run every method with every combination of its coefficients, at every level, from every seed.
 
     A coefficient given as an array is a grid; several grids are combined. All combinations of one method run side by
@@ -79,7 +81,7 @@ def sweep(
     prepared = {}
     for (name, method), (level, _) in itertools.product(named.items(), grid):  # every check before any work
         options: dict[str, Any] = {"steps": steps, "passes": passes, "batch_size": batch_size, "x0": x0}
-        prepared[name] = prepare(_at(problem, level), sampler, method, seeds=seeds, **options)
+        prepared[name] = prepare(_at(problem, level), sampler, method, seeds=seeds, grids=True, **options)
     jobs = {name: _combinations(_as_given(named[name], ready), grid) for name, ready in prepared.items()}
     total = sum(len(combos) * ready.steps for combos, ready in zip(jobs.values(), prepared.values(), strict=True))
     tables, done = [], 0
@@ -90,61 +92,83 @@ def sweep(
                 bar.show(done)
                 rows.insert(0, "method", name)
                 tables.append(rows)
+    import pandas as pd
+
     return pd.concat(tables, ignore_index=True)
 
 
 def _sweep_one(ready: Prepared, combos: list["_Combo"], records: list[int], track, points: bool, memory: int):
     """One method's combinations in slices of equal shape; yields (rows, steps taken) as they come."""
-    layout = Layout(ready.sizes, track)
-    track_names(layout, ready.x)  # refuses a wrong `track` before any work
+    variant = Variant(ready.sizes, track)
+    track_names(variant, ready.x)  # refuses a wrong `track` before any work
     horizon = jnp.asarray(ready.steps, jnp.int32)
-    one = jax.eval_shape(lambda: start(ready.method_at(0), ready.problem, ready.x, ready.lam, horizon, layout))
+    one = jax.eval_shape(lambda: start(ready.method_at(0), ready.problem, ready.x, ready.lam, horizon, variant))
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
     room = max(1, memory // (4 * size))  # states, their successors and gradients
     n_seeds = min(len(ready.plan.seeds), room)
     n_combos = min(len(combos), max(1, room // n_seeds))
     for seeds in _slices(list(ready.plan.seeds), n_seeds):
-        plan = ready.plan._replace(seeds=tuple(seeds.padded))
         for part in _slices(combos, n_combos):
-            yield from _run_slice(ready, part, seeds, plan, records, layout, horizon, points)
+            yield from _run_slice(_ManyRuns(ready, part, seeds, variant), records, points)
 
 
-def _run_slice(ready, part: "_Slice", seeds: "_Slice", plan, records, layout: Layout, horizon, points: bool):
-    method, levels = _stacked(ready, part.padded)
-    carry = _start_many(method, ready.problem, levels, ready.x, ready.lam, horizon, layout, len(seeds.padded))
-    draws, step, every = ready.sampler.open(plan), 0, ready.method.refresh_every
+class _ManyRuns:
+    """The program of a slice: combinations of coefficients and levels, and several seeds of each, side by side."""
+
+    def __init__(self, ready: Prepared, part: "_Slice", seeds: "_Slice", variant: Variant):
+        self.ready, self.part, self.seeds, self.variant = ready, part, seeds, variant
+        self.method, self.levels = _stacked(ready, part.padded)
+
+    def start(self) -> Carry:
+        """The carry before the first step, with axes for combinations and seeds."""
+        ready, horizon = self.ready, jnp.asarray(self.ready.steps, jnp.int32)
+        start = ready.x, ready.lam, horizon, self.variant, len(self.seeds.padded)
+        return _start_many(self.method, ready.problem, self.levels, *start)
+
+    def refresh(self, carry: Carry) -> Carry:
+        """After every run's look at all the data."""
+        return _refresh_many(self.method, self.ready.problem, self.levels, carry, self.ready.sampler.rows)
+
+    def advance(self, carry: Carry, buffer: Buffer, first: int, count: int) -> tuple[Carry, dict[str, Array], bool]:
+        """After so many steps; a run that is not finite any more stops none of the others."""
+        ready, where = self.ready, (np.int32(buffer.offset), np.int32(first), np.int32(count))
+        given = ready.sampler, carry, buffer.items, *where, self.variant
+        return _advance_many(self.method, ready.problem, self.levels, *given), {}, True
+
+
+def _run_slice(runs: _ManyRuns, records: list[int], points: bool):
+    """The rows of a slice at the recorded steps, each with the number of steps taken since the one before."""
+    ready, side_by_side = runs.ready, runs.part.count * runs.seeds.count
+    draws = ready.sampler.open(ready.plan._replace(seeds=tuple(runs.seeds.padded)))
+    driver, position = Driver(runs, draws, refresh_period(ready.method)), Position(runs.start(), 0)
     for end in records:
-        taken = 0
-        while step < end:
-            if every and step % every == 0:
-                carry = _refresh_many(method, ready.problem, levels, carry, ready.sampler.data)
-            until = min(end, (step // every + 1) * every) if every else end
-            buffer = draws.take(step, until - step)
-            if buffer.steps == 0:
-                raise ValueError(f"sweep: the stream ended after {step:,} steps; expected samples for {records[-1]:,}.")
-            where = np.int32(buffer.offset), np.int32(step), np.int32(buffer.steps)
-            carry = _advance_many(method, ready.problem, levels, ready.sampler, carry, buffer.items, *where, layout)
-            step, taken = step + buffer.steps, taken + buffer.steps
-        yield _rows(ready, method, part, seeds, levels, carry, step, layout, points), taken * part.count * seeds.count
+        began = position.step
+        while position.step < end:
+            before, position = position.step, driver.chunk(position, end)
+            if position.step == before:
+                raise ValueError(
+                    f"sweep: the stream ended after {before:,} steps; expected samples for {records[-1]:,}."
+                )
+        yield _rows(runs, position, points), (position.step - began) * side_by_side
 
 
-@partial(jax.jit, static_argnames=("layout", "n_seeds"))
-def _start_many(method, problem, levels, x, lam, horizon, layout: Layout, n_seeds: int) -> Carry:
+@partial(jax.jit, static_argnames=("variant", "n_seeds"))
+def _start_many(method, problem, levels, x, lam, horizon, variant: Variant, n_seeds: int) -> Carry:
     def one(method, levels):
-        carry = start(method, _at(problem, levels), x, lam, horizon, layout)
+        carry = start(method, _at(problem, levels), x, lam, horizon, variant)
         return jax.tree.map(lambda a: jnp.broadcast_to(a, (n_seeds, *a.shape)), carry)
 
     return jax.vmap(one)(method, levels)
 
 
-@partial(jax.jit, static_argnames="layout", donate_argnums=4)
-def _advance_many(method, problem, levels, sampler, carry, items, offset, first, count, layout: Layout) -> Carry:
+@partial(jax.jit, static_argnames="variant", donate_argnums=4)
+def _advance_many(method, problem, levels, sampler, carry, items, offset, first, count, variant: Variant) -> Carry:
     """Leading axes of the carry: combinations, then seeds. Samples are shared by the combinations of a seed."""
     if not sampler.per_seed:
         items = jax.tree.map(lambda a: a[0], items)
 
     def one(method, levels, carry, items):
-        return take_steps(method, _at(problem, levels), sampler, carry, items, offset, first, count, layout)
+        return take_steps(method, _at(problem, levels), sampler, carry, items, offset, first, count, variant)[0]
 
     over_seeds = jax.vmap(one, in_axes=(None, None, 0, 0 if sampler.per_seed else None))
     return jax.vmap(over_seeds, in_axes=(0, 0, 0, None))(method, levels, carry, items)
@@ -175,10 +199,11 @@ def _at(problem: Problem, levels: Array | np.ndarray) -> Problem:
     return replace(problem, levels=levels)
 
 
-def _rows(
-    ready: Prepared, method, part, seeds, levels, carry: Carry, step: int, layout: Layout, points: bool
-) -> pd.DataFrame:
+def _rows(runs: _ManyRuns, position: Position, points: bool) -> "pd.DataFrame":
     """The slice's rows: combinations, and within them seeds."""
+    import pandas as pd
+
+    ready, part, seeds, (carry, step, _) = runs.ready, runs.part, runs.seeds, position
     names, knows_objective = ready.names, ready.problem.knows_objective
     shape = part.count, seeds.count
 
@@ -186,7 +211,7 @@ def _rows(
         values = np.asarray(values, float)[: part.count, : seeds.count]
         return values.reshape(part.count * seeds.count, *values.shape[2:])
 
-    means = summarise(Mean(*map(flat, carry.totals.scalars)), len(names), track_names(layout, ready.x))
+    means = summarise(Mean(*map(flat, carry.totals.scalars)), len(names), track_names(runs.variant, ready.x))
     columns: dict[str, Any] = {
         name: np.repeat(np.fromiter((combo.columns[name] for combo in part.real), object, shape[0]), shape[1])
         for name in part.real[0].columns
@@ -196,9 +221,9 @@ def _rows(
     columns |= {"objective": means.objective} if knows_objective else {}
     columns |= dict(zip(names, means.h.T, strict=True))
     columns |= {f"dual {name}": column for name, column in zip(names, means.lam.T, strict=True)} | means.tracked
-    x = _outputs_many(method, carry)
-    if isinstance(ready.sampler, Rows):
-        f, h = map(flat, _full_many(ready.problem, levels, x, ready.sampler.data))
+    x = _outputs_many(runs.method, carry)
+    if ready.sampler.n is not None:
+        f, h = map(flat, _full_many(ready.problem, runs.levels, x, ready.sampler.rows))
         columns |= {"full objective": f} if knows_objective else {}
         columns |= {f"full {name}": column for name, column in zip(names, h.T, strict=True)}
     table = pd.DataFrame(columns).infer_objects()

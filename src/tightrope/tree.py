@@ -15,9 +15,14 @@ Tree = Any  # a pytree of arrays; JAX gives it no better type
 Array = jax.Array
 
 
-def static(*, default: Any = dataclasses.MISSING) -> Any:
-    """A field that changes the shape of the program: hashed and compiled in, not traced."""
-    return dataclasses.field(default=default, metadata={"static": True})
+def static(*, default: Any = dataclasses.MISSING, least: int = 1) -> Any:
+    """A field that changes the shape of the program: hashed and compiled in, not traced.
+
+    Args:
+        default: its value where none is given.
+        least: of a whole number that belongs to a method, the smallest that is allowed.
+    """
+    return dataclasses.field(default=default, metadata={"static": True, "least": least})
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(dataclasses.field, static))

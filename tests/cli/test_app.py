@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import tightrope as tr
 from tightrope.cli import app as cli
 from tightrope.estimators.fair import classifier as fair
-from tightrope.experiments.claims import Claim
+from tightrope.experiments.paper import Claim
 from tightrope.fairness.metrics import group_rates, p_rule, p_rule_bounds
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.tables.classifier import TableClassifier, fit_table

@@ -1,43 +1,30 @@
-"""Fair logistic regression on the training rows, solved by SciPy: the optima that studies are measured against."""
+"""Fair logistic regression on the training rows, solved by SLSQP: the optima that studies are measured against."""
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from tightrope.datasets import adult_label_encoded
+from tightrope.experiments.paper.fairness import RADIUS, Optimum, People, batch_optimum
 
-RADIUS = 10.0
 
-
-def solve(X, y, s, bound=np.inf):
+def solve(X, y, s, bound=np.inf) -> Optimum:
     """Mean of log(1 + exp(-y a.x)) over |x| <= RADIUS and |cov| <= bound: x, F, cov and the multiplier.
 
     Checked by its conditions, which are sufficient as the problem is convex: |x| < RADIUS, cov within the bound, and
     grad F = -multiplier * grad cov with a multiplier that is not negative, and is zero where the bound is not met.
     """
-    signed, slope = y[:, None] * X, (s - s.mean()) @ X / len(y)
-    limits = [{"type": "ineq", "fun": lambda x: RADIUS**2 - x @ x, "jac": lambda x: -2 * x}]
-    if bound < np.inf:
-        both = np.stack([-slope, slope])
-        limits.append({"type": "ineq", "fun": lambda x: bound + both @ x, "jac": lambda x: both})
-
-    def objective(x):
-        margin = signed @ x
-        return np.logaddexp(0, -margin).mean(), -(expit(-margin) @ signed) / len(y)
-
-    found = minimize(
-        objective, np.zeros(X.shape[1]), jac=True, constraints=limits, method="SLSQP", options={"ftol": 1e-14}
-    )
-    assert found.success
-    value, gradient = objective(found.x)
-    cov = slope @ found.x
-    multiplier = -(gradient @ slope) / (slope @ slope) if cov > bound - 1e-9 else 0.0
+    found = batch_optimum(People(X, y, s), bound)
+    margin, slope = y * (X @ found.x), (s - s.mean()) @ X / len(y)
+    gradient = -((y * expit(-margin)) @ X) / len(y)
+    assert found.objective == pytest.approx(np.logaddexp(0, -margin).mean(), rel=1e-12)
+    assert found.covariance == pytest.approx(slope @ found.x, rel=1e-12)
     assert np.linalg.norm(found.x) < RADIUS
-    assert abs(cov) <= bound + 1e-9
-    assert multiplier >= 0
-    assert np.abs(gradient + multiplier * slope).max() < 1e-6
-    return found.x, value, cov, multiplier
+    assert abs(found.covariance) <= bound + 1e-9
+    assert found.multiplier >= 0
+    assert found.multiplier == 0 or found.covariance > bound - 1e-9
+    assert np.abs(gradient + found.multiplier * slope).max() < 1e-6
+    return found
 
 
 @pytest.mark.parametrize(
@@ -63,7 +50,7 @@ def test_the_constraint_is_what_makes_it_fair():
     X, y, s = adult_label_encoded()
     rule, accuracy = [], []
     for bound in (np.inf, 0.05, 0.02):
-        positive = X @ solve(X, y, s, bound)[0] > 0
+        positive = X @ solve(X, y, s, bound).x > 0
         rule.append(positive[s == 0].mean() / positive[s == 1].mean())
         accuracy.append(np.mean(positive == (y > 0)))
     assert rule == pytest.approx([0.298, 0.726, 0.871], abs=0.002)

@@ -22,6 +22,7 @@ from tightrope.estimators.completion import estimator as completion
 from tightrope.estimators.completion import training as completion_training
 from tightrope.estimators.completion.training import SHRINKAGE, Effects, entries_of, fit_in_turn
 from tightrope.files import FileError, read_file, write_file
+from tightrope.problems import observed
 from tightrope.problems.observed import Observed
 from tightrope.result import Status
 
@@ -197,6 +198,16 @@ def test_float64_whatever_jax_is_set_to(fitted):
         again = model().fit(STARS)
     assert again.factors_[0].dtype == again.result_.x.u.dtype == np.float64
     np.testing.assert_array_equal(again.factors_[0], fitted.factors_[0])
+
+
+def test_entries_are_checked_once(monkeypatch):
+    checked, real = [], observed._check
+    monkeypatch.setattr(observed, "_check", lambda *given: (checked.append(given), real(*given))[1])
+    found: Any = tr.StructuredMatrixCompletion(steps=8).fit(STARS)  # with bounds that are chosen
+    assert len(found.path_) > 1
+    assert len(checked) == 1
+    found.partial_fit(([0], [0], [1.0]))
+    assert len(checked) == 2  # old and new ones together
 
 
 # ---- more ratings ----------------------------------------------------------------------------------------------------

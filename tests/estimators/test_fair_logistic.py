@@ -3,6 +3,7 @@
 Nearly all data has 640 rows, which is a size that rows are filled up to, so that few programs are compiled.
 """
 
+import dataclasses
 import pickle
 from typing import Any
 
@@ -21,9 +22,12 @@ from sklearn.preprocessing import StandardScaler
 
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
+from tightrope.estimators.fair import frontier, training
 from tightrope.estimators.fair.streaming import GROUP
+from tightrope.estimators.fair.task import Task
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.files import FileError, read_file, write_file
+from tightrope.problems.fair import fair_classification
 from tightrope.problems.fair_pairs import paired_classification
 
 N = 640
@@ -317,6 +321,52 @@ def test_a_second_fit_of_the_same_shapes_compiles_nothing():
     assert len(COMPILED) == known
 
 
+@pytest.fixture
+def built(monkeypatch) -> list[int]:
+    """The numbers of rows of all problems that are built."""
+    sizes, real = [], training.fair_classification
+    monkeypatch.setattr(
+        training, "fair_classification", lambda X, *rest, **kw: (sizes.append(len(X)), real(X, *rest, **kw))[1]
+    )
+    return sizes
+
+
+def test_one_problem_is_built_for_each_set_of_rows(built):
+    fair().fit(X, Y, sensitive_features=S)
+    assert built == [N]
+    built.clear()
+    fair(covariance=None, p_rule=0.3, confidence=0.5).fit(X, Y, sensitive_features=S)
+    assert built == [N, *5 * [512]]  # all rows, and those that each of five folds leaves
+    built.clear()
+    fair(covariance=None, p_rule=0.3, search="batch").fit(X, Y, sensitive_features=S)
+    assert built == [N]
+
+
+def test_the_papers_search_builds_one_problem_more_where_it_takes_a_part(built, monkeypatch):
+    monkeypatch.setattr(frontier, "BATCH_ROWS", 600)
+    fair(covariance=None, p_rule=0.3, search="batch").fit(X, Y, sensitive_features=S)
+    assert built == [N, N]  # the second filled up from 600 rows
+
+
+@pytest.mark.parametrize("n", [97, 640])
+def test_thresholds_and_copies_of_rows_leave_the_problem_what_it_is(n):
+    """As if it were built for its thresholds, and from the rows as they were given."""
+    rows = np.arange(n)
+    read = read_sensitive(PEOPLE[:n])
+    task = Task(X[:n], Y[:n], read, 1.0 + rows % 3, "equal_opportunity", 0.1, 10.0, True)
+    thresholds = {"sex": 0.1, "race": 0.2, "age": 0.3}
+    ours = training.build(task).at(thresholds)
+    assert ours.levels.tolist() == [0.1, 0.2, 0.2, 0.2, 0.3]
+    levels = ours.levels / [1, 1, 1, 1, np.sqrt(np.cov(read.columns[:, 4], aweights=task.weight, ddof=0))]
+    np.testing.assert_allclose(ours.problem.levels, np.tile(levels, 2), rtol=1e-12)
+    scaled = dataclasses.replace(read, columns=read.columns / ours.unit)
+    given = fair_classification(
+        ours.data[0][:n], Y[:n], scaled, 1.0, notion="equal_opportunity", sample_weight=task.weight
+    )
+    for part, whole in zip(ours.rows_once(), given.data, strict=True):
+        np.testing.assert_allclose(part / np.abs(part).sum(), whole / np.abs(whole).sum(), rtol=1e-9)
+
+
 # ---- other methods -----------------------------------------------------------------------------------------------------
 
 
@@ -417,7 +467,9 @@ def test_a_file_brings_the_classifier_back(promised, file):
     for name in ("threshold_", "attributes_", "n_features_in_"):
         assert getattr(copy, name) == getattr(promised, name)
     np.testing.assert_array_equal(copy.dual_, promised.dual_)
-    assert getattr(copy, "report_") == str(promised.result_)  # noqa: B009 (only there after load)
+    copy.save(file)
+    for read in (copy, tr.FairLogisticRegression.load(file)):  # the report survives a second file
+        assert getattr(read, "report_") == str(promised.result_)  # noqa: B009 (only there after load)
 
 
 def test_names_labels_and_method_objects_in_a_file(tmp_path):

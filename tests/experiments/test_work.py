@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import tightrope.experiments.paper as package
-from tightrope.experiments.claims import Claim
-from tightrope.experiments.paper import OtherSettingsError, Size, reproduce
-from tightrope.experiments.work import Figure, Report, Store, Unit
+from tightrope.experiments.paper import Claim, Figure, OtherSettingsError, Size, reproduce
+from tightrope.experiments.paper.figure import Report
+from tightrope.experiments.work import Store, Unit
 
 
 class Fake:

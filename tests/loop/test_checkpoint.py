@@ -16,9 +16,8 @@ from core_cases import BALL, CSOA, METHODS, PROBLEM, ROWS, SAMPLERS, assert_same
 from safetensors.numpy import load_file, save_file
 
 import tightrope as tr
-from tightrope.loop.checkpoint import digest_function
+from tightrope.loop.checkpoint import digest_function, fingerprint
 from tightrope.loop.prepare import prepare
-from tightrope.minimize import fingerprint
 
 
 def solve(file=None, data: Any = None, problem=PROBLEM, **options):

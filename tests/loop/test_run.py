@@ -25,8 +25,10 @@ from core_cases import (
 )
 
 import tightrope as tr
-import tightrope.loop.run as loop
+import tightrope.loop.driver as driver
 from tightrope.loop.run import record_steps
+from tightrope.loop.steps import advance
+from tightrope.problem import full_values
 
 
 def solve(data: Any = None, **options):
@@ -64,7 +66,7 @@ def test_compiled_code_is_traced_once_whatever_the_numbers():
     def run(levels: Any = 0.3, radius: Any = 2.0, **options: Any):
         problem = tr.Problem(counted, first_coordinate, tr.L2Ball(radius, shape=3), levels)
         tr.minimize(problem, ROWS, **{"method": CSOA, "steps": 90, **options})
-        compiled = [getattr(fn, "_cache_size")() for fn in (loop.advance, loop.full_values)]  # noqa: B009 (not typed)
+        compiled = [getattr(fn, "_cache_size")() for fn in (advance, full_values)]  # noqa: B009 (not typed)
         count, traced[:] = len(traced), []
         return count, compiled
 
@@ -320,7 +322,7 @@ def test_a_look_at_all_the_data_is_refused_on_a_stream():
 
 def test_a_run_interrupted_in_a_look_at_all_the_data_resumes_bit_for_bit(monkeypatch, tmp_path):
     whole = solve(method=FullGradient(), steps=14)
-    real, calls = loop.refresh, []
+    real, calls = driver.refresh, []
 
     def interrupted(*args):
         calls.append(real(*args))
@@ -328,7 +330,7 @@ def test_a_run_interrupted_in_a_look_at_all_the_data_resumes_bit_for_bit(monkeyp
             raise KeyboardInterrupt
         return calls[-1]
 
-    monkeypatch.setattr(loop, "refresh", interrupted)
+    monkeypatch.setattr(driver, "refresh", interrupted)
     file = tmp_path / "run.ckpt"
     first = solve(method=FullGradient(), steps=14, checkpoint=file)
     assert (first.status, first.cost.steps) == (tr.Status.INTERRUPTED, 8)
@@ -339,11 +341,11 @@ def test_a_run_interrupted_in_a_look_at_all_the_data_resumes_bit_for_bit(monkeyp
 
 def test_a_method_that_promises_a_look_must_have_one():
     @tr.pytree
-    class Forgetful(FullGradient):
-        refresh = tr.Method.refresh
+    class Forgetful(tr.Refreshing):
+        init, step = FullGradient.init, FullGradient.step
 
-    with pytest.raises(TypeError, match="has no refresh"):
-        solve(method=Forgetful(), steps=5)
+    with pytest.raises(TypeError, match=r"abstract.*refresh"):
+        Forgetful()  # pyright: ignore[reportAbstractUsage]
 
 
 # ---- the progress bar ------------------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""Every method of the registry, whatever it is: a new one needs nothing here."""
+"""Every method of the registry, whatever it is, and that of the guide: a new one needs nothing here."""
+
+import re
+from pathlib import Path
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +10,23 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.loop.steps import Layout, start
+from tightrope.loop.prepare import default_batch
+from tightrope.loop.steps import Variant, start
 from tightrope.problems import EXACT
 from tightrope.sampling import Plan
 from tightrope.tree import replace
 
+GUIDE = Path(__file__).parents[2] / "docs" / "new_algorithm.md"
+
+
+def from_the_guide():
+    """The method of docs/new_algorithm.md, as it is printed there."""
+    namespace: dict = {"__name__": "guide"}
+    exec(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S)[0], namespace)
+    return namespace["Queue"]
+
+
+KINDS: dict[str, type[tr.Method]] = tr.METHODS | {"queue": from_the_guide()}
 STEPS = {"rows": 3_000, "refresh every step": 400, "stream": 40_000}
 
 
@@ -34,14 +50,14 @@ def data_for(kind, solved, n):
 
 def batch(kind, n):
     """A method's own choice where it has one."""
-    own = kind().default_batch(n)
+    own = default_batch(kind(), n)
     return own if own > 1 else 32 if "rows" in kind.needs else 4
 
 
 def start_state(method, problem, steps=100):
     x = problem.domain.start()
     lam = jnp.zeros(problem.n_constraints(x, jax.tree.map(lambda a: a[0], one_batch(EXACT["simplex"](), 1))), x.dtype)
-    return start(method, problem, x, lam, jnp.asarray(steps, jnp.int32), Layout()).state
+    return start(method, problem, x, lam, jnp.asarray(steps, jnp.int32), Variant()).state
 
 
 def one_batch(solved, size=3, seed=0):
@@ -50,24 +66,23 @@ def one_batch(solved, size=3, seed=0):
 
 
 def draws(method, theta):
-    return theta if method.draws == 1 else (theta,) * method.draws
+    return theta if method.cost.samples == 1 else (theta,) * method.cost.samples
 
 
-OURS = {
-    kind.name for kind in map(tr.__dict__.get, tr.__all__) if isinstance(kind, type) and kind in tr.METHODS.values()
-}
+OURS = {kind.name for kind in map(tr.__dict__.get, tr.__all__) if isinstance(kind, type) and kind in KINDS.values()}
+OURS |= {"queue"}
 
 
 # A run to the solution for each rival takes minutes in all, and belongs to `make verify`.
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in OURS else pytest.mark.slow) for n in tr.METHODS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in OURS else pytest.mark.slow) for n in KINDS])
 def test_it_finds_the_solution(name):
-    kind = tr.METHODS[name]
+    kind = KINDS[name]
     solved = solved_for(kind)
-    problem, every_step = fitted(kind, solved), kind().refresh_every == 1
+    problem, every_step = fitted(kind, solved), getattr(kind, "refresh_every", None) == 1
     length = "refresh every step" if every_step else "rows" if "rows" in kind.needs else "stream"
     data = data_for(kind, solved, n=4_000)
     options = {"batch_size": batch(kind, 4_000), "x0": np.full(10, 0.01) if name == "pfs" else None}
-    result = tr.minimize(problem, data, method=name, steps=STEPS[length], record=0, **options)
+    result = tr.minimize(problem, data, method=kind(), steps=STEPS[length], record=0, **options)
     lagrangian = solved.objective(result.x) + jnp.dot(solved.dual, solved.constraints(result.x)) - solved.optimum
     assert -1e-9 <= float(lagrangian) < 0.02
     if "unconstrained" not in kind.needs:
@@ -78,9 +93,9 @@ def test_it_finds_the_solution(name):
             np.testing.assert_allclose(result.dual, solved.dual, atol=0.12 if kind.averages else 0.3)
 
 
-@pytest.mark.parametrize("name", tr.METHODS)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_step_keeps_dtypes_shapes_and_structure(name, dtype):
-    kind, solved = tr.METHODS[name], EXACT["simplex"]()
+    kind, solved = KINDS[name], EXACT["simplex"]()
     method, problem = kind(), fitted(kind, solved)
     state = start_state(method, problem)
     after, info = jax.eval_shape(method.step, problem, state, draws(method, one_batch(solved)))
@@ -90,7 +105,7 @@ def test_a_step_keeps_dtypes_shapes_and_structure(name, dtype):
     assert info.f.dtype == info.h.dtype == info.lam.dtype == dtype
 
 
-@pytest.mark.parametrize("name", tr.METHODS)
+@pytest.mark.parametrize("name", KINDS)
 def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eager(name):
     """Every method is run for a few steps outside compiled code, on functions and a set that count."""
     calls = {"objective": 0, "project": 0, "lmo": 0}
@@ -112,7 +127,7 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
     def exact(x):
         return x[:1] - 0.5
 
-    kind = tr.METHODS[name]
+    kind = KINDS[name]
     method = kind()
     constraints = None if "unconstrained" in kind.needs else lambda x, theta: exact(x)
     known = exact if "exact_constraints" in kind.needs else None
@@ -124,7 +139,7 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
             state, _ = method.step(problem, state, theta)
     cost = method.total_cost(5)
     assert calls == {"objective": cost.gradients, "project": cost.projections, "lmo": cost.lmos}
-    assert cost.samples == 5 * method.draws
+    assert cost.samples == 5 * method.cost.samples
 
     def five_steps(state):
         return jax.lax.fori_loop(0, 5, lambda _, s: method.step(problem, s, theta)[0], state)
@@ -138,9 +153,9 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
     assert bool(jnp.all(state.lam >= 0))
 
 
-@pytest.mark.parametrize("name", tr.METHODS)
+@pytest.mark.parametrize("name", KINDS)
 def test_it_declares_what_it_is(name):
-    kind = tr.METHODS[name]
+    kind = KINDS[name]
     method = kind()
     assert jax.tree.leaves(method)
     assert all(isinstance(leaf, float) for leaf in jax.tree.leaves(method))  # a new value compiles nothing
@@ -148,3 +163,132 @@ def test_it_declares_what_it_is(name):
     assert all(isinstance(getattr(method, coefficient), float) for coefficient in kind.tuned)
     assert kind.margin is None or isinstance(getattr(method, kind.margin), float)
     assert {"project", "lmo"} & kind.needs
+
+
+# ---- points that are trees ------------------------------------------------------------------------------------------
+
+
+def three_steps(method, problem, x, theta):
+    """The state after three steps from x, on one batch."""
+    lam = jnp.full(problem.n_constraints(x, theta[0]), 0.3)
+    state, batch = method.init(problem, x, lam, jnp.asarray(10)), draws(method, theta)
+
+    def step(_, state):
+        ready = method.refresh(problem, state, theta) if isinstance(method, tr.Refreshing) else state
+        return method.step(problem, ready, batch)[0]
+
+    return jax.jit(lambda state: jax.lax.fori_loop(0, 3, step, state))(state)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_point_that_is_a_tree_goes_where_the_same_point_as_a_vector_goes(name):
+    kind, shapes = KINDS[name], {"b": (), "w": 2}
+    method, free = kind(), "unconstrained" in kind.needs
+
+    def problem(domain, flat):
+        def exact(x):
+            return flat(x)[:1] - 0.1
+
+        known = exact if "exact_constraints" in kind.needs else None
+        return tr.Problem(
+            lambda x, theta: jnp.sum((flat(x) - theta) ** 2),
+            None if free else lambda x, theta: exact(x) + 0.1 * theta[:1],
+            domain,
+            exact_constraints=known,
+        )
+
+    theta = jnp.asarray(np.random.default_rng(0).normal(0.5, 1.0, size=(4, 3)))
+    vector = problem(tr.L2Ball(0.8, shape=3), lambda x: x)
+    tree = problem(tr.L2Ball(0.8, shape=shapes), lambda x: tr.tree.ravel(x)[0])
+    start = jnp.array([0.1, -0.2, 0.3])
+    as_tree = three_steps(method, tree, {"b": start[0], "w": start[1:]}, theta)
+    as_vector = three_steps(method, vector, start, theta)
+    np.testing.assert_allclose(tr.tree.ravel(as_tree.x)[0], as_vector.x, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(as_tree.lam, as_vector.lam, rtol=1e-9, atol=1e-12)
+
+
+# ---- coefficients ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_coefficient_is_checked(name):
+    kind = KINDS[name]
+    for coefficient in {*kind.tuned, *kind.positive, *kind.below_one}:
+        for wrong in (-1.0, np.nan, *([0.0] if coefficient in kind.positive else [])):
+            with pytest.raises(ValueError, match=f"{kind.__name__}: {coefficient} is .*expected"):
+                kind(**{coefficient: wrong})
+        with pytest.raises(TypeError, match=f"{coefficient} is 'much'; expected a number"):
+            kind(**{coefficient: "much"})
+
+
+def test_a_subclass_of_the_user_is_checked_like_a_built_in():
+    @tr.pytree
+    class Mine(tr.CSOA):
+        beta: float = 0.5
+        kind: Literal["a", "b"] = tr.static(default="a")
+
+        below_one = ("beta",)
+
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        ({"eta0": -1.0}, "Mine: eta0 is -1.0; expected finite and not negative"),
+        ({"beta": 1}, "Mine: beta is 1.0; expected less than 1"),
+        ({"kind": "c"}, "Mine: kind is 'c'; expected one of a, b"),
+    ]
+    for wrong, said in mistakes:
+        with pytest.raises(ValueError, match=said):
+            Mine(**wrong)
+
+
+def test_a_tightening_without_a_margin_is_refused_where_it_is_written():
+    with pytest.raises(TypeError, match="Nameless has a tightening; expected the name of its coefficient as `margin`"):
+
+        class Nameless(tr.Method):  # pyright: ignore[reportUnusedClass]
+            def tightening(self, horizon):
+                return 0.1
+
+
+def test_coefficients_levels_and_params_may_be_traced():
+    theta = jnp.array([[1.0, 0.5]])
+
+    def after_a_step(eta0, level=0.2, weight=1.0, radius=1.0):
+        problem = tr.Problem(
+            lambda x, theta, w: w * jnp.sum((x - theta) ** 2), lambda x, theta, w: x[:1], tr.L2Ball(radius, shape=2),
+            levels=level, params=weight,
+        )  # fmt: skip
+        method = tr.CSOA(eta0=eta0)
+        state = method.init(problem, jnp.array([0.3, 0.1]), jnp.array([0.5]), jnp.asarray(100))
+        state = method.step(problem, method.step(problem, state, theta)[0], theta)[0]
+        return jnp.sum(state.x) + state.lam[0]
+
+    etas = jnp.array([0.1, 0.7])
+    np.testing.assert_allclose(jax.vmap(after_a_step)(etas), [after_a_step(float(eta)) for eta in etas], rtol=1e-12)
+    for place in range(4):  # derivatives with respect to each, against differences
+        at: Any = [0.7, 0.2, 1.0, 1.0]
+
+        def along(value, place=place, at=at):
+            given = [*at[:place], value, *at[place + 1 :]]
+            return after_a_step(given[0], given[1], given[2], given[3])
+
+        difference = (along(at[place] + 1e-6) - along(at[place] - 1e-6)) / 2e-6
+        np.testing.assert_allclose(jax.grad(along)(at[place]), difference, rtol=1e-5, atol=1e-8)
+
+
+# ---- outputs --------------------------------------------------------------------------------------------------------
+
+
+def test_a_mean_that_is_not_kept_is_refused():
+    solved = EXACT["simplex"]()
+    data = solved.rows(50)
+    with pytest.raises(ValueError, match="CFWCSOA keeps no mean of its iterates"):
+        tr.minimize(solved.problem, data, method="cfw-csoa", steps=3, output="average")
+    seen = []
+    result = tr.minimize(solved.problem, data, method="cfw-csoa", steps=3, callback=seen.append)
+    assert result.output == "last"
+    assert all(at.average is None for at in seen)
+    with pytest.raises(ValueError, match="CFWCSOA keeps no mean of its iterates; expected `x`"):
+        _ = result.average
+    run = tr.Online(solved.problem, tr.METHODS["mfw-csoa"]())
+    run.update(data)
+    with pytest.raises(ValueError, match="MFWCSOA keeps no mean"):
+        _ = run.average
+    np.testing.assert_array_equal(run.x, run.last)

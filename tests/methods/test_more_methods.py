@@ -348,7 +348,7 @@ def test_trees_float32_and_no_constraints(kind, n):
     x, method = domain.start(jnp.float32), astype(kind(), jnp.float32)
     state = method.init(problem, x, jnp.zeros(n, jnp.float32), jnp.asarray(10, jnp.int32))
     theta = jnp.ones((4, 2, 3), jnp.float32)
-    after, info = jax.eval_shape(method.step, problem, state, theta if kind.draws == 1 else (theta, theta))
+    after, info = jax.eval_shape(method.step, problem, state, theta if kind.cost.samples == 1 else (theta, theta))
     assert jax.tree.structure(after) == jax.tree.structure(state)
     assert [(v.shape, v.dtype) for v in jax.tree.leaves(after)] == [(v.shape, v.dtype) for v in jax.tree.leaves(state)]
     assert {v.dtype for v in jax.tree.leaves(info)} == {np.dtype("float32")}
@@ -357,7 +357,7 @@ def test_trees_float32_and_no_constraints(kind, n):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: MultiCSA(choice="best"), "MultiCSA: choice is 'best'; expected random or worst"),
+        (lambda: MultiCSA(choice="best"), "MultiCSA: choice is 'best'; expected one of random, worst"),  # pyright: ignore[reportArgumentType]
         (lambda: MultiCSA(gamma0=-1.0), "MultiCSA: gamma0 is -1.0"),
         (lambda: SLPMM(alpha0=0), "SLPMM: alpha0 is 0.0; expected more than zero"),
         (lambda: SAPMM(rounds=0), "SAPMM: rounds is 0; expected a whole number of at least 1"),

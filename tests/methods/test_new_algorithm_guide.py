@@ -19,6 +19,12 @@ def queue():
     return namespace["Queue"]
 
 
+def test_it_is_short():
+    block = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S)[0]
+    written = [line for line in block.split("import tightrope as tr\n")[1].splitlines() if line.strip()]
+    assert len(written) <= 25
+
+
 def test_it_runs_and_converges(queue):
     solved = EXACT["simplex"]()
     result = tr.minimize(solved.problem, solved.samples, method=queue(), steps=30_000)

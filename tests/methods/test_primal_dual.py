@@ -279,7 +279,7 @@ def test_a_run_that_ends_early_answers_with_the_plain_mean():
     method, problem = CASES["one-projection"][:2]
     early = tr.minimize(problem, in_order(), method=method, steps=T, record=5, callback=lambda at: at.step >= 20)
     np.testing.assert_allclose(early.x, early.average, rtol=1e-12)
-    assert early.output == "epoch"
+    assert early.output == "own"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -291,7 +291,7 @@ def test_points_may_be_trees_and_constraints_none(name, dtype):
     lam, T = jax.ShapeDtypeStruct((0,), dtype), jax.ShapeDtypeStruct((), jnp.int32)
     batch = jax.ShapeDtypeStruct((1, 2), dtype)
     state = jax.eval_shape(lambda *start: method.init(problem, *start), x, lam, T)
-    theta = (batch, batch) if method.draws == 2 else batch
+    theta = (batch, batch) if method.cost.samples == 2 else batch
     after, info = jax.eval_shape(lambda *now: method.step(problem, *now), state, theta)
     assert after == state  # the same tree of shapes and dtypes
     assert (info.x, info.lam.shape, info.h.shape) == (x, (0,), (0,))
@@ -304,7 +304,7 @@ def test_points_may_be_trees_and_constraints_none(name, dtype):
     ("make", "message"),
     [
         (lambda: DelayedSaddle(delay=-1), "delay is -1; expected a whole number"),
-        (lambda: DelayedSaddle(pattern="random"), "pattern is 'random'; expected one of constant, cyclic"),
+        (lambda: DelayedSaddle(pattern="random"), "pattern is 'random'; expected one of constant, cyclic"),  # pyright: ignore[reportArgumentType]
         (lambda: DelayedSaddle(eta0=10.0, delta=10.0).check(100), "eta.2 delta is 10 at 100 steps"),
         (lambda: MahdaviJinYang(eta0=10.0, delta=10.0).check(100), "delta eta.2 is 10 at 100 steps"),
         (lambda: Jenatton(r0=0), "r0 is 0.0; expected more than zero"),

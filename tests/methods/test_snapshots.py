@@ -41,11 +41,11 @@ def test_resumed_in_the_middle_of_an_epoch_it_equals_an_uninterrupted_run(tmp_pa
 def test_interrupted_inside_a_refresh_nothing_is_lost_and_the_rest_is_the_same(tmp_path, monkeypatch):
     import importlib
 
-    run = importlib.import_module("tightrope.loop.run")
+    driver = importlib.import_module("tightrope.loop.driver")
     problem, data, _ = finite("scalar")
     settings: dict[str, Any] = {"method": "svrg-csoa", "steps": 200}
     whole = tr.minimize(problem, data, **settings)
-    refresh, calls = run.refresh, []
+    refresh, calls = driver.refresh, []
 
     def interrupted(*args):
         calls.append(1)
@@ -54,7 +54,7 @@ def test_interrupted_inside_a_refresh_nothing_is_lost_and_the_rest_is_the_same(t
             raise KeyboardInterrupt
         return state
 
-    monkeypatch.setattr(run, "refresh", interrupted)
+    monkeypatch.setattr(driver, "refresh", interrupted)
     part = tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c")
     monkeypatch.undo()
     assert part.status is tr.Status.INTERRUPTED

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems import EXACT, PROBLEMS
 from tightrope.problems.solved import normals
 

@@ -303,5 +303,5 @@ def test_the_plain_step_works_too():
 
 def test_a_wrong_move_gets_a_sentence():
     with pytest.raises(ValueError, match="move is 'sideways'; expected one of corrective, line, open"):
-        CFWCSOA(move="sideways")
+        CFWCSOA(move="sideways")  # pyright: ignore[reportArgumentType]
     assert astype(CFWCSOA(), jnp.float32).gamma.dtype == jnp.float32

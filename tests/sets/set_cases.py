@@ -195,6 +195,11 @@ CASES = [
         Product((L2Ball(1.0, shape=2), Polytope([[1.0], [-1.0]], [2.0, 1.0]))),
         slack=1e-6,
     ),
+    Case(
+        "product-matrices",
+        Product((NuclearBall(2.0, shape=(3, 2)), {"a": NuclearBall(1.0, shape=(2, 2))})),
+        lambda v: [cp.normNuc(as_matrix(v[:6], (3, 2))) <= 2.0, cp.normNuc(as_matrix(v[6:], (2, 2))) <= 1.0],
+    ),
 ]
 
 # The first instance of every set; the slow comparisons need no more.

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from set_cases import FIRST, Case
 
+from tightrope.tree import dot
+
 
 class Oracles:
     """A set's operations, compiled once with the set as an argument, on plain float64 vectors."""
@@ -198,6 +200,56 @@ def check_memory(o: Oracles) -> None:
         assert g @ o.flat(vertex) <= g @ o.lmo(g) + o.tolerance() * np.linalg.norm(g)
 
 
+def check_mixtures(o: Oracles) -> None:
+    """Points of these sets are vectors: mixtures and directions are what they are for vectors, and stay in the set."""
+    assert o.set.additive
+    rng = np.random.default_rng(6)
+    *_, x, s = o.inside(rng)
+    points = o.point(x), o.point(s)
+    x, s = map(o.flat, points)
+    mixed = o.flat(o.set.mix(*points, 0.3))
+    assert o.contains(mixed)
+    np.testing.assert_allclose(mixed, 0.7 * x + 0.3 * s, atol=o.tolerance())
+    np.testing.assert_allclose(o.flat(o.set.between(*points)), s - x, atol=o.tolerance())
+
+
+def check_corrective(o: Oracles) -> None:
+    """A corrective step stays in the set and is no worse than the best point between x and the vertex.
+
+    The objective is a sum over coordinates: the steps of a product's parts do not disturb each other.
+    """
+    if not o.set.has_corrective or o.dtype != np.float64:
+        return
+    rng = np.random.default_rng(7)
+    target = o.point(o.start + o.size * rng.normal(size=o.n))
+
+    def move(set, x):
+        g = jax.tree.map(jnp.subtract, x, target)
+        s = set.lmo(g)
+
+        def line(d):  # exact, for f(x) = |x - target|^2 / 2
+            size = dot(d, d)
+            return jnp.maximum(-dot(g, d), 0) / jnp.where(size == 0, 1, size)
+
+        return set.corrective(x, s, g, line), set.mix(x, s, jnp.clip(line(set.between(x, s)), 0, 1))
+
+    def f(x):
+        return np.sum((o.flat(x) - o.flat(target)) ** 2) / 2
+
+    x, compiled = o.point(o.inside(rng)[-1]), jax.jit(move)
+    for _ in range(3):
+        step, best = compiled(o.set, x)
+        assert o.contains(o.flat(step))
+        assert f(step) <= f(best) + o.tolerance() * o.size
+        x = step
+
+
+def check_record(o: Oracles) -> None:
+    """What a run records of linear minimisations is a number for each name."""
+    record = o.set.lmo_record(o.set.lmo_memory(o.dtype))
+    assert all(isinstance(name, str) and jnp.ndim(value) == 0 for name, value in record.items())
+
+
 def solve(case: Case, n: int, objective: Callable[[Any], Any]) -> np.ndarray:
     """By cvxpy, whose answers are good to about 1e-6."""
     v = cp.Variable(n)
@@ -241,6 +293,9 @@ CHECKS = [
     check_transformations,
     check_dtype,
     check_memory,
+    check_mixtures,
+    check_corrective,
+    check_record,
     check_against_cvxpy,
     check_against_best,
 ]

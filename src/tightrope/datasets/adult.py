@@ -15,9 +15,12 @@ are, text as a code into a sorted list of words, -1 for "?". `build_adult.py` ma
 import hashlib
 import io
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = (
     "age",
@@ -42,10 +45,10 @@ WORDS = ".words"
 """What the name of a list of words in the file ends with: `sex` are codes, `sex.words` what they stand for."""
 
 SHA256 = "bbc2e321b35a53da91769f56f990570c8a23aa6354544e1e0aaa34d4c0e2f375"
-"""Of adult.npz."""
+"""The checksum of adult.npz."""
 
 
-def load_adult(dropna: bool = True) -> pd.DataFrame:
+def load_adult(dropna: bool = True) -> "pd.DataFrame":
     """The Adult table: the rows of adult.data, then those of adult.test, numbered from 0.
 
     Args:
@@ -64,19 +67,20 @@ def load_adult(dropna: bool = True) -> pd.DataFrame:
         >>> len(load_adult(dropna=False))
         48842
     """
+    import pandas as pd
+
+    def column(values: np.ndarray, words: np.ndarray | None) -> np.ndarray | pd.Categorical:
+        return values.astype(np.int64) if words is None else pd.Categorical.from_codes(values, words.tolist())
+
     raw = files("tightrope.datasets").joinpath("adult.npz").read_bytes()
     if hashlib.sha256(raw).hexdigest() != SHA256:
         raise ValueError("adult.npz, which is part of tightrope, has been changed or damaged; install tightrope again.")
     with np.load(io.BytesIO(raw)) as stored:
         arrays = {name: stored[name] for name in stored.files}
-    frame = pd.DataFrame({name: _column(arrays[name], arrays.get(name + WORDS)) for name in COLUMNS})
+    frame = pd.DataFrame({name: column(arrays[name], arrays.get(name + WORDS)) for name in COLUMNS})
     if not dropna:
         return frame
     frame = frame.dropna(ignore_index=True)
     for name in frame.select_dtypes("category"):  # all who never worked have no occupation
         frame[name] = frame[name].cat.remove_unused_categories()
     return frame
-
-
-def _column(values: np.ndarray, words: np.ndarray | None) -> np.ndarray | pd.Categorical:
-    return values.astype(np.int64) if words is None else pd.Categorical.from_codes(values, words.tolist())

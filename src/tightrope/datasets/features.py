@@ -1,15 +1,19 @@
 """Numbers from the Adult table: two treatments of its columns."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from tightrope._errors import positive_int
 from tightrope.datasets.adult import COLUMNS
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 LABEL_ENCODED = tuple(name for name in COLUMNS if name not in ("sex", "income"))
+"""The features of `label_encoded`: every column but the sensitive attribute and the label."""
+
 TEXT = ("workclass", "education", "marital-status", "occupation", "relationship", "race", "native-country")
 NUMBERS = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 ONE_HOT = tuple(name for name in TEXT if name != "race")
@@ -29,9 +33,10 @@ class Features(NamedTuple):
     names: tuple[str, ...]
 
 
-def label_encoded(frame: pd.DataFrame, fit_on: Sequence[int] | np.ndarray | None = None) -> Features:
-    """13 columns, all but sex and income: text as its place in the sorted list of words, each column standardised; and
-    an intercept, last.
+def label_encoded(frame: "pd.DataFrame", fit_on: Sequence[int] | np.ndarray | None = None) -> Features:
+    """The table with words numbered: 13 standardised columns, all but sex and income, and an intercept as the last one.
+
+    A word becomes its place in the sorted list of the column's words.
 
     Args:
         frame: rows of `load_adult()`.
@@ -54,10 +59,11 @@ def label_encoded(frame: pd.DataFrame, fit_on: Sequence[int] | np.ndarray | None
     return Features(np.column_stack([X, np.ones(len(frame))]), y, s, (*LABEL_ENCODED, "intercept"))
 
 
-def one_hot(frame: pd.DataFrame, min_count: int = 100, fit_on: Sequence[int] | np.ndarray | None = None) -> Features:
-    """The preparation of Zafar et al. (2017), without sex, race and fnlwgt: numbers standardised, an indicator for each
-    word, school years up to the 8th and from the 9th to the 12th merged, the country as the United States or not; and an
-    intercept, last.
+def one_hot(frame: "pd.DataFrame", min_count: int = 100, fit_on: Sequence[int] | np.ndarray | None = None) -> Features:
+    """The table with an indicator for each word, as Zafar et al. (2017) prepare it, and an intercept as the last column.
+
+    Sex, race and fnlwgt are left out and numbers are standardised. School years up to the 8th are one word, and those from
+    the 9th to the 12th another; the country is the United States or not.
 
     An indicator of a handful of rows makes a covariance constraint meaningless: its weight can cancel the covariance of
     all other rows at next to no loss. The rarest words of a column are therefore merged, and named together, until every
@@ -94,8 +100,10 @@ def one_hot(frame: pd.DataFrame, min_count: int = 100, fit_on: Sequence[int] | n
     return Features(np.hstack([*columns, np.ones((len(frame), 1))]), y, s, (*names, "intercept"))
 
 
-def _labels(owner: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """y and s, after a look at the columns needed."""
+def _labels(owner: str, frame: "pd.DataFrame", columns: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """y and s, once the frame was found to have the columns that are needed, without missing values."""
+    import pandas as pd
+
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(
             f"{owner}: a {type(frame).__name__} was given; expected a DataFrame such as load_adult() returns."
@@ -115,7 +123,7 @@ def _labels(owner: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> tuple[
     return 2 * income - 1, _is_second(owner, frame, "sex", ("Female", "Male"))
 
 
-def _is_second(owner: str, frame: pd.DataFrame, name: str, words: tuple[str, str]) -> np.ndarray:
+def _is_second(owner: str, frame: "pd.DataFrame", name: str, words: tuple[str, str]) -> np.ndarray:
     values = frame[name].astype(str).to_numpy(object)
     strange = set(values) - set(words)
     if strange:
@@ -124,7 +132,7 @@ def _is_second(owner: str, frame: pd.DataFrame, name: str, words: tuple[str, str
 
 
 def _fit_rows(owner: str, n: int, fit_on: Sequence[int] | np.ndarray | None) -> np.ndarray:
-    """The row numbers that fit_on means."""
+    """The numbers of the rows that `fit_on` selects: all of them for None."""
     rows = np.arange(n) if fit_on is None else np.asarray(fit_on)
     if rows.dtype == bool and rows.shape == (n,):
         rows = np.flatnonzero(rows)
@@ -135,7 +143,7 @@ def _fit_rows(owner: str, n: int, fit_on: Sequence[int] | np.ndarray | None) -> 
     return rows
 
 
-def _number(owner: str, column: pd.Series) -> np.ndarray:
+def _number(owner: str, column: "pd.Series") -> np.ndarray:
     try:
         values = column.to_numpy(float)
     except (TypeError, ValueError):
@@ -147,14 +155,19 @@ def _number(owner: str, column: pd.Series) -> np.ndarray:
     return values
 
 
-def _codes(column: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """Each value's place in the sorted list of words; words that no row has, but the type knows, keep theirs."""
+def _codes(column: "pd.Series") -> tuple[np.ndarray, list[str]]:
+    """Each value's place in the sorted list of words, and that list.
+
+    The list of a categorical column has all its categories, also those that occur in no row.
+    """
+    import pandas as pd
+
     known = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column.unique()
     words = sorted(map(str, known))
     return pd.Categorical(column.astype(str), categories=words).codes.astype(np.int64), words
 
 
-def _coarser(column: pd.Series) -> pd.Series:
+def _coarser(column: "pd.Series") -> "pd.Series":
     """Education and country with fewer words; other columns as they are."""
     if column.name == "education":
         return column.astype(str).map(lambda word: _SCHOOL_YEARS.get(str(word), word))
@@ -164,7 +177,18 @@ def _coarser(column: pd.Series) -> pd.Series:
 
 
 def merge_rare(counts: np.ndarray, min_count: int) -> list[list[int]]:
-    """Groups of words, sorted: those with too few rows form one, with the next rarest until it has enough rows."""
+    """Which words share an indicator: the rare ones together, and every other word by itself.
+
+    Words with fewer than `min_count` rows form one group; it takes in the next rarest words until it has `min_count` rows.
+
+    Args:
+        counts: how many rows each word has.
+        min_count: how many rows a group should have.
+
+    Example:
+        >>> merge_rare(np.array([500, 3, 40, 80]), min_count=50)
+        [[0], [1, 2, 3]]
+    """
     rarest = np.argsort(counts, kind="stable")
     few = int(np.sum(counts < min_count))
     while 0 < few < len(counts) and counts[rarest[:few]].sum() < min_count:

@@ -12,7 +12,7 @@ TRAINING, VALIDATION = 28_350, 3_150
 
 
 class Split(NamedTuple):
-    """Row numbers of three parts that share no row and together have all."""
+    """The row numbers of three parts: no row is in two of them, and every row is in one."""
 
     train: np.ndarray
     validation: np.ndarray

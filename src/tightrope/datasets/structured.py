@@ -12,10 +12,10 @@ class StructuredMatrix(NamedTuple):
 
     Attributes:
         rows, columns, values: the observed entries.
-        shape: of the matrix.
-        nuclear_norm: of the true matrix, without noise.
-        unobserved_energy: half the sum of squares of its entries that were not observed.
-        left, right: its factors; the true matrix is left @ right.
+        shape: rows and columns of the matrix.
+        nuclear_norm: the sum of the singular values of the true matrix, which has no noise.
+        unobserved_energy: half the sum of squares of the true entries that were not observed.
+        left, right: factors of the true matrix, which is left @ right.
     """
 
     rows: np.ndarray
@@ -29,7 +29,7 @@ class StructuredMatrix(NamedTuple):
 
     @property
     def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What `structured_completion` takes."""
+        """The observed entries as `structured_completion` takes them: rows, columns and values."""
         return self.rows, self.columns, self.values
 
 
@@ -42,18 +42,18 @@ def structured_matrix(
     noise: float = 1e-3,
     seed: int = 0,
 ) -> StructuredMatrix:
-    """A product of sparse nonnegative factors of which zeros are rarely observed and other entries mostly.
+    """A product of two sparse nonnegative factors, whose zeros are rarely observed and other entries mostly.
 
     Entries of the left factor are zero with probability 0.7 and otherwise uniform on (0, 1); of the right one with
     probability 0.5. Of the product's zeros 1 % are observed, of its other entries 90 %. Noise is Gaussian; over the whole
     matrix its norm would be `noise` times that of the true one.
 
     Args:
-        rows, columns, rank: of the matrix.
-        observed: how many entries are observed; drawn in the same proportion of zeros and others. By default as many as
-            the probabilities give, which is for sizes that fit in memory.
-        noise: relative to the true matrix.
-        seed: the same one gives the same matrix.
+        rows, columns, rank: the size and the rank of the true matrix.
+        observed: how many entries are observed, drawn in the same proportion of zeros and others. By default as many as
+            the probabilities give; the whole matrix must then fit in memory.
+        noise: the norm of the noise over the whole matrix, divided by the norm of the true matrix.
+        seed: the seed of everything drawn; the same one gives the same matrix.
 
     Example:
         >>> made = structured_matrix(20, 15, rank=2)
@@ -96,7 +96,7 @@ def _all_places(rng: np.random.Generator, left: np.ndarray, right: np.ndarray) -
 
 
 def _some_places(rng: np.random.Generator, left: np.ndarray, right: np.ndarray, observed: int) -> np.ndarray:
-    """So many distinct places: drawn at random and kept with the probability of what stands there."""
+    """`observed` distinct places, drawn at random and kept with the probability that belongs to the entry there."""
     cells = left.shape[0] * right.shape[1]
     if positive_int("structured_matrix", "observed", observed) > cells // 2:
         raise ValueError(

@@ -1,7 +1,6 @@
 """The synthetic data of the fairness experiments: two Gaussians, and a sensitive attribute tied to the label."""
 
 import numpy as np
-from scipy.special import expit
 
 from tightrope._errors import positive_int
 from tightrope.datasets.features import Features
@@ -23,7 +22,7 @@ def rotated_gaussians(n: int = 4000, phi: float = np.pi / 4, seed: int = 0) -> F
     Args:
         n: how many rows.
         phi: the angle; π/4 and π/8 in the experiments.
-        seed: of everything drawn.
+        seed: the seed of everything drawn; the same one gives the same rows.
 
     Example:
         >>> X, y, s, names = rotated_gaussians()
@@ -32,6 +31,8 @@ def rotated_gaussians(n: int = 4000, phi: float = np.pi / 4, seed: int = 0) -> F
         >>> bool(np.mean(s == (y > 0)) < np.mean(rotated_gaussians(phi=np.pi / 8).s == (y > 0)))
         True
     """
+    from scipy.special import expit
+
     n = positive_int("rotated_gaussians", "n", n)
     if not np.isfinite(phi):
         raise ValueError(f"rotated_gaussians: phi is {phi!r}; expected an angle in radians.")
@@ -49,6 +50,6 @@ def rotated_gaussians(n: int = 4000, phi: float = np.pi / 4, seed: int = 0) -> F
 
 
 def _log_density(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Of N(mean, covariance) at each row, less a constant that both classes share."""
+    """The log density of N(mean, covariance) at each row of x, up to a constant that does not depend on the law."""
     away = x - mean
     return -(np.sum(away @ np.linalg.inv(covariance) * away, axis=1) + np.log(np.linalg.det(covariance))) / 2

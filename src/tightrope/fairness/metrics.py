@@ -1,18 +1,20 @@
 """How fair a classifier's decisions are: rates by group, the p%-rule, and what can be said of it with confidence."""
 
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DRAWS = 40_000
 """Draws behind a critical value, whose own standard error is then about 0.01."""
 
 
-def group_rates(y_pred: Any, sensitive: Any, y_true: Any = None) -> pd.DataFrame:
+def group_rates(y_pred: Any, sensitive: Any, y_true: Any = None) -> "pd.DataFrame":
     """A row for each group of each attribute: how many people it has and what is decided about them.
 
     Args:
@@ -30,6 +32,8 @@ def group_rates(y_pred: Any, sensitive: Any, y_true: Any = None) -> pd.DataFrame
         sensitive_features     F      2             0.5
         sensitive_features     M      2             1.0
     """
+    import pandas as pd
+
     read = read_sensitive(sensitive)
     positive = is_positive(y_pred, "y_pred", len(read))
     truth = None if y_true is None else is_positive(y_true, "y_true", len(read))
@@ -132,7 +136,7 @@ def p_rule_bounds(predictions: Any, sensitive: Any, confidence: float = 0.95, se
         predictions: (n, L) decisions, a column per classifier: booleans, 0 and 1, or -1 and +1.
         sensitive: binary or categorical attributes of the n rows, as `read_sensitive` takes them.
         confidence: the probability that all bounds are true.
-        seed: of the draws behind the critical value; the same seed gives the same bounds.
+        seed: the seed of the draws behind the critical value; the same one gives the same bounds.
 
     Example:
         >>> import numpy as np
@@ -218,8 +222,10 @@ def _critical_value(rates: _Rates, confidence: float, seed: int) -> float:
 
 
 def _covariance(rates: _Rates) -> np.ndarray:
-    """Of the log rates of all groups and classifiers, (C L, C L), by their influence functions; 0 where a variance is
-    not known."""
+    """The covariance of the log rates of all groups and classifiers, (C L, C L), by their influence functions.
+
+    It is 0 where a variance is not known.
+    """
     c, classifiers = rates.rate.shape
     known = np.isfinite(rates.variance)
     counts = np.maximum(rates.members.sum(axis=1, keepdims=True), 1)

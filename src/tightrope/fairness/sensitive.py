@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_GROUPS = 50
 """A column with more groups than this is taken for an identifier."""
@@ -103,8 +105,6 @@ def read_sensitive(
     if isinstance(sensitive, Sensitive):
         return sensitive
     named = _named_columns(sensitive, name)
-    if len({label for label, _ in named}) < len(named):
-        raise ValueError(f"{name} has columns {[label for label, _ in named]}; expected a different name for each.")
     if attributes is None:
         read = [_read_column(label, column, name) for label, column in named]
     elif len(attributes) != len(named):
@@ -124,52 +124,59 @@ def read_sensitive(
 
 def _named_columns(sensitive: Any, name: str) -> list[tuple[str, "pd.Series[Any]"]]:
     """Each attribute's name and values; every kind of input ends here as pandas columns."""
-    if isinstance(sensitive, pd.Index | pd.api.extensions.ExtensionArray):  # such as a Categorical, which stays one
-        sensitive = pd.Series(sensitive)
     if hasattr(sensitive, "columns") and hasattr(sensitive, "__getitem__"):  # a DataFrame, of pandas or alike
         labels = list(sensitive.columns)
         if len(set(map(str, labels))) < len(labels):
             raise ValueError(f"{name} has columns {labels}; expected a different name for each.")
-        named = [(str(label), _series(sensitive[label])) for label in labels]
-    elif hasattr(sensitive, "to_list"):  # a Series, of pandas or alike
+        named = [(str(label), sensitive[label]) for label in labels]
+    elif _is_column(sensitive):
         label = getattr(sensitive, "name", None)
-        named = [(name if label in (None, "") else str(label), _series(sensitive))]
-    elif isinstance(sensitive, list | tuple) and sensitive and isinstance(sensitive[0], list | tuple | np.ndarray):
-        if any(np.size(row) != np.size(sensitive[0]) for row in sensitive):
-            raise ValueError(f"{name} is a list of rows of different lengths; expected as many values in every row.")
-        named = _numbered(name, [list(column) for column in zip(*sensitive, strict=True)])
-    elif isinstance(sensitive, list | tuple):
-        named = [(name, pd.Series(list(sensitive)))]
+        named = [(name if label in (None, "") else str(label), sensitive)]
     else:
-        named = _named_array(np.asarray(sensitive), sensitive, name)
+        columns = _unnamed_columns(sensitive, name)
+        named = [(name if len(columns) == 1 else f"{name}[{i}]", column) for i, column in enumerate(columns)]
     if not named or not len(named[0][1]):
         raise ValueError(f"{name} has no {'rows' if named else 'columns'}; expected a value for each person.")
-    return named
+    return [(label, _series(column)) for label, column in named]
 
 
-def _named_array(array: np.ndarray, given: Any, name: str) -> list[tuple[str, "pd.Series[Any]"]]:
+def _is_column(sensitive: Any) -> bool:
+    """Whether it is a Series, of pandas or alike, or one of pandas' own arrays, such as a Categorical."""
+    from pandas.api.extensions import ExtensionArray
+
+    return hasattr(sensitive, "to_list") or isinstance(sensitive, ExtensionArray)
+
+
+def _unnamed_columns(sensitive: Any, name: str) -> list[Any]:
+    """The columns of a list of values, a list of rows, or an array."""
+    if isinstance(sensitive, list | tuple):
+        if not (sensitive and isinstance(sensitive[0], list | tuple | np.ndarray)):
+            return [list(sensitive)]
+        if any(np.size(row) != np.size(sensitive[0]) for row in sensitive):
+            raise ValueError(f"{name} is a list of rows of different lengths; expected as many values in every row.")
+        return [list(column) for column in zip(*sensitive, strict=True)]
+    array = np.asarray(sensitive)
     if array.ndim not in (1, 2):
-        what = f"has {array.ndim} dimensions" if array.ndim else f"is a {type(given).__name__}"
+        what = f"has {array.ndim} dimensions" if array.ndim else f"is a {type(sensitive).__name__}"
         raise ValueError(f"{name} {what}; expected one column (1-D) or several (2-D), a row for each person.")
-    if array.ndim == 1:
-        array = array[:, None]
-    return _numbered(name, list(array.T))
-
-
-def _numbered(name: str, columns: Sequence[Any]) -> list[tuple[str, "pd.Series[Any]"]]:
-    """Columns without names of their own: by number where there are several."""
-    return [(name if len(columns) == 1 else f"{name}[{i}]", pd.Series(c)) for i, c in enumerate(columns)]
+    return [array] if array.ndim == 1 else list(array.T)
 
 
 def _series(column: Any) -> "pd.Series[Any]":
+    import pandas as pd
+
     if isinstance(column, pd.Series):
         return column.reset_index(drop=True)
+    if isinstance(column, list | np.ndarray | pd.Index | pd.api.extensions.ExtensionArray):
+        return pd.Series(column)
     # through a list, since other libraries need more packages to make pandas objects, and keep nulls in a mask
     return pd.Series(column.to_list())
 
 
 def _read_column(label: str, column: "pd.Series[Any]", name: str) -> tuple[Attribute, np.ndarray, np.ndarray]:
     """The attribute, its values as given, and its columns of numbers."""
+    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
+
     where = label if label == name else f"{name}: {label}"
     missing = int(column.isna().sum())
     if missing:
@@ -177,8 +184,8 @@ def _read_column(label: str, column: "pd.Series[Any]", name: str) -> tuple[Attri
             f"{where} has {missing:,} missing values among {len(column):,}; expected none. Drop these rows, or give the "
             "missing ones a group of their own."
         )
-    is_number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
-    if is_number and pd.api.types.is_complex_dtype(column.dtype):
+    is_number = is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
+    if is_number and is_complex_dtype(column.dtype):
         raise TypeError(f"{where} has complex numbers; expected real numbers, text or categories.")
     values = column.to_numpy(np.float64) if is_number else column.astype(object).to_numpy()
     if is_number and not np.all(np.isfinite(values)):
@@ -204,7 +211,7 @@ def _read_column(label: str, column: "pd.Series[Any]", name: str) -> tuple[Attri
 
 
 def _read_known(attribute: Attribute, column: "pd.Series[Any]", name: str) -> tuple[Attribute, np.ndarray, np.ndarray]:
-    """The same for an attribute whose groups are known."""
+    """The same three for an attribute whose kind and groups are known from other rows."""
     plain = column.to_numpy().tolist() if column.dtype != object else column.tolist()
     if attribute.kind == "continuous":
         try:

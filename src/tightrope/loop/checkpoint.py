@@ -3,17 +3,21 @@
 import hashlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr
 
 from tightrope.files import FileError, read_file, write_file
+from tightrope.loop.prepare import Prepared
+from tightrope.sampling import Generator
 from tightrope.tree import Tree
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
 
 _FORMAT = "tightrope checkpoint 1"
 
@@ -104,6 +108,26 @@ class Checkpoint:
 _REMEDY = "Give another path, or delete the file to start afresh."
 
 
+def fingerprint(ready: Prepared, track: Callable[..., Any] | None) -> dict[str, str]:
+    """What a run is, part by part, so that a refusal can say which part differs."""
+    problem, sampler, x = ready.problem, ready.sampler, ready.x
+    theta = sampler.example()
+    batch = jax.tree.map(lambda s: jax.ShapeDtypeStruct((1, *s.shape), s.dtype), theta)
+    functions = digest_function(problem.value_and_gradient, x, ready.lam, batch)  # derivatives may be the user's own
+    tracked = "" if track is None else digest_function(track, x)
+    made = digest_function(sampler.fn, jax.random.key(0)) if isinstance(sampler, Generator) else ""
+    return {
+        "problem": digest(functions, tracked, digest_object(problem.domain), [problem.levels, problem.params]),
+        "data": digest(type(sampler).__name__, str(theta), made, *sampler.content),
+        "method": digest_object(ready.method),
+        "starting point": digest([x, ready.lam]),
+        "number of steps": str(ready.steps),
+        "seed": str(ready.plan.seeds),
+        "batch size": str((ready.plan.batch_size, ready.sizes)),
+        "version of JAX": jax.__version__,
+    }
+
+
 def digest(*parts: Any) -> str:
     """A hash of strings and arrays."""
     sha = hashlib.sha256()
@@ -125,8 +149,10 @@ def digest_function(fn: Any, *example: Any) -> str:
     return digest(_without_address(str(closed.jaxpr)), list(_constants(closed)))
 
 
-def _constants(closed: ClosedJaxpr) -> Iterator[Any]:
+def _constants(closed: "ClosedJaxpr") -> Iterator[Any]:
     """The arrays a function closes over; those of functions that it calls compiled are not printed in its jaxpr."""
+    from jax.extend.core import ClosedJaxpr
+
     yield from closed.consts
     for equation in closed.jaxpr.eqns:
         for inner in jax.tree.leaves(equation.params, is_leaf=lambda p: isinstance(p, ClosedJaxpr)):

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import root_scalar
 
+from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values
-from tightrope.problem.problem import Problem
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, float_dtype
 
@@ -39,6 +38,8 @@ class Pull(NamedTuple):
 
 def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
     """The smallest pull of x towards a strictly feasible point that satisfies every constraint on the data."""
+    from scipy.optimize import root_scalar
+
     h, margin = _with_rounding(problem, x, data)
     if np.max(h + margin) <= 0:
         return Pull(x, 0.0, 0.0, 0.0, towards)

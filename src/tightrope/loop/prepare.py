@@ -1,8 +1,8 @@
 """Resolve what was asked for and check it once, before the first step: each refusal is a sentence."""
 
 import dataclasses
-import difflib
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import positive_int
-from tightrope.methods import METHODS, Method, steps_within
+from tightrope.loop.choose import misfit, refuse_grids, resolve_method
+from tightrope.methods import Method, Refreshing, steps_within
+from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
-from tightrope.problem.problem import Problem
-from tightrope.sampling import Plan, Rows, Sampler, as_sampler
-from tightrope.sets.base import ConvexSet, Shape
+from tightrope.sampling import Plan, Sampler, as_sampler
+from tightrope.sets.base import Shape
 from tightrope.tree import Array, Tree, all_finite, astype, float_dtype, replace
 
 if TYPE_CHECKING:
@@ -52,22 +53,33 @@ def prepare(
     seeds: tuple[int, ...],
     x0: Tree,
     warm_start: "Result | None" = None,
+    grids: bool = False,
+    endless: bool = False,
 ) -> Prepared:
-    """Resolve and check everything; raises a sentence, or returns what `run` and `sweep` start from."""
+    """Resolve and check everything; raises a sentence, or returns what `minimize`, `sweep` and `Online` start from.
+
+    Args:
+        problem, data, method, steps, passes, batch_size, x0, warm_start: as for `minimize`.
+        seeds: one, or several for a sweep.
+        grids: whether a coefficient may have several values.
+        endless: whether the run is fed by hand and has no end.
+    """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem is a {type(problem).__name__}; expected a tightrope.Problem.")
     sampler = as_sampler(data)
-    chosen, notes = resolve_method(method, problem.domain, isinstance(sampler, Rows))
-    _check_needs(chosen, problem, sampler)
-    n_rows = sampler.n if isinstance(sampler, Rows) else None
-    size, sizes = _batch_sizes(chosen.default_batch(n_rows) if batch_size is None else batch_size)
-    chosen = chosen if n_rows is None else chosen.for_rows(n_rows, size)
-    plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.draws, size)
+    chosen, notes = resolve_method(method, problem.domain, sampler.n is not None)
+    if not grids:
+        refuse_grids(chosen)
+    fits = partial(misfit, chosen, problem.domain, rows=sampler.n is not None, endless=endless)
+    _refuse(fits(exact=problem.exact_constraints is not None))
+    size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
+    chosen = for_rows(chosen, sampler.n, size)
+    plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)
     sampler.check(plan)
     theta = sampler.example()
     x = _starting_point(problem, x0, warm_start)
     n = check_shapes(problem, x, theta)
-    _check_constraints(chosen, n)
+    _refuse(fits(constraints=n))
     dtype = float_dtype(x)
     lam = jnp.zeros((n,), dtype) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
@@ -90,31 +102,21 @@ def prepare(
     )
 
 
-def _automatic(domain: ConvexSet, rows: bool) -> tuple[str, str]:
-    """The method for what is at hand, and why."""
-    if not domain.additive:
-        return "cfw-csoa", f"points of {domain.name} are held factored"
-    if not domain.cheap_projection and domain.has_lmo:
-        if rows:
-            return "svrf-csoa", f"the data is at hand and {domain.name} has no cheap projection"
-        return "fw-csoa", f"samples come in a stream and {domain.name} has no cheap projection"
-    if rows:
-        return "svrg-csoa", f"the data is at hand and {domain.name} has a projection"
-    return "csoa", f"samples come in a stream and {domain.name} has a projection"
+def _refuse(sentence: str | None) -> None:
+    if sentence is not None:
+        raise TypeError(sentence)
 
 
-def resolve_method(method: str | Method, domain: ConvexSet, rows: bool) -> tuple[Method, tuple[str, ...]]:
-    """A method object, and a note on how it was chosen where the user left it open."""
-    if isinstance(method, Method):
-        return method, ()
-    if method == "auto":
-        name, why = _automatic(domain, rows)
-        return METHODS[name](), (f'method="auto" chose {name}: {why}.',)
-    if not isinstance(method, str) or method.lower() not in METHODS:
-        near = difflib.get_close_matches(str(method).lower(), METHODS, n=1, cutoff=0.4)
-        hint = f' Did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f"method is {method!r}; expected auto, {', '.join(METHODS)} or a method object.{hint}")
-    return METHODS[method.lower()](), ()
+def default_batch(method: Method, n: int | None) -> int:
+    """The batch size where the user gives none; n is the number of rows, None without rows."""
+    if n is None:
+        return 1
+    return n if method.full_batch else method.default_batch(n) if isinstance(method, Refreshing) else 1
+
+
+def for_rows(method: Method, n: int | None, batch_size: int) -> Method:
+    """The method fitted to data of n rows, where they are at hand."""
+    return method.for_rows(n, batch_size) if isinstance(method, Refreshing) and n is not None else method
 
 
 def _batch_sizes(batch_size: int | tuple[int, int]) -> tuple[int, tuple[int, int] | None]:
@@ -141,7 +143,7 @@ def _steps(steps: int | None, passes: float | None, sampler: Sampler, method: Me
             raise ValueError(f"steps is {steps:,}; expected fewer than 2^31. Use a larger batch, or several runs.")
         return int(steps)
     assert passes is not None
-    if not isinstance(sampler, Rows):
+    if sampler.n is None:
         raise ValueError(f"passes needs rows at hand and a {type(sampler).__name__} was given; give steps instead.")
     if not np.isfinite(passes) or passes <= 0:
         raise ValueError(f"passes is {passes!r}; expected a positive number.")
@@ -179,45 +181,6 @@ def _warm_multipliers(warm_start: "Result", n: int, dtype: Any) -> Array:
     return jnp.asarray(warm_start.dual_last, dtype)
 
 
-def _check_needs(method: Method, problem: Problem, sampler: Sampler) -> None:
-    """A method's needs against what is there, before the first step."""
-    name, domain = type(method).__name__, problem.domain
-    if "project" in method.needs and not domain.has_projection:
-        raise TypeError(
-            f"{name} needs a projection and {domain.name} has none. Use a projection-free method such as "
-            'method="fw-csoa", or a set with a projection.'
-        )
-    if "lmo" in method.needs and not domain.has_lmo:
-        raise TypeError(
-            f"{name} needs a linear minimisation oracle and {domain.name} has none. Use a projection method such as "
-            'method="csoa", or give the set an lmo.'
-        )
-    if method.averages and not domain.additive:
-        raise TypeError(
-            f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
-            'Use method="cfw-csoa" ("mfw-csoa" for samples), or hold the matrix dense.'
-        )
-    if "exact_constraints" in method.needs and problem.exact_constraints is None:
-        raise TypeError(f"{name} needs exact constraints; give Problem(..., exact_constraints=...).")
-    if ("rows" in method.needs or method.refresh_every) and not isinstance(sampler, Rows):
-        raise TypeError(
-            f"{name} looks at all the data and a {type(sampler).__name__} was given; expected arrays. For a stream use a "
-            'method such as "csoa".'
-        )
-
-
-def _check_constraints(method: Method, n: int) -> None:
-    """Whether the method can have so many constraints."""
-    name = type(method).__name__
-    if "unconstrained" in method.needs and n > 0:
-        raise TypeError(
-            f"{name} knows no constraints E h <= 0 and the problem has {n}. Put them into the objective with "
-            "tr.penalised(problem, weights), or use a method for constraints such as CSOA or FWCSOA."
-        )
-    if "one_constraint" in method.needs and n != 1:
-        raise TypeError(f"{name} takes exactly one constraint and the problem has {n}; give their maximum as one.")
-
-
 def _default_tightening(method: Method, ceiling: float, steps: int, notes: tuple[str, ...]) -> tuple[Method, tuple]:
     """Default coefficients give way to the constraints: at most half of the room there is, as the theory asks for.
 
@@ -225,8 +188,9 @@ def _default_tightening(method: Method, ceiling: float, steps: int, notes: tuple
     """
     if method.tightening(steps) <= ceiling / 2:
         return method, notes
-    name = method.margin or "upsilon0"
-    value = getattr(method, name, 0.0) * ceiling / 2 / method.tightening(steps)
+    name = method.margin
+    assert name is not None  # a tightening has one
+    value = getattr(method, name) * ceiling / 2 / method.tightening(steps)
     note = f"{name} was set to {value:.3g}, half of the room that the two-sided constraint leaves."
     return replace(method, **{name: value}), (*notes, note)
 
@@ -246,7 +210,7 @@ def _check_tightening(method: Method, ceiling: float, steps: int) -> None:
 
 def _numeric_notes(problem: Problem, sampler: Sampler) -> tuple[str, ...]:
     notes = ()
-    if isinstance(sampler, Rows) and sampler.narrowed:
+    if sampler.narrowed:
         notes += ("the data was float64 and was computed in float32; enable jax_enable_x64 to keep all its digits.",)
     if problem.oracle is not None and problem.oracle.numpy:
         notes += ("the oracle is a NumPy function called back once a sample; written in JAX it would be far faster.",)

@@ -1,27 +1,24 @@
-"""THE loop. It knows no algorithm, no set, no estimator.
-
-Compiled inside, Python outside: `steps.advance` takes a chunk of steps in one compiled call; between chunks plain Python
-records, checks that everything is finite, draws the progress bar, calls back, reads the clock, writes the checkpoint.
-"""
+"""A run: the driver's chunks, and between them plain Python, which records, draws the progress bar, calls back, reads the
+clock and writes the checkpoint. It knows no algorithm, no set, no estimator."""
 
 import dataclasses
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from tightrope.loop.checkpoint import Checkpoint
-from tightrope.loop.prepare import Prepared
+from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
 from tightrope.loop.progress import Progress
-from tightrope.loop.steps import Carry, Layout, advance, average, refresh, summarise, track_names
-from tightrope.methods import gradients_used
-from tightrope.problem.full_data import full_values
+from tightrope.loop.steps import Carry, output, running_mean, summarise, track_names
+from tightrope.methods import Refreshing, gradients_used
+from tightrope.problem import full_values
 from tightrope.result import Status
-from tightrope.sampling import Buffer, Draws, Rows
-from tightrope.tree import Array, Tree
+from tightrope.sampling import Buffer
+from tightrope.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Options:
     progress: bool | None = None
     time_limit: float | None = None
     tol: float | None = None
-    inner: Any = None  # (F, H) of a strictly feasible point, for the duality gap
+    inside: Any = None  # (F, H) of a strictly feasible point, for the duality gap
     chunk: int | None = None
 
 
@@ -42,17 +39,10 @@ class Snapshot(NamedTuple):
     """What a callback sees."""
 
     step: int
-    average: Tree
+    average: Tree  # the mean of the iterates so far; None for a method that keeps none
     last: Tree
     dual: np.ndarray
     row: dict[str, float]
-
-
-class Position(NamedTuple):
-    """Where a run stands; replaced whole, so that an interrupt never sees half of it."""
-
-    carry: Carry
-    step: int
 
 
 @dataclasses.dataclass
@@ -76,67 +66,80 @@ def record_steps(steps: int, points: int) -> list[int]:
     return sorted({steps, *at})
 
 
-def run(
-    ready: Prepared, carry: Carry, options: Options, layout: Layout, checkpoint: Checkpoint | None = None
-) -> Outcome:
+def run(program: OneRun, options: Options, checkpoint: Checkpoint | None = None) -> Outcome:
     """Take steps until they are all taken or something ends the run; what there is then is always returned."""
-    loop = _Loop(ready, options, layout, Outcome(Position(carry, 0), [], 0.0), checkpoint)
+    loop = _Run(program, options, checkpoint)
     if checkpoint is not None and checkpoint.exists():
-        loop.resume()
-    with Progress(ready.steps, options.progress) as bar:
+        loop.resume(checkpoint)
+    with Progress(loop.ready.steps, options.progress) as bar:
         try:
             loop.go(bar)
+        except NotFiniteError as error:
+            loop.back_to_last_good(error)
         except KeyboardInterrupt:
             loop.stop(Status.INTERRUPTED)
     loop.save()
     return loop.out
 
 
-class _Loop:
-    """The loop's moving parts."""
+class _Run:
+    """A run's moving parts."""
 
-    def __init__(self, ready: Prepared, options: Options, layout: Layout, out: Outcome, checkpoint: Checkpoint | None):
-        self.problem, self.sampler, self.method = ready.problem, ready.sampler, ready.method
-        self.steps, self.plan, self.names = ready.steps, ready.plan, ready.names
-        self.options, self.layout, self.out, self.checkpoint = options, layout, out, checkpoint
-        self.track_names = track_names(layout, ready.x)
-        self.records = record_steps(self.steps, options.record)
+    def __init__(self, program: OneRun, options: Options, checkpoint: Checkpoint | None):
+        ready = program.ready
+        self.ready, self.options, self.checkpoint = ready, options, checkpoint
+        self.driver = Driver(program, ready.sampler.open(ready.plan), refresh_period(ready.method))
+        self.out = Outcome(Position(program.start(), 0), [], 0.0)
+        self.track_names = track_names(program.variant, ready.x)
+        self.records = record_steps(ready.steps, options.record)
         self.gap = float("nan")  # known after the first refresh, where one was asked for
         self.pace = 64  # steps a chunk may take, until their speed is known
 
     def go(self, bar: Progress) -> None:
         """Chunk after chunk."""
-        draws = self.sampler.open(self.plan)
         before, began = self.out.seconds, time.perf_counter()
-        while self.out.position.step < self.steps:
+        while self.out.position.step < self.ready.steps:
             position, chunk_began = self.out.position, time.perf_counter()
-            ready = self._refreshed(position, bar)
-            if ready is None:
+            ready = self.driver.refreshed(position)
+            if self._within_tolerance(position, ready, bar):
                 return
-            buffer = self._take(draws, position.step)
+            buffer = self._take(position.step)
             if buffer is None:
                 return
-            carry, finite = self._advance(ready, buffer, buffer.steps)
-            if not finite:
-                self._back_to_last_good(ready, buffer)
-                return
-            self.out.position = Position(carry, position.step + buffer.steps)
+            self.out.position = self.driver.advance(position, ready, buffer)
             now = time.perf_counter()
             self.out.seconds = before + now - began
             self._set_pace(buffer.steps / (now - chunk_began))
             if self.out.position.step in self.records and self._record(bar):
                 return
             if self.options.time_limit is not None and now - began >= self.options.time_limit:
-                finished = self.out.position.step >= self.steps
+                finished = self.out.position.step >= self.ready.steps
                 self.stop(Status.FINISHED if finished else Status.TIME_LIMIT)
                 return
             if self.checkpoint is not None and self.checkpoint.due(self.out.position.step):
                 self.save()
 
-    def _take(self, draws: Draws, step: int) -> Buffer | None:
+    def _within_tolerance(self, position: Position, ready: Carry, bar: Progress) -> bool:
+        """Whether a refresh shows that the duality gap is small enough, which ends the run."""
+        method = self.ready.method
+        if self.options.tol is None or not self.driver.refresh_due(position.step) or not isinstance(method, Refreshing):
+            return False
+        gap = method.gap(ready.state, self.options.inside)
+        assert gap is not None  # a method that knows none was refused
+        self.gap = float(gap)
+        if self.gap > self.options.tol or not position.step:
+            return False
+        self.out.position = position._replace(carry=ready)
+        if not self.out.rows or self.out.rows[-1]["step"] < position.step:
+            self._record(bar)
+        self.out.rows[-1]["gap"] = self.gap
+        self.stop(Status.TOLERANCE, f"The gap is {self.gap:.3g} after {position.step:,} steps.")
+        return True
+
+    def _take(self, step: int) -> Buffer | None:
         """Samples for the next chunk; None, and the run stopped, where there are none or reading them failed."""
         try:
-            buffer = draws.take(step, self._until_boundary(step))
+            buffer = self.driver.take(step, self._next_stop(step))
         except Exception as error:  # of a user's stream: it must not cost them the run
             self.out.error = error
             self.stop(Status.STREAM_RAISED, f"After {step:,} steps: {type(error).__name__}: {error}")
@@ -150,59 +153,25 @@ class _Loop:
         """Chunks of about half a second at most: nobody waits longer for Ctrl-C, a time limit or the bar."""
         self.pace = int(np.clip(steps_a_second / 2, max(1, self.pace // 8), self.pace * 8))
 
-    def _until_boundary(self, step: int) -> int:
-        """How many steps may be taken before Python has something to do."""
-        ends = [next(r for r in self.records if r > step), step + self.pace]
-        every = [self.method.refresh_every, self.checkpoint and self.checkpoint.every_steps]
-        ends += [(step // k + 1) * k for k in every if k]
-        ends += [step + self.options.chunk] if self.options.chunk else []
-        return min(ends) - step
+    def _next_stop(self, step: int) -> int:
+        """The step after which Python has something to do."""
+        stops = [next(r for r in self.records if r > step), step + self.pace]
+        if self.checkpoint is not None and self.checkpoint.every_steps:
+            stops.append((step // self.checkpoint.every_steps + 1) * self.checkpoint.every_steps)
+        if self.options.chunk:
+            stops.append(step + self.options.chunk)
+        return min(stops)
 
-    def _refreshed(self, position: Position, bar: Progress) -> Carry | None:
-        """After a look at all the data where one is due; kept only with the chunk that follows, so an interrupted
-        refresh is simply redone. None, and the run stopped, where it shows that the tolerance is met."""
-        every = self.method.refresh_every
-        if not every or position.step % every:
-            return position.carry
-        assert isinstance(self.sampler, Rows)
-        state = refresh(self.method, self.problem, position.carry.state, self.sampler.data)
-        ready = position.carry._replace(state=state)
-        if self.options.tol is not None:
-            self.gap = float(cast(Array, self.method.gap(state, self.options.inner)))
-            if self.gap <= self.options.tol and position.step:
-                self.out.position = Position(ready, position.step)
-                if not self.out.rows or self.out.rows[-1]["step"] < position.step:
-                    self._record(bar)
-                self.out.rows[-1]["gap"] = self.gap
-                self.stop(Status.TOLERANCE, f"The gap is {self.gap:.3g} after {position.step:,} steps.")
-                return None
-        return ready
-
-    def _advance(self, carry: Carry, buffer: Buffer, count: int) -> tuple[Carry, bool]:
-        where = np.int32(buffer.offset), np.int32(self.out.position.step), np.int32(count)
-        carry, finite = advance(
-            self.method, self.problem, self.sampler, carry, buffer.items, *where, layout=self.layout
-        )
-        return carry, bool(finite)
-
-    def _back_to_last_good(self, carry: Carry, buffer: Buffer) -> None:
-        """Bisect for the first bad step: NaNs never leave the sums, and the same steps give the same values."""
-        good, bad = 0, buffer.steps
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            good, bad = (middle, bad) if self._advance(carry, buffer, middle)[1] else (good, middle)
-        first = self.out.position.step
-        broken, _ = self._advance(carry, buffer, bad)
-        self.out.position = Position(
-            self._advance(carry, buffer, good)[0] if good else self.out.position.carry, first + good
-        )
-        self.stop(Status.NOT_FINITE, f"{self._culprit(broken)} is not finite in step {first + bad:,}.")
+    def back_to_last_good(self, error: NotFiniteError) -> None:
+        """Stand where everything was finite, and say what was not."""
+        self.out.position = error.good
+        self.stop(Status.NOT_FINITE, f"{self._culprit(error.broken)} is not finite in step {error.step:,}.")
 
     def _culprit(self, carry: Carry) -> str:
-        sums = summarise(carry.totals.scalars, len(self.names), self.track_names)
+        names, sums = self.ready.names, summarise(carry.totals.scalars, len(self.ready.names), self.track_names)
         if not np.isfinite(sums.objective):
             return "The objective"
-        for name, value in zip(self.names, sums.h, strict=True):
+        for name, value in zip(names, sums.h, strict=True):
             if not np.isfinite(value):
                 return f"The constraint {name}"
         for name, value in sums.tracked.items():
@@ -212,37 +181,44 @@ class _Loop:
 
     def _record(self, bar: Progress) -> bool:
         """Add a row to the trace, show it, call back; True when the callback ends the run."""
-        carry, step = self.out.position
-        sums = summarise(carry.totals.scalars, len(self.names), self.track_names)
-        row: dict[str, float] = {"step": step, "samples": step * self.plan.draws * self.plan.batch_size}
-        if isinstance(self.sampler, Rows):
-            row["passes"] = gradients_used(self.method, step, self.plan.batch_size, self.sampler.n) / self.sampler.n
-        row["seconds"] = self.out.seconds
-        if self.options.tol is not None:
-            row["gap"] = self.gap
-        if self.problem.knows_objective:
-            row["objective"] = float(sums.objective)
-        row |= dict(zip(self.names, sums.h.tolist(), strict=True))
-        row |= {f"dual {name}": v for name, v in zip(self.names, sums.lam.tolist(), strict=True)}
+        knows_objective = self.ready.problem.knows_objective
+        sums = summarise(self.out.position.carry.totals.scalars, len(self.ready.names), self.track_names)
+        row = self._row(sums.objective if knows_objective else None, sums.h, sums.lam)
         row |= {name: float(value) for name, value in sums.tracked.items()}
-        if hasattr(carry.state, "memory"):  # of linear minimisations
-            row |= {name: float(v) for name, v in self.problem.domain.lmo_record(carry.state.memory).items()}
-        if self.options.trace_full and isinstance(self.sampler, Rows):
-            f, h = full_values(self.problem, average(carry), self.sampler.data)
-            row |= {"full objective": float(f)} if self.problem.knows_objective else {}
-            row |= {f"full {name}": float(v) for name, v in zip(self.names, h, strict=True)}
+        row |= {name: float(value) for name, value in self.out.position.record.items()}
+        row |= self._on_all_rows() if self.options.trace_full else {}
         self.out.rows.append(row)
-        bar.show(step, sums.objective if self.problem.knows_objective else None, sums.h)
+        bar.show(self.out.position.step, sums.objective if knows_objective else None, sums.h)
         return self._call_back(row)
+
+    def _row(self, objective: float | None, h: np.ndarray, lam: np.ndarray) -> dict[str, float]:
+        """What every row of a trace has."""
+        step, plan, n = self.out.position.step, self.ready.plan, self.ready.sampler.n
+        row: dict[str, float] = {"step": step, "samples": step * plan.draws * plan.batch_size}
+        row |= {} if n is None else {"passes": gradients_used(self.ready.method, step, plan.batch_size, n) / n}
+        row["seconds"] = self.out.seconds
+        row |= {} if self.options.tol is None else {"gap": self.gap}
+        row |= {} if objective is None else {"objective": float(objective)}
+        row |= dict(zip(self.ready.names, h.tolist(), strict=True))
+        return row | {f"dual {name}": v for name, v in zip(self.ready.names, lam.tolist(), strict=True)}
+
+    def _on_all_rows(self) -> dict[str, float]:
+        """Objective and constraints on all rows, at the mean of the iterates (without one, at the method's output)."""
+        if self.ready.sampler.n is None:
+            return {}
+        method, carry = self.ready.method, self.out.position.carry
+        x = output(method, carry, "average" if method.averages else None)
+        f, h = full_values(self.ready.problem, x, self.ready.sampler.rows)
+        row = {"full objective": float(f)} if self.ready.problem.knows_objective else {}
+        return row | {f"full {name}": float(v) for name, v in zip(self.ready.names, h, strict=True)}
 
     def _call_back(self, row: dict[str, float]) -> bool:
         if self.options.callback is None:
             return False
-        carry, step = self.out.position
+        carry, step, _ = self.out.position
+        mean, state = running_mean(self.ready.method, carry), carry.state
         try:
-            said = self.options.callback(
-                Snapshot(step, average(carry), carry.state.x, np.asarray(carry.state.lam), row)
-            )
+            said = self.options.callback(Snapshot(step, mean, state.x, np.asarray(state.lam), row))
             stop = isinstance(said, bool | np.bool_ | jax.Array) and bool(said)  # comparisons of arrays give these
         except Exception as error:  # a user's mistake must not cost them the run
             self.out.error = error
@@ -259,18 +235,14 @@ class _Loop:
     def save(self) -> None:
         """Write the checkpoint, where one is kept."""
         if self.checkpoint is not None:
-            carry, step = self.out.position
+            carry, step, _ = self.out.position
             try:
                 self.checkpoint.save(carry, step=step, seconds=self.out.seconds, rows=self.out.rows)
             except OSError as error:  # a full disk must not cost the run; the file of the last time is intact
                 warnings.warn(f"The checkpoint could not be written ({error}); the run goes on.", stacklevel=2)
 
-    def resume(self) -> None:
+    def resume(self, checkpoint: Checkpoint) -> None:
         """Go on where the checkpoint stands."""
-        assert self.checkpoint is not None
-        saved = self.checkpoint.load(self.out.position.carry)
-        self.out.position, self.out.rows, self.out.seconds = (
-            Position(saved.carry, saved.step),
-            saved.rows,
-            saved.seconds,
-        )
+        saved = checkpoint.load(self.out.position.carry)
+        self.out.position = Position(saved.carry, saved.step)
+        self.out.rows, self.out.seconds = saved.rows, saved.seconds

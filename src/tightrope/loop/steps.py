@@ -1,4 +1,4 @@
-"""Compiled inside: a chunk of steps in one call, the sums it keeps, and what they say. Python's half is in run.py.
+"""Compiled inside: a chunk of steps in one call, the sums it keeps, and what they say. Python's half is in driver.py.
 
 A chunk has a buffer of fixed length and a dynamic number of steps, so nothing but a new shape compiles again.
 """
@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods import Info, Method
-from tightrope.problem.problem import Problem, Split
+from tightrope.methods import Info, Method, Refreshing
+from tightrope.problem import Problem
+from tightrope.problem.problem import Split
 from tightrope.sampling import Sampler
 from tightrope.tree import Array, Mean, Tree, all_finite
 
@@ -33,18 +34,18 @@ class Carry(NamedTuple):
     totals: Totals
 
 
-class Layout(NamedTuple):
-    """What changes the compiled program."""
+class Variant(NamedTuple):
+    """What is compiled in beside the static fields of method and problem."""
 
     sizes: tuple[int, int] | None = None  # separate batch sizes for objective and constraints
     track: Callable[[Tree], dict[str, Array]] | None = None  # functions of the iterate to average along the run
 
 
-@partial(jax.jit, static_argnames="layout")
-def start(method: Method, problem: Problem, x: Tree, lam: Array, horizon: Array, layout: Layout) -> Carry:
+@partial(jax.jit, static_argnames="variant")
+def start(method: Method, problem: Problem, x: Tree, lam: Array, horizon: Array, variant: Variant) -> Carry:
     """The carry before the first step."""
     info = Info(x, lam, jnp.zeros((), lam.dtype), jnp.zeros_like(lam))
-    sums = Totals(Mean.zeros_like(x if method.averages else ()), Mean.zeros_like(_scalars(info, layout)))
+    sums = Totals(Mean.zeros_like(x if method.averages else ()), Mean.zeros_like(_scalars(info, variant)))
     return Carry(method.init(problem, x, lam, horizon), sums)
 
 
@@ -57,85 +58,92 @@ def take_steps(
     offset: Array,
     first: Array,
     count: Array,
-    layout: Layout,
-) -> Carry:
+    variant: Variant,
+) -> tuple[Carry, dict[str, Array]]:
     """Steps first .. first+count-1 (counted from 0), on the samples from `offset` on in the buffer.
 
     Sums are closed every `_GROUP` steps of the run, wherever chunks begin and end, so that their rounding does not depend
-    on it.
+    on it. With the carry comes what the last of the steps wants recorded.
     """
 
-    def one(i, carry: Carry) -> Carry:
-        theta = _samples(sampler, method, items, offset - first + i, layout)
+    def one(i, so_far):
+        carry, _ = so_far
+        theta = _samples(sampler, method, items, offset - first + i, variant)
         state, info = method.step(problem, carry.state, theta)
         weighted = jax.tree.map(lambda v: info.weight * v, info.x if method.averages else ())
-        sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, layout)))
-        return Carry(state, sums)
+        sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, variant)))
+        return Carry(state, sums), info.record
 
     def close(carry: Carry) -> Carry:
         return carry._replace(totals=Totals(*(mean.close_group() for mean in carry.totals)))
 
-    def part_of_group(low, high, carry: Carry) -> Carry:
-        carry = jax.lax.fori_loop(low, high, one, carry)
+    def part_of_group(low, high, so_far):
+        carry, record = jax.lax.fori_loop(low, high, one, so_far)
         closed = (high > low) & (high % _GROUP == 0)
-        return jax.tree.map(lambda a, b: jnp.where(closed, a, b), close(carry), carry)
+        return jax.tree.map(lambda a, b: jnp.where(closed, a, b), close(carry), carry), record
 
-    def whole_group(k, carry: Carry) -> Carry:
-        return close(jax.lax.fori_loop(0, _GROUP, lambda i, carry: one(k * _GROUP + i, carry), carry))
+    def whole_group(k, so_far):
+        carry, record = jax.lax.fori_loop(0, _GROUP, lambda i, so_far: one(k * _GROUP + i, so_far), so_far)
+        return close(carry), record
 
     last = first + count
 
-    def on_cpu(carry: Carry) -> Carry:
+    def on_cpu(so_far):
         """One loop body, for whole groups and parts of them: it takes half the time to compile."""
 
-        def group(k, carry: Carry) -> Carry:
-            return part_of_group(jnp.maximum(first, k * _GROUP), jnp.minimum(last, (k + 1) * _GROUP), carry)
+        def group(k, so_far):
+            return part_of_group(jnp.maximum(first, k * _GROUP), jnp.minimum(last, (k + 1) * _GROUP), so_far)
 
-        return jax.lax.fori_loop(first // _GROUP, -(-last // _GROUP), group, carry)
+        return jax.lax.fori_loop(first // _GROUP, -(-last // _GROUP), group, so_far)
 
-    def on_accelerators(carry: Carry) -> Carry:
+    def on_accelerators(so_far):
         """Whole groups are loops of known length: for a loop of unknown length an accelerator asks the host before every
         round, and waits. What a chunk has before its first whole group and after its last one takes the slower loop."""
         begin = jnp.minimum(-(-first // _GROUP) * _GROUP, last)  # of the first whole group
         end = jnp.maximum(last // _GROUP * _GROUP, begin)  # of the last one
 
-        def head_then_tail(i, carry: Carry) -> Carry:  # one loop body instead of two: half the time to compile
-            carry = part_of_group(jnp.where(i == 0, first, end), jnp.where(i == 0, begin, last), carry)
-            return jax.lax.fori_loop(begin // _GROUP, jnp.where(i == 0, end // _GROUP, 0), whole_group, carry)
+        def head_then_tail(i, so_far):  # one loop body instead of two: half the time to compile
+            so_far = part_of_group(jnp.where(i == 0, first, end), jnp.where(i == 0, begin, last), so_far)
+            return jax.lax.fori_loop(begin // _GROUP, jnp.where(i == 0, end // _GROUP, 0), whole_group, so_far)
 
-        return jax.lax.fori_loop(0, 2, head_then_tail, carry)
+        return jax.lax.fori_loop(0, 2, head_then_tail, so_far)
 
-    return jax.lax.platform_dependent(carry, cpu=on_cpu, default=on_accelerators)
+    recorded = jax.eval_shape(lambda carry: one(first, (carry, {}))[1], carry)
+    nothing = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), recorded)
+    return jax.lax.platform_dependent((carry, nothing), cpu=on_cpu, default=on_accelerators)
 
 
-@partial(jax.jit, static_argnames="layout")
-def advance(method, problem, sampler, carry, items, offset, first, count, layout: Layout) -> tuple[Carry, Array]:
+@partial(jax.jit, static_argnames="variant")
+def advance(
+    method, problem, sampler, carry, items, offset, first, count, variant: Variant
+) -> tuple[Carry, dict[str, Array], Array]:
     """`take_steps` for one run, and whether everything is still finite."""
     items = jax.tree.map(lambda a: a[0], items)  # the axis of seeds
-    carry = take_steps(method, problem, sampler, carry, items, offset, first, count, layout)
-    return carry, all_finite(carry)
+    carry, record = take_steps(method, problem, sampler, carry, items, offset, first, count, variant)
+    return carry, record, all_finite(carry)
 
 
 @jax.jit
-def refresh(method: Method, problem: Problem, state: Any, data: Tree) -> Any:
+def refresh(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any:
     """The method's look at all the data."""
     return method.refresh(problem, state, data)
 
 
-def _samples(sampler: Sampler, method: Method, items: Tree, t: Array, layout: Layout) -> Tree:
-    """Step t's batch, or one batch for each of the independent draws the method asks for."""
+def _samples(sampler: Sampler, method: Method, items: Tree, t: Array, variant: Variant) -> Tree:
+    """Step t's batch, or one batch for each of the independent samples the method asks for."""
 
     def batch(draw: int) -> Tree:
         theta = sampler.pick(jax.tree.map(lambda a: a[t, draw], items))
-        if layout.sizes is None:
+        if variant.sizes is None:
             return theta
-        return Split(*(jax.tree.map(lambda a, b=b: a[:b], theta) for b in layout.sizes))
+        return Split(*(jax.tree.map(lambda a, b=b: a[:b], theta) for b in variant.sizes))
 
-    return batch(0) if method.draws == 1 else tuple(batch(draw) for draw in range(method.draws))
+    draws = method.cost.samples
+    return batch(0) if draws == 1 else tuple(batch(draw) for draw in range(draws))
 
 
-def _scalars(info: Info, layout: Layout) -> Array:
-    tracked = () if layout.track is None else jax.tree.leaves(layout.track(info.x))
+def _scalars(info: Info, variant: Variant) -> Array:
+    tracked = () if variant.track is None else jax.tree.leaves(variant.track(info.x))
     dtype = info.lam.dtype
     heads = jnp.stack([jnp.ones((), dtype), info.f.astype(dtype), *(jnp.asarray(v, dtype) for v in tracked)])
     return info.weight * jnp.concatenate([heads, info.h.astype(dtype), info.lam])
@@ -160,11 +168,11 @@ def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
     return Summary(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked)
 
 
-def track_names(layout: Layout, x: Tree) -> list[str]:
+def track_names(variant: Variant, x: Tree) -> list[str]:
     """The names of what is tracked, in the order in which it is packed."""
-    if layout.track is None:
+    if variant.track is None:
         return []
-    tracked = jax.eval_shape(layout.track, x)
+    tracked = jax.eval_shape(variant.track, x)
     if not isinstance(tracked, dict) or any(getattr(v, "shape", None) != () for v in tracked.values()):
         raise ValueError(f"track returns {tracked}; expected a dict of scalars, name by name.")
     return sorted(tracked)
@@ -172,10 +180,8 @@ def track_names(layout: Layout, x: Tree) -> list[str]:
 
 @jax.jit
 def average(carry: Carry) -> Tree:
-    """The weighted mean of the iterates so far; the last one where none counted, or where the method keeps no mean."""
+    """The weighted mean of the iterates so far, of a method that averages; the last one where none counted yet."""
     weight, total, last = carry.totals.scalars.sum()[0], carry.totals.x.sum(), carry.state.x
-    if jax.tree.structure(total) != jax.tree.structure(last):
-        return last
     return jax.tree.map(lambda a, x: jnp.where(weight > 0, a / jnp.where(weight > 0, weight, 1), x), total, last)
 
 
@@ -185,3 +191,16 @@ def output(method: Method, carry: Carry, which: str | None = None) -> Tree:
     if which == "average":
         return average(carry)
     return carry.state.x if which == "last" else method.answer(carry.state)[0]
+
+
+def running_mean(method: Method, carry: Carry) -> Tree | None:
+    """The mean of the iterates so far; None for a method that keeps none."""
+    return average(carry) if method.averages else None
+
+
+def refuse_mean(method: Method) -> None:
+    """Refuse to call another point the mean of the iterates of a method that keeps none."""
+    if not method.averages:
+        raise ValueError(
+            f"{type(method).__name__} keeps no mean of its iterates; expected its own output, or the last iterate."
+        )

@@ -4,6 +4,7 @@ from tightrope.methods.base import Cost as Cost
 from tightrope.methods.base import Info as Info
 from tightrope.methods.base import Method as Method
 from tightrope.methods.base import Rates as Rates
+from tightrope.methods.base import Refreshing as Refreshing
 from tightrope.methods.base import dual_step as dual_step
 from tightrope.methods.base import gradients_used as gradients_used
 from tightrope.methods.base import steps_within as steps_within
@@ -45,6 +46,6 @@ from tightrope.methods.primal_dual.slpmm import SLPMM as SLPMM
 METHODS: dict[str, type[Method]] = {
     kind.name: kind
     for kind in list(globals().values())
-    if isinstance(kind, type) and issubclass(kind, Method) and kind is not Method
+    if isinstance(kind, type) and issubclass(kind, Method) and kind.name
 }
 """The methods by name."""

@@ -1,16 +1,18 @@
 """What a method is: an initial state and a step that sees a sample. Averaging, batches and the loop live elsewhere."""
 
+import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
 
 import jax
 import jax.numpy as jnp
 
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, subtract
+from tightrope._errors import coefficient, one_of, whole_number
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, set_field, subtract
 
 Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint"]
-Output = Literal["average", "last", "epoch"]
+Output = Literal["average", "last", "own"]
 
 
 class Info(NamedTuple):
@@ -21,12 +23,13 @@ class Info(NamedTuple):
     f: Array  # sampled objective
     h: Array  # sampled constraints, minus levels
     weight: Any = 1.0  # in the average
+    record: dict[str, Array] = {}  # noqa: RUF012 (never changed) scalars that the trace shows as they are after a step
 
 
 class Cost(NamedTuple):
     """What a step of a batch of one costs; samples and gradients grow with the batch."""
 
-    samples: int = 1
+    samples: int = 1  # independent ones; with 2, a step sees a pair of batches
     gradients: int = 1
     projections: int = 0
     lmos: int = 0
@@ -40,23 +43,47 @@ class Rates(NamedTuple):
 
 
 class Method(ABC):
-    """A stochastic method: `init` and `step`, both pure. Hyperparameters are leaves, so new values never recompile.
+    """A stochastic method: `init` and `step`, both pure, and coefficients.
+
+    A subclass decorated with `tightrope.pytree` has its coefficients as fields. They are leaves, so new values never
+    compile again, and each is checked to be finite and not negative; `positive` and `below_one` ask for more. A field
+    made with `static()` changes the program: a Literal is checked against its options, an int to be at least one.
 
     A state is a NamedTuple with at least the fields x (the current point) and lam (its multipliers).
     """
 
     name: ClassVar[str] = ""  # in the registry
-    needs: ClassVar[frozenset[Need]] = frozenset()
+    needs: ClassVar[frozenset[Need]] = frozenset()  # of the domain, the problem and the data
     cost: ClassVar[Cost] = Cost()
-    output: ClassVar[Output] = "average"
-    draws: ClassVar[int] = 1  # independent samples a step; with 2, theta is a pair
-    multipliers: ClassVar[bool] = True  # False for methods that know constraints but estimate no multipliers
+    output: ClassVar[Output] = "average"  # which point a run gives back; "own" is what `answer` says
     averages: ClassVar[bool] = True  # False where a mean of iterates makes no sense: the loop then keeps none
+    multipliers: ClassVar[bool] = True  # False for methods that know constraints but estimate no multipliers
+    full_batch: ClassVar[bool] = False  # True where a step is meant to see all rows at once
+    anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end
+    positive: ClassVar[tuple[str, ...]] = ()  # coefficients that must not be zero
+    below_one: ClassVar[tuple[str, ...]] = ()  # coefficients that must be less than one
+    margin: ClassVar[str | None] = None  # the coefficient of the tightening
     published: ClassVar[Rates] = Rates()
     tuned: ClassVar[tuple[str, ...]] = ()  # the coefficients worth tuning, the most important first
-    margin: ClassVar[str | None] = None  # the coefficient of the tightening, of methods that claim zero violation
-    refresh_every: int | None = None  # steps between looks at all the data
-    anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if cls.tightening is not Method.tightening and cls.margin is None:
+            raise TypeError(f"{cls.__name__} has a tightening; expected the name of its coefficient as `margin`.")
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        for field in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
+            name, value = field.name, getattr(self, field.name)
+            if value is None:  # the method chooses it
+                continue
+            if not field.metadata.get("static"):
+                above, below = (0 if name in self.positive else None), (1 if name in self.below_one else None)
+                set_field(self, name, coefficient(owner, name, value, above=above, below=below))
+            elif get_origin(field.type) is Literal:
+                one_of(owner, name, value, get_args(field.type))
+            elif int in (field.type, *get_args(field.type)):
+                set_field(self, name, whole_number(owner, name, value, field.metadata["least"]))
 
     @abstractmethod
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
@@ -66,37 +93,9 @@ class Method(ABC):
     def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:
         """One step on one sample (or batch) theta."""
 
-    def refresh(self, problem: Problem, state: Any, data: Tree) -> Any:
-        """A look at all the data, before steps 1, 1 + refresh_every, 1 + 2 refresh_every, ..."""
-        raise TypeError(f"{type(self).__name__} declares refresh_every but has no refresh.")
-
-    def default_batch(self, n: int | None) -> int:
-        """The batch size where the user gives none; `n` is the number of rows, None without rows."""
-        return 1
-
-    def for_rows(self, n: int, batch_size: int) -> "Method":
-        """The method fitted to data of n rows: the place to set what depends on its size."""
-        return self
-
     def answer(self, state: Any) -> tuple[Tree, Array]:
-        """The point and multipliers of a method whose `output` is "epoch": neither the mean of all nor the last."""
+        """The point and multipliers of a method whose `output` is "own": neither the mean of all iterates nor the last."""
         return state.x, state.lam
-
-    def gap(self, state: Any, inner: tuple[Array, Array]) -> Array | None:
-        """After a refresh, a bound on F(x) - F* for the answer made feasible; None for methods that know none.
-
-        `inner` is (F(s), H(s)) of a strictly feasible point s, towards which an answer that violates a constraint would be
-        pulled.
-        """
-        return None
-
-    def refresh_gradients(self, n: int) -> int:
-        """Per-row gradients that a refresh on n rows takes."""
-        return n
-
-    def refreshed_gradients(self, steps: int, n: int) -> int:
-        """Per-row gradients of all refreshes in so many steps on n rows; to override where they differ."""
-        return -(-steps // self.refresh_every) * self.refresh_gradients(n) if self.refresh_every else 0
 
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost with a batch of one, refreshes aside; to override where steps differ."""
@@ -110,9 +109,44 @@ class Method(ABC):
         """Refuse coefficients that cannot work at this horizon."""
 
 
+class Refreshing(Method):
+    """A method that looks at all the data from time to time: `refresh`, every `refresh_every` steps."""
+
+    refresh_every: int | None = None  # None until `for_rows` has seen how many rows there are
+
+    @abstractmethod
+    def refresh(self, problem: Problem, state: Any, data: Tree) -> Any:
+        """A look at all the data, before steps 1, 1 + refresh_every, 1 + 2 refresh_every, ..."""
+
+    def default_batch(self, n: int) -> int:
+        """The batch size for n rows where the user gives none."""
+        return 1
+
+    def for_rows(self, n: int, batch_size: int) -> Self:
+        """The method fitted to data of n rows: the place to set what depends on its size."""
+        return self
+
+    def gap(self, state: Any, inside: tuple[Array, Array]) -> Array | None:
+        """After a refresh, a bound on F(x) - F* for the answer made feasible; None for methods that know none.
+
+        `inside` is (F(s), H(s)) of a strictly feasible point s, towards which an answer that violates a constraint would
+        be pulled.
+        """
+        return None
+
+    def gradients_a_refresh(self, n: int) -> int:
+        """Per-row gradients that one refresh on n rows takes."""
+        return n
+
+    def gradients_of_refreshes(self, steps: int, n: int) -> int:
+        """Per-row gradients of all refreshes in so many steps on n rows; to override where they differ."""
+        return -(-steps // self.refresh_every) * self.gradients_a_refresh(n) if self.refresh_every else 0
+
+
 def gradients_used(method: Method, steps: int, batch_size: int, n: int) -> int:
     """Per-row gradients of a run on n rows, those of refreshes included; n of them are a pass."""
-    return method.total_cost(steps).gradients * batch_size + method.refreshed_gradients(steps, n)
+    refreshes = method.gradients_of_refreshes(steps, n) if isinstance(method, Refreshing) else 0
+    return method.total_cost(steps).gradients * batch_size + refreshes
 
 
 def steps_within(method: Method, passes: float, batch_size: int, n: int) -> int:

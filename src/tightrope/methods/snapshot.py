@@ -7,8 +7,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from tightrope.problem import Problem
 from tightrope.problem.full_data import full_jacobian
-from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, dot
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.problem.problem import Problem
-from tightrope.sampling import Plan, Rows, Sampler, Stream, as_sampler
+from tightrope.sampling import Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
 from tightrope.tree import Tree, add_scaled, astype, dot, float_dtype, norm, replace, subtract
 
@@ -113,13 +113,13 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
         data: arrays, or a sampler, as for `minimize`.
         x0: a point, where the domain does not know its shape.
         samples: how many samples to look at.
-        seed: of the points and samples.
+        seed: decides which points and samples are looked at.
     """
     sampler = as_sampler(data)
     x = jax.tree.map(jnp.asarray, problem.domain.start() if x0 is None else x0)
     n = check_shapes(problem, x, sampler.example())
     problem = astype_problem(problem, float_dtype(x))
-    theta = _some_samples(sampler, samples, seed)
+    theta = sampler.some(samples, seed)
     points = _some_points(problem, x, seed)
     names = [*(["the objective"] if problem.knows_objective else []), *problem.constraint_names(n)]
 
@@ -146,14 +146,6 @@ def astype_problem(problem: Problem, dtype: Any) -> Problem:
     """The problem with its own numbers (levels, domain) in one dtype; the user's params stay as they are."""
     levels, domain = jnp.asarray(problem.levels, dtype), astype(problem.domain, dtype)
     return replace(problem, levels=levels, domain=domain)
-
-
-def _some_samples(sampler: Sampler, count: int, seed: int) -> Tree:
-    if isinstance(sampler, Rows):
-        rows = np.random.default_rng(seed).permutation(sampler.n)[:count]
-        return sampler.pick(jnp.asarray(rows))
-    buffer = sampler.open(Plan((seed,))).take(0, count)
-    return jax.tree.map(lambda a: a[0, : buffer.steps, 0, 0], buffer.items)
 
 
 def _some_points(problem: Problem, x: Tree, seed: int, count: int = 6) -> list[Tree]:

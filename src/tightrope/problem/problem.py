@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from tightrope.problem.oracle import Oracle, oracle_values
 from tightrope.sets import ConvexSet
@@ -71,20 +72,8 @@ class Problem:
             fn = getattr(self, name)
             if fn is not None and not callable(fn):
                 raise TypeError(f"Problem: {name} is {fn!r}; expected a function that returns N values, or None.")
-        if not np.all(np.isfinite(np.asarray(self.levels, float))):
-            raise ValueError(f"Problem: levels is {self.levels!r}; expected finite numbers.")
-        if np.ndim(self.levels) > 1:
-            raise ValueError(f"Problem: levels has shape {np.shape(self.levels)}; expected a number or N numbers.")
-        if isinstance(self.levels, list | tuple):  # a container would be N leaves
-            set_field(self, "levels", np.asarray(self.levels, float))
-        if isinstance(self.names, str) or (self.names is not None and not all(isinstance(n, str) for n in self.names)):
-            raise TypeError(f"Problem: names is {self.names!r}; expected a list of strings, one per constraint.")
-        if self.names is not None and (len(set(self.names)) < len(self.names) or _COLUMNS & set(self.names)):
-            raise ValueError(
-                f"Problem: names is {list(self.names)}; expected different names, and none of "
-                f"{', '.join(sorted(_COLUMNS))}, which are columns of the trace."
-            )
-        set_field(self, "names", None if self.names is None else tuple(self.names))
+        set_field(self, "levels", _checked_levels(self.levels))
+        set_field(self, "names", _checked_names(self.names))
 
     @classmethod
     def from_oracle(
@@ -216,6 +205,29 @@ class Problem:
         if self.constraints is None:
             return jnp.zeros((0,), float_dtype(x))
         return self.constraints(x, theta, *self._extra) - self.levels
+
+
+def _checked_levels(levels: Any) -> Any:
+    if isinstance(levels, list | tuple):  # a container would be N leaves
+        levels = np.asarray(levels, float)
+    if np.ndim(levels) > 1:
+        raise ValueError(f"Problem: levels has shape {np.shape(levels)}; expected a number or N numbers.")
+    if not isinstance(levels, Tracer) and not np.all(np.isfinite(np.asarray(levels, float))):
+        raise ValueError(f"Problem: levels is {levels!r}; expected finite numbers.")
+    return levels
+
+
+def _checked_names(names: Any) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"Problem: names is {names!r}; expected a list of strings, one per constraint.")
+    if len(set(names)) < len(names) or _COLUMNS & set(names):
+        raise ValueError(
+            f"Problem: names is {list(names)}; expected different names, and none of {', '.join(sorted(_COLUMNS))}, which "
+            "are columns of the trace."
+        )
+    return tuple(names)
 
 
 def constraint_rows(pull: Callable[..., tuple[Tree]], f: Array, h: Array, x: Tree) -> Tree:

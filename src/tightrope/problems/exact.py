@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.solved import Constants, Noise, Solved, normals
 from tightrope.sampling import Generator
 from tightrope.sets import Box, L1Ball, L2Ball, Simplex

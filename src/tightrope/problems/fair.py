@@ -12,8 +12,8 @@ import numpy as np
 from tightrope._errors import nonnegative, positive_int
 from tightrope.fairness.metrics import is_positive
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
+from tightrope.problem import Problem
 from tightrope.problem.constraints import two_sided
-from tightrope.problem.problem import Problem
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.fairness.sensitive import Sensitive
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.fair import covariance_names, levels_of, penalty
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree

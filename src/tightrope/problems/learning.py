@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit
 
 from tightrope.datasets import rotated_gaussians
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.fair import fair_classification
 from tightrope.problems.solved import Constants, Solved, solve_equations
 from tightrope.sets import L2Ball

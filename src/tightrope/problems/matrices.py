@@ -5,7 +5,7 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.solved import Constants, Noise, Solved, noisy
 from tightrope.sets import NuclearBall, Spectraplex
 

@@ -20,11 +20,15 @@ def observed(
 ) -> Observed:
     """Read a sparse matrix, a dense one with a mask or with NaN, or (rows, columns, values); refuse what makes no sense.
 
+    What was read before, an `Observed`, is returned as it is.
+
     Example:
         >>> import numpy as np
         >>> observed(np.array([[1.0, np.nan], [np.nan, 2.0]])).values.tolist()
         [1.0, 2.0]
     """
+    if isinstance(matrix, Observed):
+        return matrix
     say = who or "structured_completion"
     if scipy.sparse.issparse(matrix):
         if mask is not None:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linprog
 
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.solved import Constants, Solved, solve_equations
 from tightrope.sets import Box, Product, Simplex
 

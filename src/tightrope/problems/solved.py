@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linprog, root
 
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.sampling import Generator
 from tightrope.tree import Array, Tree, astype, float_dtype
 

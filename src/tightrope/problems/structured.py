@@ -15,7 +15,7 @@ import numpy as np
 
 from tightrope._errors import positive_int
 from tightrope.methods import CFWCSOA
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.entries import Grid, entries
 from tightrope.problems.observed import Observed, observed
 from tightrope.sampling import Generator, Rows

@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.solved import Constants, Noise, Solved, noisy, normals
 from tightrope.sampling import Generator
 from tightrope.sets import Box, L2Ball

@@ -2,7 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 from tightrope.tree import Tree
 
@@ -39,6 +43,23 @@ class Sampler(ABC):
     """A source of samples theta."""
 
     per_seed = True  # False where all seeds see the same samples; the axis of seeds then has length 1
+    n: int | None = None  # how many rows there are, where they are all at hand
+    narrowed: bool = False  # True where JAX, as configured, keeps fewer digits than the data has
+
+    @property
+    def rows(self) -> Tree:
+        """All the data, where it is at hand: a pytree of arrays with one sample per row."""
+        raise TypeError(f"All the data was asked for and a {type(self).__name__} was given; expected arrays.")
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Strings and arrays that tell this source from others of its kind, as far as that can be known."""
+        return ()
+
+    def some(self, count: int, seed: int) -> Tree:
+        """At most so many samples to look at, stacked."""
+        buffer = self.open(Plan((seed,))).take(0, count)
+        return jax.tree.map(lambda a: a[0, : buffer.steps, 0, 0], buffer.items)
 
     @abstractmethod
     def example(self) -> Tree:
@@ -54,6 +75,17 @@ class Sampler(ABC):
 
     def check(self, plan: Plan) -> None:  # noqa: B027 (nothing to refuse is a good answer)
         """Refuse a plan that cannot be met."""
+
+
+def filled(rows: Tree, steps: int, plan: Plan, length: int) -> Buffer:
+    """A buffer for `length` steps whose first ones are made of the given rows; the rest only fills the shape."""
+
+    def shaped(a):
+        fixed = np.zeros((length, plan.draws, plan.batch_size, *a.shape[1:]), a.dtype)
+        fixed[:steps] = a[: steps * plan.draws * plan.batch_size].reshape(steps, *fixed.shape[1:])
+        return jnp.asarray(fixed[None])
+
+    return Buffer(jax.tree.map(shaped, rows), 0, steps)
 
 
 def block_length(bytes_a_step: int) -> int:

@@ -45,9 +45,23 @@ class Rows(Sampler):
             raise ValueError("Rows: the data set has no rows; expected at least one sample.")
 
     @property
-    def n(self) -> int:
-        """Number of rows."""
+    def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How many rows there are."""
         return jax.tree.leaves(self.data)[0].shape[0]
+
+    @property
+    def rows(self) -> Tree:
+        """All the data."""
+        return self.data
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """The data, and how it is drawn."""
+        return self.data, str(self.replace)
+
+    def some(self, count: int, seed: int) -> Tree:
+        """At most so many rows, drawn without replacement."""
+        return self.pick(jnp.asarray(np.random.default_rng(seed).permutation(self.n)[:count]))
 
     def example(self) -> Tree:
         """The shapes and dtypes of one row."""

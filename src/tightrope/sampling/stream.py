@@ -5,10 +5,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sampling.base import Buffer, Draws, Plan, Sampler, block_length
+from tightrope.sampling.base import Buffer, Draws, Plan, Sampler, block_length, filled
 from tightrope.tree import Tree
 
 
@@ -90,31 +89,24 @@ def _drop(batches: Iterator[Tree], skip: int) -> Iterator[Tree]:
 
 class _StreamDraws(Draws):
     def __init__(self, stream: Stream, plan: Plan):
-        self.stream, self.draws, self.batch_size = stream, plan.draws, plan.batch_size
+        self.stream, self.plan, self.rows_a_step = stream, plan, plan.draws * plan.batch_size
         self.position: int | None = None
         self.rest: list[Tree] = []  # rows read but not used yet
         example = stream.example()
         self.shapes = jax.tree.map(lambda s: s.shape, example)
         size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(example))
-        self.length = block_length(size * self.draws * self.batch_size)
+        self.length = block_length(size * self.rows_a_step)
 
     def take(self, t: int, count: int) -> Buffer:
         if self.position != t:
-            self.batches = self.stream._batches(t * self.draws * self.batch_size)
+            self.batches = self.stream._batches(t * self.rows_a_step)
             self.rest, self.position = [], t
-        rows_a_step = self.draws * self.batch_size
-        rows = self._read(min(count, self.length) * rows_a_step)
-        steps = 0 if rows is None else len(jax.tree.leaves(rows)[0]) // rows_a_step
+        rows = self._read(min(count, self.length) * self.rows_a_step)
+        steps = 0 if rows is None else len(jax.tree.leaves(rows)[0]) // self.rows_a_step
         if steps == 0:
             return Buffer((), 0, 0)
         self.position = t + steps
-
-        def shaped(a):
-            fixed = np.zeros((self.length, self.draws, self.batch_size, *a.shape[1:]), a.dtype)
-            fixed[:steps] = a[: steps * rows_a_step].reshape(steps, self.draws, self.batch_size, *a.shape[1:])
-            return jnp.asarray(fixed[None])
-
-        return Buffer(jax.tree.map(shaped, rows), 0, steps)
+        return filled(rows, steps, self.plan, self.length)
 
     def _read(self, wanted: int) -> Tree:
         """The next `wanted` rows, or what is left."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from optax import projections
 
 from tightrope._errors import nonnegative
 from tightrope.sets.base import ConvexSet, as_shape, rounding
@@ -18,9 +17,11 @@ def project_simplex(v: Array, radius: Any) -> Array:
     Entries further than the radius below the largest one end at zero wherever they are, so all are moved to
     [-1, 0] first: the sums inside then lose nothing to a large common offset, and radius 0 divides by one.
     """
+    from optax.projections import projection_simplex  # here and not above: `import tightrope` should cost little
+
     radius = jnp.asarray(radius, v.dtype)
     depth = (v - jnp.max(v)) / jnp.where(radius > 0, radius, 1)
-    unit = projections.projection_simplex(jnp.maximum(depth, -1))
+    unit = projection_simplex(jnp.maximum(depth, -1))
     return (radius * unit).astype(v.dtype)  # optax counts in float64 when x64 is on
 
 
@@ -51,7 +52,7 @@ def one_hot(index: Array, value: Any, like: Array) -> Array:
 
 
 def scale(factor: Any, x: Tree) -> Tree:
-    """Times x, leaf by leaf in the leaf's own dtype."""
+    """factor x, where the factor takes on the dtype of each leaf, so that x keeps its own."""
     return jax.tree.map(lambda leaf: jnp.asarray(factor, float_dtype(leaf)) * leaf, x)
 
 
@@ -74,7 +75,7 @@ class Ball(Radial):
 
     @property
     def diameter(self) -> Any:
-        """Twice the radius."""
+        """Twice the radius, a bound for every norm that is nowhere below the Euclidean one."""
         return 2 * self.radius
 
     def contains(self, x: Tree, tol: float | None = None) -> Array:
@@ -82,5 +83,5 @@ class Ball(Radial):
         return self.gauge(x) <= self.radius * (1 + rounding(x, tol))
 
     def start(self, dtype: Any = None) -> Tree:
-        """Zero, the centre."""
+        """Zero, the centre of the ball."""
         return self._shape().full(0.0, dtype)

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ class Shape:
 
     @classmethod
     def of(cls, x: Tree) -> "Shape":
-        """The shape of an existing point."""
+        """The shape that an existing point has."""
         return cls(jax.tree.map(jnp.shape, x))
 
     @property
@@ -50,7 +50,7 @@ class Shape:
         return jax.tree.unflatten(self.treedef, self.leaves)
 
     def full(self, value: Any, dtype: Any = None) -> Tree:
-        """A point with one value everywhere."""
+        """The point of this shape whose coordinates all have one value."""
         arrays = [jnp.full(s, value, dtype or jnp.result_type(float)) for s in self.leaves]
         return jax.tree.unflatten(self.treedef, arrays)
 
@@ -63,7 +63,7 @@ class Shape:
 
     @property
     def size(self) -> int:
-        """Number of coordinates."""
+        """The number of coordinates of a point, over all its arrays."""
         return sum(math.prod(s) for s in self.leaves)
 
     def __eq__(self, other: object) -> bool:
@@ -77,12 +77,12 @@ class Shape:
 
 
 def as_shape(spec: Any) -> Shape | None:
-    """What a set keeps of its argument `shape`: nothing when nothing was given."""
+    """The shape that a user gave to a set as its argument `shape`; None where there was none."""
     return spec if spec is None or isinstance(spec, Shape) else Shape(spec)
 
 
 def no_projection(name: str) -> str:
-    """The sentence for a projection that is not there."""
+    """What to say when a projection is asked of a set that has none."""
     return (
         f"{name} has no cheap projection, and one was asked for. Use a projection-free method such as FWCSOA "
         '(method="fw-csoa"), which needs only the set\'s linear minimisation.'
@@ -90,7 +90,7 @@ def no_projection(name: str) -> str:
 
 
 def no_lmo(name: str) -> str:
-    """The sentence for a linear minimisation that is not there."""
+    """What to say when a linear minimisation is asked of a set that has none."""
     return (
         f"{name} has no linear minimisation oracle, and one was asked for. Use a projection method such as "
         'CSOA (method="csoa").'
@@ -105,9 +105,6 @@ class ConvexSet(ABC):
     """
 
     shape: Shape | None = None
-    additive: ClassVar[bool] = (
-        True  # False where points are not vectors: a mean of their leaves is not a mean of points
-    )
 
     def project(self, x: Tree) -> Tree:
         """The nearest point of the set in the Euclidean norm."""
@@ -183,12 +180,20 @@ class ConvexSet(ABC):
         """Whether `corrective` is there to be used."""
         return type(self).corrective is not ConvexSet.corrective
 
+    @property
+    def additive(self) -> bool:
+        """Whether points are vectors, so that sums and means of them are taken leaf by leaf; not where they are factored.
+
+        A set that says no gives its own `between` and `mix`.
+        """
+        return True
+
     def between(self, x: Tree, s: Tree) -> Tree:
         """The direction s - x."""
         return subtract(s, x)
 
     def mix(self, x: Tree, s: Tree, a: Any) -> Tree:
-        """(1 - a) x + a s."""
+        """The point (1 - a) x + a s, between x and s where a is between 0 and 1."""
         return jax.tree.map(lambda p, q: ((1 - a) * p + a * q).astype(p.dtype), x, s)
 
     def _shape(self) -> Shape:

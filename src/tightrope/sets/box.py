@@ -5,7 +5,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from optax import projections
 
 from tightrope.sets.base import ConvexSet, Shape, as_shape, rounding
 from tightrope.tree import Array, Tree, float_dtype, norm, pytree, set_field, static, subtract
@@ -89,7 +88,7 @@ class Box(ConvexSet):
 
     @property
     def diameter(self) -> Array:
-        """From corner to corner."""
+        """The distance of the corner `lower` from the corner `upper`."""
         lower, upper = self._bounds(self._shape().full(0.0))
         return norm(subtract(upper, lower))
 
@@ -104,16 +103,16 @@ class Box(ConvexSet):
         return jnp.all(jnp.stack(jax.tree.leaves(jax.tree.map(inside, x, *self._bounds(x)))))
 
     def start(self, dtype: Any = None) -> Tree:
-        """The centre."""
+        """The centre of the box."""
         lower, upper = self._bounds(self._shape().full(0.0, dtype))
         return jax.tree.map(lambda l, u: l / 2 + u / 2, lower, upper)
 
     def project(self, x: Tree) -> Tree:
-        """Clip every coordinate."""
-        return projections.projection_box(x, *self._bounds(x))
+        """Every coordinate moved to the nearest point of its interval."""
+        return jax.tree.map(jnp.clip, x, *self._bounds(x))
 
     def lmo(self, g: Tree) -> Tree:
-        """The corner against g."""
+        """The corner whose coordinates are low where g is positive and high elsewhere."""
 
         def corner(d, l, u):
             return jnp.where(d > 0, l, jnp.where(d <= 0, u, d))  # NaN in, NaN out

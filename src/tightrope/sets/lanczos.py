@@ -1,6 +1,10 @@
-"""The leading singular pairs of a matrix that can be multiplied with: an array, or a sum of a sparse and a thin one."""
+"""The leading singular pairs of a matrix that can be multiplied with: an array, or a sum of a sparse and a thin one.
+
+And what sets share whose linear minimisation is a search for the first of these pairs.
+"""
 
 import functools
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.sets.ball import safe, unit
-from tightrope.tree import Array
+from tightrope.sets.base import ConvexSet
+from tightrope.tree import Array, Tree
 
 RESTART = 0.03  # weight of the fixed random direction in a warm start; more of it spoils short iterations
 
@@ -44,7 +49,7 @@ class _Krylov(NamedTuple):
 
 @functools.partial(jax.jit, static_argnames="rounds")
 def _ritz_vectors(g: Array, first: Array, rounds: int) -> _Krylov:
-    """Those in the Krylov space of g'g from `first`.
+    """The singular vectors of g in the Krylov space of g'g that begins with `first`.
 
     Golub-Kahan-Lanczos, reorthogonalised against every earlier vector. The small problem is solved on g times
     the basis itself (Rayleigh-Ritz) rather than on the recurrence's bidiagonal matrix, so an iteration that
@@ -76,9 +81,7 @@ class Memory(NamedTuple):
     """What one search leaves for the next."""
 
     vector: Array  # the singular vector on the shorter side
-    residual: (
-        Array  # how well the pair was known: |g' u - value v| / value, 0 for an exact one; 1 before the first search
-    )
+    residual: Array  # |g' u - value v| / value, 0 where the pair is exact; 1 before the first search
 
 
 def fresh_memory(shape: tuple[int, ...], dtype: Any) -> Memory:
@@ -87,11 +90,10 @@ def fresh_memory(shape: tuple[int, ...], dtype: Any) -> Memory:
 
 
 def leading_pairs(g: Any, start: Array, rounds: int) -> tuple[Pairs, Memory]:
-    """The leading singular pair of g from a vector such as that of the last call, and those that came with it, one for each
-    round.
+    """As many singular pairs of g as there are rounds, of which the first is well known; and the memory for the next search.
 
-    `start` lies on the shorter side. A little of a fixed random direction is added to it: started exactly at a singular
-    vector, the iteration would never leave it.
+    `start` is a vector on the shorter side, such as that of the last search. A little of a fixed random direction is added
+    to it: started exactly at a singular vector, the iteration would never leave it.
     """
     tall = g if g.shape[0] >= g.shape[1] else g.T
     first = jnp.asarray(start, g.dtype) + RESTART * jnp.asarray(_random_unit(min(g.shape), 1), g.dtype)
@@ -103,3 +105,23 @@ def leading_pairs(g: Any, start: Array, rounds: int) -> tuple[Pairs, Memory]:
     residual = jnp.linalg.norm(echoes[:, 0] / square - v[:, 0])
     memory = Memory(jnp.where(real[0], v[:, 0], start), residual)
     return (Pairs(u, v, values) if tall is g else Pairs(v, u, values)), memory
+
+
+class RemembersPair(ConvexSet):
+    """A set of matrices whose linear minimisation looks for a singular pair, starting from the last one it found."""
+
+    @abstractmethod
+    def _size(self) -> tuple[int, ...]:
+        """Rows and columns of a matrix in the set."""
+
+    def lmo(self, g: Any) -> Tree:
+        """-radius u v', where u, v is the leading singular pair of g as found from a fixed start; 0 for g = 0."""
+        return self.warm_lmo(g, self.lmo_memory(g.dtype))[0]
+
+    def lmo_memory(self, dtype: Any = None) -> Memory:
+        """A fixed pseudo-random unit vector on the shorter side."""
+        return fresh_memory(self._size(), dtype or jnp.result_type(float))
+
+    def lmo_record(self, memory: Memory) -> dict[str, Array]:
+        """How well the last singular pair was known."""
+        return {"lmo residual": memory.residual}

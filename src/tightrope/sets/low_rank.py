@@ -1,15 +1,16 @@
 """Matrices held as a product of thin ones, and the nuclear-norm ball made of them: no array is ever rows x columns."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from tightrope._errors import nonnegative, positive_int
-from tightrope.sets.ball import project_l1
-from tightrope.sets.base import ConvexSet, Shape, rounding
-from tightrope.sets.lanczos import Memory, fresh_memory, leading_pairs
+from tightrope._errors import positive_int
+from tightrope.sets.ball import Ball, project_l1, safe
+from tightrope.sets.base import Shape
+from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
 from tightrope.tree import Array, pytree, set_field, static
 
 _NARROWEST = 4  # columns; for fewer a smaller step saves nothing
@@ -31,17 +32,17 @@ class LowRank:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """How many rows and columns the matrix has."""
         return self.u.shape[0], self.v.shape[0]
 
     @property
     def dtype(self) -> Any:
-        """Of its numbers."""
+        """The dtype of the factors."""
         return self.core.dtype
 
     @property
     def T(self) -> "LowRank":
-        """The transpose."""
+        """The transpose v core' u'."""
         return LowRank(self.v, self.core.T, self.u)
 
     def __matmul__(self, w: Array) -> Array:
@@ -54,24 +55,24 @@ class LowRank:
         return LowRank(self.u, a * self.core, self.v)
 
     def at(self, rows: Array, columns: Array) -> Array:
-        """The entries at these places."""
+        """The entries of the matrix at these places, one for each pair of a row and a column."""
         return jnp.sum((self.u @ self.core)[rows] * self.v[columns], axis=-1)
 
     def energy(self) -> Array:
-        """The sum of its squared entries."""
+        """The sum of the squared entries of the matrix."""
         return jnp.sum(self.core**2)
 
     def singular_values(self) -> Array:
-        """Largest first."""
+        """The singular values of the matrix, the largest first; as many as the rank, so that some may be 0."""
         return jnp.linalg.svd(self.core, compute_uv=False)
 
     def dense(self) -> Array:
-        """All its entries; for small matrices."""
+        """The matrix as one array of rows x columns; only for small ones."""
         return (self.u @ self.core) @ self.v.T
 
 
 def drop_zeros(x: LowRank) -> LowRank:
-    """For a diagonal core: columns that belong to no singular value are set to zero, so that none is half there."""
+    """x, whose core is diagonal, with zeros in the columns whose singular value is 0 up to rounding, in both bases."""
     values = jnp.diagonal(x.core)
     real = values > 8 * len(values) * jnp.finfo(x.dtype).eps * jnp.max(values)
     return LowRank(x.u * real[None, :], jnp.diag(jnp.where(real, values, 0)), x.v * real[None, :])
@@ -86,7 +87,7 @@ def _added(basis: Array, w: Array) -> Array:
     def outside(w):
         w = w - basis @ (basis.T @ w)
         size = jnp.linalg.norm(w, axis=0)
-        return w / jnp.where(size == 0, 1, size)[None, :], size
+        return w / safe(size)[None, :], size
 
     small = jnp.sqrt(jnp.finfo(w.dtype).eps)
     left, size = outside(w)
@@ -109,6 +110,9 @@ def _sum(x: LowRank, y: LowRank) -> LowRank:
     left, p = jnp.linalg.qr(jnp.column_stack([x.u, y.u]))
     right, q = jnp.linalg.qr(jnp.column_stack([x.v, y.v]))
     return LowRank(left, p @ jax.scipy.linalg.block_diag(x.core, y.core) @ q.T, right)
+
+
+# ---- corrective steps ------------------------------------------------------------------------------------------------
 
 
 def corrective_step(
@@ -142,12 +146,11 @@ def _correct(x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array], r
 
 
 def _head(x: LowRank, width: int) -> LowRank:
-    """Its first columns."""
     return LowRank(x.u[:, :width], x.core[:width, :width], x.v[:, :width])
 
 
 def _pad(x: LowRank, rank: int) -> LowRank:
-    """With columns of zeros up to this rank."""
+    """x with columns of zeros up to this rank."""
     more = rank - x.core.shape[0]
     return LowRank(*(jnp.pad(part, ((0, below), (0, more))) for part, below in ((x.u, 0), (x.core, more), (x.v, 0))))
 
@@ -159,7 +162,7 @@ def compress(x: LowRank, rank: int) -> LowRank:
 
 
 @pytree
-class LowRankBall(ConvexSet):
+class LowRankBall(RemembersPair, Ball):
     """The nuclear-norm ball, restricted to matrices of at most some rank that are held factored.
 
     Its linear minimisation takes anything that can be multiplied with vectors from both sides (`@`), so a
@@ -176,50 +179,27 @@ class LowRankBall(ConvexSet):
     size: tuple[int, int] = static()
     rank: int = static(default=32)
     rounds: int = static(default=10)
-
-    additive = False
+    shape: Any = dataclasses.field(init=False, metadata={"static": True})  # of the factors
 
     def __post_init__(self) -> None:
-        nonnegative(self.name, "radius", self.radius)
+        super().__post_init__()
         set_field(self, "rank", min(positive_int(self.name, "rank", self.rank), *self.size))
         set_field(self, "rounds", positive_int(self.name, "rounds", self.rounds))
-
-    @property
-    def shape(self) -> Shape:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Of the factors."""
         (m, n), r = self.size, self.rank
-        return Shape(LowRank((m, r), (r, r), (n, r)))  # pyright: ignore[reportArgumentType]
+        set_field(self, "shape", Shape(LowRank((m, r), (r, r), (n, r))))  # pyright: ignore[reportArgumentType]
 
-    @property
-    def diameter(self) -> Any:
-        """Twice the radius."""
-        return 2 * self.radius
+    def _size(self) -> tuple[int, ...]:
+        return self.size
 
-    def contains(self, x: LowRank, tol: float | None = None) -> Array:
-        """Whether the singular values sum to at most radius (1 + tol)."""
-        return jnp.sum(x.singular_values()) <= self.radius * (1 + rounding(x, tol))
-
-    def start(self, dtype: Any = None) -> LowRank:
-        """Zero."""
-        return self.shape.full(0.0, dtype)
-
-    def lmo(self, g: Any) -> LowRank:
-        """-radius u v', u and v the leading singular pair of g, from a fixed start."""
-        return self.warm_lmo(g, self.lmo_memory(g.dtype))[0]
-
-    def lmo_memory(self, dtype: Any = None) -> Memory:
-        """A fixed pseudo-random unit vector on the shorter side."""
-        return fresh_memory(self.size, dtype or jnp.result_type(float))
-
-    def lmo_record(self, memory: Memory) -> dict[str, Array]:
-        """How well the last singular pair was known."""
-        return {"lmo residual": memory.residual}
+    def gauge(self, x: LowRank) -> Array:
+        """The sum of singular values."""
+        return jnp.sum(x.singular_values())
 
     def warm_lmo(self, g: Any, memory: Memory) -> tuple[LowRank, Memory]:
         """`lmo(g)` from the last singular vector.
 
-        Its bases hold the other singular pairs that the search came upon, too; they are nothing to the vertex, and what
-        they point at saves a corrective step some of its later searches.
+        The bases of the vertex hold the other singular pairs that the search came upon, too. Its core gives them no weight,
+        and a corrective step finds in them what it would have to search for later.
         """
         pairs, memory = leading_pairs(g, memory.vector, self.rounds)
         core = jnp.zeros((pairs.values.size,) * 2, g.dtype).at[0, 0].set(-jnp.asarray(self.radius, g.dtype))
@@ -228,6 +208,11 @@ class LowRankBall(ConvexSet):
     def corrective(self, x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array]) -> LowRank:
         """A projected gradient step on the spaces of x, of s, and of g seen from x; cut to the rank."""
         return corrective_step(x, s, g, line, self.radius, self.rank)
+
+    @property
+    def additive(self) -> bool:
+        """False: the mean of two matrices does not have the means of their factors."""
+        return False
 
     def between(self, x: LowRank, s: LowRank) -> LowRank:
         """The direction s - x."""
@@ -239,12 +224,10 @@ class LowRankBall(ConvexSet):
 
     def support(self, g: Any) -> Array:
         """The radius times an estimate of the largest singular value; Lanczos may miss a little of it."""
-        return (
-            jnp.asarray(self.radius, g.dtype)
-            * leading_pairs(g, self.lmo_memory(g.dtype).vector, self.rounds)[0].values[0]
-        )
+        pairs, _ = leading_pairs(g, self.lmo_memory(g.dtype).vector, self.rounds)
+        return jnp.asarray(self.radius, g.dtype) * pairs.values[0]
 
     @property
     def lmo_accuracy(self) -> float:
-        """Nothing is promised for all gradients; the trace of a run has the residuals of singular pairs."""
+        """1, which promises nothing, unless the search is exact; the trace of a run says how well pairs were known."""
         return 1.0 if self.rounds < min(self.size) else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from tightrope._errors import positive_int
 from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, safe, unit
 from tightrope.sets.base import Shape, as_shape, rounding
-from tightrope.sets.lanczos import Memory, fresh_memory, leading_pairs
+from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
 from tightrope.sets.low_rank import LowRank, corrective_step, drop_zeros
 from tightrope.tree import Array, pytree, set_field, static
 
@@ -23,7 +23,7 @@ def _matrix_shape(owner: str, shape: Any) -> Shape:
 
 
 @pytree
-class NuclearBall(Ball):
+class NuclearBall(RemembersPair, Ball):
     """Nuclear-norm ball: all matrices X whose singular values sum to at most radius.
 
     The LMO returns -radius u v', where u, v is the leading singular pair of g up to the error of a fixed
@@ -68,9 +68,8 @@ class NuclearBall(Ball):
         """False: it takes a singular value decomposition, some twenty times the cost of an LMO at 200 x 300."""
         return False
 
-    @property
-    def _short(self) -> int:
-        return min(self._shape().leaves[0])
+    def _size(self) -> tuple[int, ...]:
+        return self._shape().leaves[0]
 
     @property
     def lmo_accuracy(self) -> float:
@@ -80,7 +79,7 @@ class NuclearBall(Ball):
         the shorter side (Kuczynski and Wozniakowski prove it of s^2; s misses less). It is pessimistic: the
         class says what was measured. 0 where the iteration is exact, 1 where the bound says nothing.
         """
-        n, k = self._short, self.rounds
+        n, k = min(self._size()), self.rounds
         if k >= n:
             return 0.0
         if k < 4 or n < 8:
@@ -92,21 +91,9 @@ class NuclearBall(Ball):
         return jnp.sum(jnp.linalg.svd(x, compute_uv=False))
 
     def project(self, x: Array) -> Array:
-        """Project the singular values onto the l1 ball; a full decomposition, which the LMO avoids."""
+        """The matrix whose singular values are projected onto the l1 ball; a full decomposition, which the LMO avoids."""
         u, s, vt = jnp.linalg.svd(x, full_matrices=False)
         return (u * project_l1(s, self.radius)[None, :]) @ vt
-
-    def lmo(self, g: Array) -> Array:
-        """-radius u v' from a fixed pseudo-random start; 0 for g = 0."""
-        return self.warm_lmo(g, self.lmo_memory(g.dtype))[0]
-
-    def lmo_memory(self, dtype: Any = None) -> Memory:
-        """A fixed pseudo-random unit vector on the shorter side."""
-        return fresh_memory(self._shape().leaves[0], dtype or jnp.result_type(float))
-
-    def lmo_record(self, memory: Memory) -> dict[str, Array]:
-        """How well the last singular pair was known."""
-        return {"lmo residual": memory.residual}
 
     def warm_lmo(self, g: Array, memory: Memory) -> tuple[Array, Memory]:
         """`lmo(g)` from the last singular vector, plus a little of a fixed random one against sticking."""
@@ -114,13 +101,13 @@ class NuclearBall(Ball):
         return -jnp.asarray(self.radius, g.dtype) * (pairs.u[:, :1] * pairs.v[:, :1].T), memory
 
     def corrective(self, x: Array, s: Array, g: Array, line: Callable[[Array], Array]) -> Array:
-        """As that of `LowRankBall`, which keeps x decomposed; here it is decomposed first, so for small matrices."""
+        """The step of `LowRankBall`, which keeps x decomposed; here x is decomposed first, so it is for small matrices."""
         u, values, vt = jnp.linalg.svd(x, full_matrices=False)
         known = drop_zeros(LowRank(u, jnp.diag(values), vt.T))
         tall = s if s.shape[0] >= s.shape[1] else s.T
         pairs, _ = leading_pairs(g, unit(tall[jnp.argmax(jnp.sum(tall * tall, axis=1))]), self.rounds)
         vertex = LowRank(pairs.u, jnp.zeros((pairs.values.size,) * 2, x.dtype), pairs.v)  # its bases are what counts
-        step = corrective_step(known, vertex, g, lambda d: line(d.dense()), self.radius, self._short)
+        step = corrective_step(known, vertex, g, lambda d: line(d.dense()), self.radius, min(self._size()))
         return step.dense()
 
     def support(self, g: Array) -> Array:
@@ -164,7 +151,7 @@ class Spectraplex(Radial):
 
     @property
     def diameter(self) -> Any:
-        """Between two orthogonal rank-one points; a 1 x 1 spectraplex is a point."""
+        """The distance of two orthogonal points of rank one; 0 for 1 x 1 matrices, where the spectraplex is a point."""
         return 0.0 * self.radius if self._side == 1 else math.sqrt(2) * self.radius
 
     def contains(self, x: Array, tol: float | None = None) -> Array:
@@ -180,7 +167,7 @@ class Spectraplex(Radial):
         return jnp.asarray(self.radius, eye.dtype) / self._side * eye
 
     def project(self, x: Array) -> Array:
-        """Project the eigenvalues of the symmetric part onto the simplex."""
+        """The matrix whose eigenvalues are those of the symmetric part of x, projected onto the simplex."""
         values, vectors = jnp.linalg.eigh(_symmetric(x))
         return _symmetric((vectors * project_simplex(values, self.radius)[None, :]) @ vectors.T)
 

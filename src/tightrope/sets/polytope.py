@@ -1,4 +1,7 @@
-"""Polytopes given by inequalities; linear programming and least-distance programming on the host."""
+"""Polytopes given by inequalities.
+
+Linear and least-distance programming are SciPy's, on the host; it is loaded when the first polytope is made.
+"""
 
 import dataclasses
 from typing import Any
@@ -6,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import linprog, nnls
 
 from tightrope._errors import MissingOracleError
 from tightrope.sets.base import ConvexSet, Shape, as_shape, no_projection, rounding
@@ -44,7 +46,7 @@ class Rows:
         n, unit = self.A.shape[1], np.max(np.abs(self.b), initial=0.0) or 1.0
         rows = np.hstack([self.A, np.ones((len(self.A), 1))])
         bounds = [(None, None)] * n + [(0, None)]
-        answer = linprog(-np.eye(n + 1)[n], rows, self.b / unit, bounds=bounds)
+        answer = _linear_programme(-np.eye(n + 1)[n], rows, self.b / unit, bounds)
         if answer.status == 2:
             raise ValueError(_empty("no point satisfies all rows"))
         if answer.status == 3:
@@ -53,13 +55,14 @@ class Rows:
         return unit * answer.x[:n]
 
     def _bounding_diagonal(self) -> float:
+        """The diagonal of the bounding box, whose sides are found by two linear programmes for each coordinate."""
         n = self.A.shape[1]
         slack = self.b - self.A @ self.centre
         unit = np.max(np.abs(slack), initial=0.0) or 1.0
         sides = np.zeros((n, 2))
         for j in range(n):
             for k, sign in enumerate((1.0, -1.0)):
-                answer = linprog(-sign * np.eye(n)[j], self.A, slack / unit, bounds=(None, None))
+                answer = _linear_programme(-sign * np.eye(n)[j], self.A, slack / unit)
                 if answer.status == 3:
                     raise ValueError(_unbounded(f"coordinate {j} may go to {'-' * k}infinity"))
                 _refuse_failure(answer)
@@ -76,7 +79,7 @@ class Rows:
         if self.diagonal == 0:
             return self.centre.astype(g.dtype)
         slack = (self.b - self.A @ self.centre) / self.diagonal
-        answer = linprog(direction / (size or 1.0), self.A, slack, bounds=(None, None))
+        answer = _linear_programme(direction / (size or 1.0), self.A, slack)
         if answer.status != 0:  # exceptions do not pass through compiled code; the loop reports a NaN
             return np.full_like(g, np.nan)
         return (self.centre + self.diagonal * answer.x).astype(g.dtype)
@@ -87,6 +90,8 @@ class Rows:
         The shortest z with <a_i, z> <= b_i - <a_i, x> is -r_{1..n} / r_{n+1}, where r is the residual of
         min |[-A'; h'] u - e_{n+1}| over u >= 0 and h = A x - b.
         """
+        from scipy.optimize import nnls
+
         x = np.asarray(x)
         point = x.astype(np.float64)
         broken = self.A @ point - self.b
@@ -104,6 +109,13 @@ class Rows:
             return np.full_like(x, np.nan)
         residual = system @ u - target
         return (point - worst * residual[:-1] / residual[-1]).astype(x.dtype)
+
+
+def _linear_programme(cost: np.ndarray, A: np.ndarray, b: np.ndarray, bounds: Any = (None, None)) -> Any:
+    """Minimise <cost, x> subject to A x <= b and the bounds."""
+    from scipy.optimize import linprog
+
+    return linprog(cost, A, b, bounds=bounds)
 
 
 def _empty(reason: str) -> str:
@@ -196,7 +208,7 @@ class Polytope(ConvexSet):
         return self._shape().unravel(jnp.asarray(self.rows.centre, dtype or jnp.result_type(float)))
 
     def lmo(self, g: Tree) -> Tree:
-        """A vertex, by linear programming."""
+        """A vertex that minimises <g, v>, by linear programming on the host."""
         return self._on_host(self.rows.minimise, g)
 
     def project(self, x: Tree) -> Tree:

@@ -1,6 +1,7 @@
 """Products: one set for each part of a pytree."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -69,14 +70,29 @@ class Product(ConvexSet):
     def _join(self, pieces: list[Tree]) -> Tree:
         return jax.tree.unflatten(jax.tree.structure(self.sets, is_leaf=_is_set), pieces)
 
+    def _each(self, ask: Callable[..., Any], *points: Tree) -> list[Any]:
+        """What every part answers about its own pieces of these points."""
+        return [ask(*pieces) for pieces in zip(self._parts(), *map(self._split, points), strict=True)]
+
+    def _places(self) -> list[str]:
+        """Where each part stands in the pytree, as Python writes it: "['w'][0]"."""
+        found = jax.tree_util.tree_leaves_with_path(self.sets, is_leaf=_is_set)
+        return [jax.tree_util.keystr(path) for path, _ in found]
+
     def _require(self, has: str, what: str) -> None:
-        for path, part in jax.tree_util.tree_leaves_with_path(self.sets, is_leaf=_is_set):
+        for place, part in zip(self._places(), self._parts(), strict=True):
             if not getattr(part, has):
                 raise MissingOracleError(
-                    f"Product has no {what}, and one was asked for: its part at "
-                    f"{jax.tree_util.keystr(path)}, {part.name}, has none. "
+                    f"Product has no {what}, and one was asked for: its part at {place}, {part.name}, has none. "
                     "Use a method that does not need it, or another set there."
                 )
+
+    # ---- what the product can do: what all its parts can -----------------------------------------------------------
+
+    @property
+    def additive(self) -> bool:
+        """Whether the points of every part are vectors."""
+        return all(part.additive for part in self._parts())
 
     @property
     def has_projection(self) -> bool:
@@ -93,27 +109,39 @@ class Product(ConvexSet):
         """Whether every part has a linear minimisation."""
         return all(part.has_lmo for part in self._parts())
 
+    @property
+    def has_corrective(self) -> bool:
+        """Whether every part has a corrective step."""
+        return all(part.has_corrective for part in self._parts())
+
+    # ---- the oracles -------------------------------------------------------------------------------------------------
+
     def project(self, x: Tree) -> Tree:
-        """Part by part."""
+        """The projections of the pieces: the squared distance is the sum of theirs."""
         self._require("has_projection", "projection")
-        return self._join([part.project(v) for part, v in zip(self._parts(), self._split(x), strict=True)])
+        return self._join(self._each(lambda part, v: part.project(v), x))
 
     def lmo(self, g: Tree) -> Tree:
-        """Part by part."""
+        """The vertices of the parts: <g, v> is the sum of their values."""
         self._require("has_lmo", "linear minimisation")
-        return self._join([part.lmo(v) for part, v in zip(self._parts(), self._split(g), strict=True)])
+        return self._join(self._each(lambda part, v: part.lmo(v), g))
 
     @property
     def lmo_accuracy(self) -> float:
         """The worst of the parts, as a fraction of the sum of the parts' absolute support values."""
         return max(part.lmo_accuracy for part in self._parts())
 
-    def lmo_memory(self, dtype: Any = None) -> Tree:
-        """The memories of the parts."""
+    def lmo_memory(self, dtype: Any = None) -> tuple[Tree, ...]:
+        """The memories of the parts, in their order."""
         return tuple(part.lmo_memory(dtype) for part in self._parts())
 
+    def lmo_record(self, memory: Tree) -> dict[str, Array]:
+        """The records of the parts, each name after the place of its part: "['w'][0] lmo residual"."""
+        parts = zip(self._places(), self._parts(), memory, strict=True)
+        return {f"{place} {name}": v for place, part, m in parts for name, v in part.lmo_record(m).items()}
+
     def warm_lmo(self, g: Tree, memory: Tree) -> tuple[Tree, Tree]:
-        """Part by part, each with its own memory."""
+        """The vertices of the parts, each found with that part's own memory, and the new memories."""
         self._require("has_lmo", "linear minimisation")
         pieces = zip(self._parts(), self._split(g), memory, strict=True)
         vertices, memories = zip(*(part.warm_lmo(v, m) for part, v, m in pieces), strict=True)
@@ -122,8 +150,34 @@ class Product(ConvexSet):
     def support(self, g: Tree) -> Array:
         """The sum of the parts' bounds."""
         self._require("has_lmo", "linear minimisation")
-        bounds = [part.support(v) for part, v in zip(self._parts(), self._split(g), strict=True)]
-        return jnp.sum(jnp.stack(bounds))
+        return jnp.sum(jnp.stack(self._each(lambda part, v: part.support(v), g)))
+
+    def corrective(self, x: Tree, s: Tree, g: Tree, line: Callable[[Tree], Array]) -> Tree:
+        """The best point on the segment from x to the corrective steps of all parts.
+
+        Each part is corrected as if the others stood still, so all their steps together may go too far. On the way there,
+        at 1/n of it for n parts, lies the mean of the n points that differ from x in one part alone. A convex objective
+        is there at most the mean of its values at these points, and the best point of the segment is no worse.
+        """
+        self._require("has_corrective", "corrective step")
+        still = [jax.tree.map(jnp.zeros_like, v) for v in self._split(x)]
+
+        def alone(i: int) -> Callable[[Tree], Array]:
+            return lambda d: line(self._join([*still[:i], d, *still[i + 1 :]]))
+
+        lines = self._join([alone(i) for i in range(len(still))])
+        steps = self._join(self._each(lambda part, *given: part.corrective(*given), x, s, g, lines))
+        return self.mix(x, steps, jnp.clip(line(self.between(x, steps)), 0, 1))
+
+    # ---- points ------------------------------------------------------------------------------------------------------
+
+    def between(self, x: Tree, s: Tree) -> Tree:
+        """The direction s - x, as each part writes it."""
+        return self._join(self._each(lambda part, p, q: part.between(p, q), x, s))
+
+    def mix(self, x: Tree, s: Tree, a: Any) -> Tree:
+        """(1 - a) x + a s, as each part mixes."""
+        return self._join(self._each(lambda part, p, q: part.mix(p, q, a), x, s))
 
     @property
     def diameter(self) -> Array:
@@ -132,9 +186,8 @@ class Product(ConvexSet):
 
     def contains(self, x: Tree, tol: float | None = None) -> Array:
         """Whether every part contains its piece, up to tol times that part's size."""
-        inside = [part.contains(v, tol) for part, v in zip(self._parts(), self._split(x), strict=True)]
-        return jnp.all(jnp.stack(inside))
+        return jnp.all(jnp.stack(self._each(lambda part, v: part.contains(v, tol), x)))
 
     def start(self, dtype: Any = None) -> Tree:
-        """Every part's own start."""
+        """The point made of every part's own start."""
         return self._join([part.start(dtype) for part in self._parts()])

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from optax import projections
 
 from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, safe, scale, unit
 from tightrope.sets.base import Shape, rounding
@@ -36,7 +35,7 @@ class L2Ball(Ball):
     shape: Any = static(default=None)
 
     def gauge(self, x: Tree) -> Array:
-        """The Euclidean norm."""
+        """The Euclidean norm of all coordinates."""
         return norm(x)
 
     def project(self, x: Tree) -> Tree:
@@ -45,7 +44,7 @@ class L2Ball(Ball):
         return scale(radius / safe(jnp.maximum(norm(x), radius)), x)
 
     def lmo(self, g: Tree) -> Tree:
-        """Against g, as far as the radius goes; zero for g = 0."""
+        """The point of the sphere straight against g; zero for g = 0."""
         v, back = ravel(g)
         return back(-jnp.asarray(self.radius, v.dtype) * unit(v))
 
@@ -108,12 +107,17 @@ class LinfBall(Ball):
         return 2 * self.radius * math.sqrt(self._shape().size)
 
     def gauge(self, x: Tree) -> Array:
-        """The largest absolute value."""
+        """The largest absolute value of a coordinate."""
         return jnp.max(jnp.abs(ravel(x)[0]))
 
     def project(self, x: Tree) -> Tree:
-        """Clip every coordinate."""
-        return projections.projection_linf_ball(x, self.radius)
+        """Every coordinate moved to the nearest number between -radius and radius."""
+
+        def clip(v):
+            radius = jnp.asarray(self.radius, jnp.result_type(v))
+            return jnp.clip(v, -radius, radius)
+
+        return jax.tree.map(clip, x)
 
     def lmo(self, g: Tree) -> Tree:
         """The corner against the signs of g; zero where g is."""
@@ -140,7 +144,7 @@ class Simplex(Radial):
 
     @property
     def diameter(self) -> Any:
-        """From corner to corner; a simplex with one coordinate is a point."""
+        """The distance of two corners; 0 for one coordinate, where the simplex is a point."""
         one_point = self.shape is not None and self.shape.size == 1
         return 0.0 * self.radius if one_point else math.sqrt(2) * self.radius
 
@@ -150,7 +154,7 @@ class Simplex(Radial):
         return (jnp.min(v) >= -slack) & (jnp.abs(jnp.sum(v) - self.radius) <= slack)
 
     def start(self, dtype: Any = None) -> Tree:
-        """The centre."""
+        """The centre, where all coordinates are equal."""
         return self._shape().full(self.radius / self._shape().size, dtype)
 
     def project(self, x: Tree) -> Tree:
@@ -159,7 +163,7 @@ class Simplex(Radial):
         return back(project_simplex(v, self.radius))
 
     def lmo(self, g: Tree) -> Tree:
-        """The corner of the smallest g_i."""
+        """The corner at the coordinate where g is smallest."""
         v, back = ravel(g)
         i = jnp.argmin(v)
         corner = jnp.where(jnp.isnan(v[i]), v[i], jnp.asarray(self.radius, v.dtype))  # NaN in, NaN out

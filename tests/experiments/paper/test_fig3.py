@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 import tightrope as tr
-from tightrope.experiments.paper import QUICK, fig3, matrices, reproduce
+from tightrope.experiments.paper import FULL, QUICK, fig3, fig3_claims, matrices, matrix_tuning, reproduce
 from tightrope.experiments.paper.matrices import Amount, Case, Instance, SeparateTrackers
-from tightrope.experiments.work import FULL
 from tightrope.methods import CFWCSOA
 
 SEEDS = range(6)
@@ -43,11 +42,11 @@ def ends(fw, scgd, excess=-0.1, scgd_excess=-0.1, batch=200, gap=0.1):
     ],
 )
 def test_the_comparison(fw, scgd, excess, scgd_excess, expected):
-    assert verdicts(fig3.comparison(ends(fw, scgd, excess, scgd_excess), "")) == expected
+    assert verdicts(fig3_claims.comparison(ends(fw, scgd, excess, scgd_excess), "")) == expected
 
 
 def test_fw_csoa_is_judged_at_its_better_point_and_scgd_at_its_last():
-    fw, scgd, point = fig3.pair(ends(0.2, 0.3, gap=-0.1))
+    fw, scgd, point = fig3_claims.pair(ends(0.2, 0.3, gap=-0.1))
     assert point == "average"
     assert fw.error[0] == pytest.approx(0.1)
     assert scgd.error[0] == pytest.approx(0.3)
@@ -55,22 +54,25 @@ def test_fw_csoa_is_judged_at_its_better_point_and_scgd_at_its_last():
 
 def test_more_samples_and_who_is_ahead():
     better = pd.concat([ends(0.3, 0.4, batch=50), ends(0.1, 0.2, batch=200)])
-    assert verdicts(fig3.batch_claims(better, "")) == ["reproduced"] * 3
+    assert verdicts(fig3_claims.batch_claims(better, "")) == ["reproduced"] * 3
     mixed = pd.concat([ends(0.3, 0.4, batch=50), ends(0.3, 0.2, batch=200, excess=0.3)])
-    assert verdicts(fig3.batch_claims(mixed, "")) == ["not reproduced", "partly", "not reproduced"]
+    assert verdicts(fig3_claims.batch_claims(mixed, "")) == ["not reproduced", "partly", "not reproduced"]
 
 
 def test_who_is_ahead_early():
     early, late = ends(0.1, 0.2).assign(step=10), ends(0.3, 0.2).assign(step=40)
-    assert fig3.early_claim(pd.concat([early, late]), "").verdict == "reproduced"
-    assert fig3.early_claim(pd.concat([late.assign(step=10), early.assign(step=40)]), "").verdict == "not reproduced"
+    assert fig3_claims.early_claim(pd.concat([early, late]), "").verdict == "reproduced"
+    assert (
+        fig3_claims.early_claim(pd.concat([late.assign(step=10), early.assign(step=40)]), "").verdict
+        == "not reproduced"
+    )
 
 
 def test_elsewhere_points_count_when_they_are_feasible():
     table = ends(0.2, 0.1, excess=-0.1, scgd_excess=0.5).assign(place="half beta", kind="tuned")
-    (claim,) = fig3.place_claims(table)
+    (claim,) = fig3_claims.place_claims(table)
     assert (claim.verdict, claim.source) == ("reproduced", "analysis")
-    assert verdicts(fig3.place_claims(table.assign(pulled=table.error))) == ["not reproduced"]
+    assert verdicts(fig3_claims.place_claims(table.assign(pulled=table.error))) == ["not reproduced"]
 
 
 def test_reasons_compare_one_change_with_the_runs_as_printed():
@@ -85,8 +87,8 @@ def test_reasons_compare_one_change_with_the_runs_as_printed():
         )
     ]
     table = pd.DataFrame(rows, columns=["part", "name", "seed", "step", "point", "error"])
-    assert verdicts(fig3.reasons(table)) == ["reproduced", "not reproduced", "partly"]
-    assert verdicts(fig3.reasons(table[table.name != "separate trackers"])) == ["reproduced", "partly"]
+    assert verdicts(fig3_claims.reasons(table)) == ["reproduced", "not reproduced", "partly"]
+    assert verdicts(fig3_claims.reasons(table[table.name != "separate trackers"])) == ["reproduced", "partly"]
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(0.1, "reproduced"), (9.0, "partly")])
@@ -94,7 +96,7 @@ def test_exact_residuals_are_judged_by_calls_and_by_the_clock(seconds, verdict):
     rows = [("SCGD", 100, 4.0, 10.0, 0.05), ("FW-CSOA", 100, 5.0, 20.0, 0.1)]
     rows += [("CFW-CSOA", 1, seconds / 2, 50.0, 0.2), ("CFW-CSOA", 2, seconds, 100.0, 0.04)]
     table = pd.DataFrame(rows, columns=["name", "step", "seconds", "entries", "error"]).assign(point="last", seed=0)
-    claim = fig3.exactness(table)
+    claim = fig3_claims.exactness(table)
     assert claim.verdict == verdict
     assert "LMO calls 0.02 [0.02, 0.02]" in claim.evidence
     assert "entries 10 [10, 10]" in claim.evidence
@@ -203,11 +205,11 @@ def test_every_rival_tries_as_many_settings(monkeypatch):
     monkeypatch.setattr(matrices, "follow", made_up)
     work = WORK._replace(points=4)
     tried = {}
-    for name, rival in matrices.rivals(3_000).items():
-        table = matrices.tune(rival, work, [1_000, 1_001], {})
+    for name, rival in matrix_tuning.rivals(3_000).items():
+        table = matrix_tuning.tune(rival, work, [1_000, 1_001], {})
         tried[name] = len(table)
         if name == "SCGD":
-            choice = matrices.choose(table, rival)
+            choice = matrix_tuning.choose(table, rival)
             assert choice.settings == {"gamma0": 2.0, "rho0": 1.0, "tau": 0.02}
     assert set(tried.values()) == {(4 * 4 + 3) * 2 * 2}  # settings, seeds, points
 

@@ -20,7 +20,7 @@ from tightrope.experiments.paper.fairness import (
     paper_problem,
     with_measures,
 )
-from tightrope.experiments.paper.tuning import UPSILON0, Choice
+from tightrope.experiments.paper.tuning import UPSILON0, TunedCoefficients
 
 TINY = Size(
     seeds=2,
@@ -111,12 +111,12 @@ def test_fig2_the_80_percent_rule(p, verdict):
 
 
 def test_fig2_where_tuning_leads():
-    same = Choice({"eta0": 0.15, "delta": 0.01, "upsilon0": 80.0}, True, 0.4, 0.0, 0.81)
-    partly = Choice({"v0": 0.5, "alpha0": 0.25}, False, 0.4, 0.0, 0.7)
-    other = Choice({"v0": 5.0, "alpha0": 0.25}, True, 0.4, 0.0, 0.9)
+    same = TunedCoefficients({"eta0": 0.15, "delta": 0.01, "upsilon0": 80.0}, True, 0.4, 0.0, 0.81)
+    partly = TunedCoefficients({"v0": 0.5, "alpha0": 0.25}, False, 0.4, 0.0, 0.7)
+    other = TunedCoefficients({"v0": 5.0, "alpha0": 0.25}, True, 0.4, 0.0, 0.9)
     assert verdicts(fig2.tuning_claims({"CSOA": same, "G-OCO": partly})) == ["reproduced", "partly", "partly"]
     assert verdicts(fig2.tuning_claims({"CSOA": same, "G-OCO": other}))[1:] == ["not reproduced", "reproduced"]
-    none = {"CSOA": Choice(same.coefficients, False, 0.4, 0.0, 0.5), "G-OCO": partly}
+    none = {"CSOA": TunedCoefficients(same.coefficients, False, 0.4, 0.0, 0.5), "G-OCO": partly}
     claim = fig2.tuning_claims(none)[-1]
     assert claim.verdict == "not reproduced"
     assert "best p% was taken" in claim.evidence

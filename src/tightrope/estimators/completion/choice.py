@@ -17,14 +17,14 @@ from tightrope.estimators.completion.training import (
 from tightrope.loop.progress import Progress
 from tightrope.problems.observed import Observed
 
-_STEPS = 30  # of each completion on a path: it starts from its neighbour, and decisions do not see the last digits
+_STEPS = 30  # a completion on the path starts from its neighbour, and decisions do not see the last digits
 _FRACTIONS = (0.7, 0.5, 0.35, 0.25)
 _MOST_DOUBLINGS = 20
 _REFINEMENTS = (2**0.5, 2**0.25, 2**0.125)
-_FLAT = 1e-3  # of the error: what neighbours differ by less is not worth another look
+_FLAT = 1e-3  # where neighbours' errors differ by a smaller share, another look is not worth its time
 
 
-class Choice(NamedTuple):
+class ChosenBounds(NamedTuple):
     """The bounds chosen, the error they had, all that were tried, and where to start from."""
 
     nuclear_norm: float
@@ -40,7 +40,7 @@ def never_reached(nuclear_norm: float) -> float:
 
 
 def hold_out(seen: Observed, share: float, seed: int) -> tuple[Observed, Observed]:
-    """A random share of the entries, and the others first."""
+    """The entries to learn from, and a random share of all that is held out."""
     count = len(seen.values)
     held = round(share * count)
     if not 0 < held < count:
@@ -86,11 +86,11 @@ class _Path:
         return len(self.rows) - 1
 
     def error(self, number: int) -> float:
-        """On the held-out entries."""
+        """The error that a completion has on the held-out entries."""
         return self.rows[number]["held_out_error"]
 
     def best(self) -> int:
-        """The first with the least error."""
+        """The number of the completion with the least error, the first of several."""
         return int(np.argmin([row["held_out_error"] for row in self.rows]))
 
     def by_nuclear_norm(self, beta: float | None) -> int:
@@ -137,17 +137,17 @@ def choose(
     held_out: float,
     seed: int,
     progress: bool | None = None,
-) -> Choice:
-    """The bounds that are None, one after the other: first the nuclear norm, without a bound on the energy, then the energy.
+) -> ChosenBounds:
+    """Choose the bounds that are None: first the nuclear norm, without a bound on the energy, then the energy.
 
     Args:
         seen: all observed entries.
-        nuclear_norm, unobserved_energy: None, or what the user gave.
-        centre: whether means are subtracted; those of the entries that are kept.
-        rank: the largest one.
+        nuclear_norm, unobserved_energy: what the user gave, or None for a bound that is to be chosen.
+        centre: whether mean and effects are subtracted, those of the entries that are not held out.
+        rank: the largest rank of a completion.
         held_out: the share of the entries that the completions are judged by.
-        seed: of the entries that are held out.
-        progress: a progress bar; by default on a terminal only.
+        seed: decides which entries are held out.
+        progress: whether to show a progress bar; by default on a terminal only.
     """
     total = (nuclear_norm is None) * 12 + (unobserved_energy is None) * len(_FRACTIONS)
     with Progress(total, progress, "completions tried on held-out entries") as bar:
@@ -159,7 +159,7 @@ def choose(
             best = path.by_energy(alpha, best)
     assert best is not None
     row: dict[str, Any] = path.rows[best]
-    return Choice(
+    return ChosenBounds(
         row["nuclear_norm"],
         row["unobserved_energy"],
         row["held_out_error"],

@@ -7,11 +7,24 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tightrope.estimators import rules
 from tightrope.estimators.completion.choice import choose
-from tightrope.estimators.completion.ratings_matrix import NAME, joined, plain, read, warn_of_empty, whole_numbers
+from tightrope.estimators.completion.places_and_values import NAME, joined, plain, read, warn_of_empty, whole_numbers
+from tightrope.estimators.completion.save_load import load_completion, save_completion
 from tightrope.estimators.completion.training import Effects, Start, entries_of, fit_in_turn
-from tightrope.methods import METHODS, Method
+from tightrope.methods import Method
 from tightrope.problems.observed import Observed, observed
+
+_BOUND = rules.POSITIVE._replace(expected="a positive number, or None to choose one").or_none()
+_RULES = {
+    "nuclear_norm": _BOUND,
+    "unobserved_energy": _BOUND,
+    "rank": rules.whole_number(1).or_none(),
+    "steps": rules.whole_number(1),
+    "random_state": rules.whole_number(0),
+    "held_out": rules.share("a share between 0 and 1, such as 0.1"),
+    "method": rules.METHOD,
+}
 
 DENSE_LIMIT = 200_000_000
 """The most entries that `transform` makes at once."""
@@ -43,14 +56,14 @@ class StructuredMatrixCompletion(BaseEstimator):
         unobserved_energy: beta, the largest half sum of squares of unobserved entries; None to choose it.
         rank: the largest rank of X; by default 32.
         centre: whether to subtract mean and effects.
-        steps: of the completion from all entries, shared by its four turns.
+        steps: how many steps the completion from all entries takes, shared by its four turns.
         method: "auto", or a method object or name for points that are held factored.
         held_out: the share of the observed entries that bounds are chosen by.
         random_state: a whole number; the same one gives the same completion.
 
     Attributes:
         factors_: U and V; U @ V.T is X, without mean and effects.
-        singular_values_: of X, largest first.
+        singular_values_: those of X, the largest first.
         mean_, row_effects_, column_effects_: what was subtracted.
         dual_: the multiplier, as a weight: the unobserved entries count as zeros that were observed with this weight.
         nuclear_norm_, unobserved_energy_: the bounds, given or chosen. Where no bound on the energy helped, it is one that
@@ -100,15 +113,15 @@ class StructuredMatrixCompletion(BaseEstimator):
     # ---- learning ----------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, *, shape: tuple[int, int] | None = None) -> "StructuredMatrixCompletion":
-        """Complete the matrix.
+        """Complete a matrix from its observed entries, and choose the bounds that were not given.
 
         Args:
             X: a SciPy sparse matrix, whose stored entries are the observed ones; a dense matrix with NaN where nothing was
                 observed; or arrays (rows, columns, values).
-            y: not used.
+            y: is not used; scikit-learn passes it.
             shape: for (rows, columns, values), the size of the matrix; by default the smallest that holds them.
         """
-        self._check_parameters()
+        rules.check_parameters(self, _RULES)
         seen = observed(plain(X), shape=shape, empty="keep", who=NAME)
         alpha, beta, error, path, start = self.nuclear_norm, self.unobserved_energy, None, None, None
         if alpha is None or beta is None:
@@ -126,7 +139,7 @@ class StructuredMatrixCompletion(BaseEstimator):
         """
         if not hasattr(self, "factors_"):
             return self.fit(X, y)
-        self._check_parameters()
+        rules.check_parameters(self, _RULES)
         if self._seen is None:
             raise ValueError(
                 f"This {NAME} was saved without its ratings, and partial_fit adds to them; call fit with all ratings, or "
@@ -155,7 +168,7 @@ class StructuredMatrixCompletion(BaseEstimator):
     # ---- predicting --------------------------------------------------------------------------------------------------
 
     def predict(self, rows: Any, columns: Any) -> np.ndarray:
-        """The values at these places; numbers or arrays of them, from 0."""
+        """The predicted values at these places: numbers of rows and columns from 0, or arrays of them."""
         check_is_fitted(self, "factors_")
         at = np.broadcast_arrays(*(whole_numbers(name, n) for name, n in (("rows", rows), ("columns", columns))))
         for name, numbers, length in zip(("row", "column"), at, self.shape_, strict=True):
@@ -193,19 +206,15 @@ class StructuredMatrixCompletion(BaseEstimator):
         """Write the completion to one file: arrays in safetensors, the rest as JSON; no pickle.
 
         Args:
-            path: the file.
+            path: the file to write.
             ratings: whether to write the observed entries, too, which `partial_fit` needs after `load`.
         """
-        from tightrope.estimators.completion.model_file import save_completion
-
         check_is_fitted(self, "factors_")
         save_completion(self, Path(path), ratings)
 
     @classmethod
     def load(cls, path: str | Path) -> "StructuredMatrixCompletion":
         """Read a completion that `save` wrote; a file that is damaged, changed or something else is refused."""
-        from tightrope.estimators.completion.model_file import load_completion
-
         return load_completion(cls, Path(path))
 
     # ---- what was given, checked -------------------------------------------------------------------------------------
@@ -218,25 +227,3 @@ class StructuredMatrixCompletion(BaseEstimator):
     @property
     def _effects(self) -> Effects:
         return Effects(self.mean_, self.row_effects_, self.column_effects_)
-
-    def _check_parameters(self) -> None:
-        for name in ("nuclear_norm", "unobserved_energy"):
-            value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value > 0):
-                raise ValueError(f"{name} is {value!r}; expected a positive number, or None to choose one.")
-        for name, least in (("rank", 1), ("steps", 1), ("random_state", 0)):
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (whole and value >= least) and not (name == "rank" and value is None):
-                raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}.")
-        if not (_is_number(self.held_out) and 0 < self.held_out < 1):
-            raise ValueError(f"held_out is {self.held_out!r}; expected a share between 0 and 1, such as 0.1.")
-        if not isinstance(self.method, Method) and self.method not in ("auto", *METHODS):
-            raise ValueError(f"method is {self.method!r}; expected auto, {', '.join(METHODS)} or a method object.")
-
-
-def _is_number(value: Any) -> bool:
-    """A finite number, and not a boolean."""
-    return (
-        isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and np.isfinite(value)
-    )

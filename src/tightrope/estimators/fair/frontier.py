@@ -6,60 +6,68 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedKFold
 
-from tightrope.estimators.fair.training import Task, covariances, train, train_path
+from tightrope.estimators.fair.task import Task
+from tightrope.estimators.fair.training import Built, build, covariances, train, train_path
 from tightrope.fairness.metrics import p_rule_bounds
 
-LEVELS = 24
-SMALLEST = 0.003  # of the largest threshold on the path, at which the constraint just begins to bind
-BATCH_ROWS = 10_000  # of the paper's procedure
+SEARCHES = ("cross-validation", "batch")
+LEVELS = 24  # thresholds on the path
+SMALLEST = 0.003  # threshold on the path, as a share of the largest
+BATCH_ROWS = 10_000  # are what the paper's procedure looks at
 
 
-class Choice(NamedTuple):
+class ChosenThreshold(NamedTuple):
     """A threshold that keeps the p%-rule, and the path it was chosen from."""
 
     threshold: float
     frontier: pd.DataFrame
 
 
-def compute_frontier(task: Task, *, folds: int, confidence: float, seed: int) -> pd.DataFrame:
+def choose(built: Built, p_rule: float, *, search: str, folds: int, confidence: float, seed: int) -> ChosenThreshold:
+    """The largest threshold that keeps `p_rule`, found by one of `SEARCHES`.
+
+    "cross-validation" wants the bound on the p%-rule out of fold to keep it. "batch" is the paper's procedure: classifiers
+    on 10,000 random rows, judged by their p%-rule on these same rows, and no confidence.
+    """
+    if search == "cross-validation":
+        table = compute_frontier(built, folds=folds, confidence=confidence, seed=seed)
+        return ChosenThreshold(_largest(table, p_rule, "p_rule_bound", f"with {confidence:.0%} confidence"), table)
+    rows = np.random.default_rng(seed).permutation(len(built.task.y))[:BATCH_ROWS]
+    part = built if len(rows) == len(built.task.y) else build(built.task.take(np.sort(rows)))
+    thresholds = path_of_thresholds(part, seed)
+    decided = _decisions(part, thresholds, part.task.X, seed)
+    table = _table(part.task, thresholds, decided, confidence, seed)
+    return ChosenThreshold(_largest(table, p_rule, "p_rule", "on the rows it was solved on"), table)
+
+
+def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) -> pd.DataFrame:
     """A row per threshold, the largest first: accuracy and p%-rule of classifiers trained on the other folds.
 
     The largest threshold is the covariance of the classifier without constraint, from where on it binds. The column
     p_rule_bound holds with probability `confidence` for all thresholds at once, so that one may choose by it; p_rule_low
     and p_rule_high, accuracy_low and accuracy_high are two-sided intervals for one threshold at a time.
     """
+    task = built.task
     assert task.sensitive is not None
-    thresholds = path_of_thresholds(task, seed)
+    thresholds = path_of_thresholds(built, seed)
     decided = np.zeros((len(task.y), len(thresholds)), bool)
     strata = task.sensitive.strata(task.y > 0)  # every fold has some of each
-    parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(task.X, strata)
-    for fit_on, rows in parts:
-        coef, intercept = train_path(task.take(fit_on), thresholds, seed)
-        decided[rows] = task.X[rows] @ coef.T + intercept > 0
+    for fit_on, rows in StratifiedKFold(folds, shuffle=True, random_state=seed).split(task.X, strata):
+        decided[rows] = _decisions(build(task.take(fit_on)), thresholds, task.X[rows], seed)
     return _table(task, thresholds, decided, confidence, seed)
 
 
-def choose(task: Task, p_rule: float, *, folds: int, confidence: float, seed: int) -> Choice:
-    """The largest threshold whose bound on the p%-rule is at least `p_rule`."""
-    table = compute_frontier(task, folds=folds, confidence=confidence, seed=seed)
-    return Choice(_largest(table, p_rule, "p_rule_bound", f"with {confidence:.0%} confidence"), table)
-
-
-def choose_by_batch(task: Task, p_rule: float, *, confidence: float, seed: int) -> Choice:
-    """The paper's procedure: classifiers on 10,000 random rows, judged on these same rows, and no confidence."""
-    rows = np.random.default_rng(seed).permutation(len(task.y))[:BATCH_ROWS]
-    part = task.take(np.sort(rows))
-    thresholds = path_of_thresholds(part, seed)
-    coef, intercept = train_path(part, thresholds, seed)
-    table = _table(part, thresholds, part.X @ coef.T + intercept > 0, confidence, seed)
-    return Choice(_largest(table, p_rule, "p_rule", "on the rows it was solved on"), table)
-
-
-def path_of_thresholds(task: Task, seed: int) -> np.ndarray:
-    """From where the constraint begins to bind, down in equal ratios."""
-    free = train(task, 1e6, method="auto", passes=None, tol=1e-6, seed=seed, record=0)
-    largest = float(np.max(np.abs(covariances(free.coef, task))))
+def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
+    """Thresholds from where the constraint begins to bind, down in equal ratios."""
+    free = train(built.at(1e6), method="auto", passes=None, tol=1e-6, seed=seed, record=0)
+    largest = float(np.max(np.abs(covariances(free.coef, built.task))))
     return max(largest, 1e-12) * np.geomspace(1.0, SMALLEST, LEVELS)
+
+
+def _decisions(built: Built, thresholds: np.ndarray, X: np.ndarray, seed: int) -> np.ndarray:
+    """Which rows of X a classifier of each threshold decides positive."""
+    coef, intercept = train_path(built, thresholds, seed)
+    return X @ coef.T + intercept > 0
 
 
 def _largest(table: pd.DataFrame, p_rule: float, column: str, how: str) -> float:

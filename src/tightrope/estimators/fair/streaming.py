@@ -1,4 +1,4 @@
-"""Learning from a stream of batches: CSOA on small groups of rows."""
+"""A fair classifier that learns from a stream of batches, with CSOA on small groups of rows."""
 
 from typing import Any, NamedTuple
 
@@ -6,22 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.estimators.fair.training import Scaling, Task
+from tightrope.estimators.fair.task import Task
+from tightrope.estimators.fair.training import Scaling
 from tightrope.methods import CSOA, Method
 from tightrope.methods.conservative.csoa import CSOAState
 from tightrope.online import Online
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems.fair_pairs import paired_classification
 from tightrope.tree import Array, Tree, pytree
 
 GROUP = 8
 """Rows a step. Of pairs the covariance is five times as noisy on Adult; of larger groups there are too few steps."""
 
-ETA0, UPSILON0, FIRST_STEP = (
-    2.5,
-    0.1,
-    1.4,
-)  # the first step is FIRST_STEP/d; 1/L is 4/d, and rows with outliers need less
+ETA0, UPSILON0 = 2.5, 0.1
+FIRST_STEP = 1.4  # over d, the length of the first step; 1/L is 4/d, and rows with outliers need less
 
 
 @pytree
@@ -51,39 +49,29 @@ class FairStream(NamedTuple):
 
     @classmethod
     def start(cls, task: Task, covariance: Any, scaling: Any, method: str | Method) -> "FairStream":
-        """Before the first update; features are scaled by what is given, or by the first batch."""
-        if scaling is None:
-            chosen = Scaling.fit(task.X, task.weight, task.intercept)
-        else:
-            mean, scale = (np.asarray(v, float) for v in scaling)
-            d = task.X.shape[1]
-            if mean.shape != (d,) or scale.shape != (d,) or not np.all(scale > 0):
-                raise ValueError(
-                    f"scaling has shapes {mean.shape} and {scale.shape}; expected {d} means and {d} positive deviations."
-                )
-            chosen = Scaling(mean if task.intercept else np.zeros(d), scale, task.intercept)
+        """A stream before its first update; features are standardised by `scaling`, or by the first batch."""
         if isinstance(method, str) and method not in ("auto", "csoa"):
             raise ValueError(
                 f"partial_fit learns with CSOA and method is {method!r}; expected auto, csoa or a method object."
             )
-        d = len(chosen.mean) + chosen.intercept
+        if scaling is None:
+            read = Scaling.fit(task.X, task.weight, task.intercept)
+        else:
+            read = Scaling.given(scaling, task.X.shape[1], task.intercept)
+        d = len(read.mean) + read.intercept
         problem = paired_classification(
             d, task.sensitive, covariance, task.radius, notion=task.notion, l2=task.l2, intercept=task.intercept
         )
         if isinstance(method, str):
-            first = max(1.0, np.ceil((ETA0 * d / FIRST_STEP) ** 2))
-            room = float(np.min(problem.params.get("c", np.inf))) * np.sqrt(first)
-            method = LateCSOA(ETA0, 0.01, min(UPSILON0, room / 2), anytime=True, first=first)
+            method = _late_csoa(problem, d)
         with jax.enable_x64(True):
-            k = 0 if task.sensitive is None else task.sensitive.columns.shape[1]
-            example = tuple(np.zeros((1, GROUP, *shape)) for shape in ((d,), (), (), (k,)))
-            return cls(Online(problem, method, example=example), chosen, [])
+            shapes = ((d,), (), (), task.columns.shape[1:])
+            example = tuple(np.zeros((1, GROUP, *shape)) for shape in shapes)
+            return cls(Online(problem, method, example=example), read, [])
 
     def update(self, task: Task) -> None:
-        """A step for every `GROUP` rows."""
-        k = 0 if task.sensitive is None else task.sensitive.columns.shape[1]
-        columns = np.zeros((len(task.y), k)) if task.sensitive is None else task.sensitive.columns
-        rows = (self.scaling.apply(task.X), task.y, task.weight, columns)
+        """Take a step for every `GROUP` rows; those left over wait for the next batch."""
+        rows = (self.scaling.apply(task.X), task.y, task.weight, task.columns)
         if self.waiting:
             rows = tuple(np.concatenate([old, new]) for old, new in zip(self.waiting.pop(), rows, strict=True))
         groups, left = divmod(len(rows[1]), GROUP)
@@ -97,3 +85,10 @@ class FairStream(NamedTuple):
         with jax.enable_x64(True):
             coef, intercept = self.scaling.back(np.asarray(self.run.average, float))
             return coef, intercept, np.asarray(self.run.dual, float)
+
+
+def _late_csoa(problem: Problem, d: int) -> LateCSOA:
+    """The method for d standardised features; its tightening leaves half of the room that the constraint has."""
+    first = max(1.0, np.ceil((ETA0 * d / FIRST_STEP) ** 2))
+    room = float(np.min(problem.params.get("c", np.inf))) * np.sqrt(first)
+    return LateCSOA(ETA0, 0.01, min(UPSILON0, room / 2), anytime=True, first=first)

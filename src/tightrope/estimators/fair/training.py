@@ -1,23 +1,25 @@
 """One training: standardise, build the problem, minimise, and give the coefficients back in the units of the features."""
 
 import dataclasses
+import warnings
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from tightrope.fairness.sensitive import Sensitive
+from tightrope.estimators.fair.task import Task
+from tightrope.estimators.runs import kept
 from tightrope.methods import CSOA, SVRGCSOA, Method
 from tightrope.minimize import minimize
-from tightrope.problem.problem import Problem
-from tightrope.problems.fair import FairProblem, centred, fair_classification, levels_of
+from tightrope.problem import Problem
+from tightrope.problems.fair import carried_by_few, centred, fair_classification, levels_of
 from tightrope.result import Result, Status
 from tightrope.sweep import sweep
-from tightrope.tree import replace
 
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled
-_COLUMNS = 8
-_PATH_PASSES = 15.0  # a gap of 1e-6 or so: decisions do not see it
+_COLUMNS = 8  # their number is filled up to a multiple of this one
+_PATH_PASSES = 15.0  # leave a gap of 1e-6 or so, which decisions do not see
 
 
 class Scaling(NamedTuple):
@@ -29,7 +31,7 @@ class Scaling(NamedTuple):
 
     @classmethod
     def fit(cls, X: np.ndarray, weight: np.ndarray, intercept: bool) -> "Scaling":
-        """From data; a constant column is only centred. Without an intercept nothing can be centred."""
+        """Means and deviations of data; a constant column is only centred. Without an intercept nothing can be centred."""
         total = weight.sum()
         mean = weight @ X / total
         deviation = np.sqrt(weight @ (X - mean) ** 2 / total)
@@ -37,8 +39,18 @@ class Scaling(NamedTuple):
         scale = np.where(deviation > floor, deviation, 1.0)
         return cls(mean if intercept else np.zeros_like(mean), scale, intercept)
 
+    @classmethod
+    def given(cls, scaling: Any, d: int, intercept: bool) -> "Scaling":
+        """Means and deviations of d features, as a user gives them."""
+        mean, scale = (np.asarray(v, float) for v in scaling)
+        if mean.shape != (d,) or scale.shape != (d,) or not np.all(scale > 0):
+            raise ValueError(
+                f"scaling has shapes {mean.shape} and {scale.shape}; expected {d} means and {d} positive deviations."
+            )
+        return cls(mean if intercept else np.zeros(d), scale, intercept)
+
     def apply(self, X: np.ndarray) -> np.ndarray:
-        """The standardised features, the constant last."""
+        """The standardised features, and the constant as the last column."""
         scaled = (X - self.mean) / self.scale
         return np.column_stack([scaled, np.ones(len(X))]) if self.intercept else scaled
 
@@ -49,22 +61,70 @@ class Scaling(NamedTuple):
         return coef, float(x[d] - self.mean @ coef) if self.intercept else 0.0
 
 
-class Task(NamedTuple):
-    """What is to be trained: rows, weights, attributes (None: no constraint), and how the model is bounded."""
+class Built(NamedTuple):
+    """The problem of a task in standardised features. It is built once for its rows; `at` gives it other thresholds."""
 
-    X: np.ndarray
-    y: np.ndarray  # -1 and +1
-    sensitive: Sensitive | None
-    weight: np.ndarray
-    notion: str
-    l2: float
-    radius: float
-    intercept: bool
+    task: Task
+    scaling: Scaling
+    unit: np.ndarray  # (K,), what sensitive columns were divided by: constraints of unlike sizes slow methods down
+    levels: np.ndarray  # (K,), the thresholds, in the units of the attributes
+    problem: Problem
+    data: tuple[np.ndarray, ...]  # rows for `problem`, filled up to a common size
 
-    def take(self, rows: np.ndarray) -> "Task":
-        """The same with some of the rows."""
-        sensitive = None if self.sensitive is None else self.sensitive.take(rows)
-        return self._replace(X=self.X[rows], y=self.y[rows], sensitive=sensitive, weight=self.weight[rows])
+    def at(self, threshold: Any) -> "Built":
+        """The same with this threshold, or one for each attribute; a task without attributes has none."""
+        if self.task.sensitive is None:
+            return self
+        levels = levels_of(threshold, self.task.sensitive)
+        problem = dataclasses.replace(self.problem, levels=np.tile(levels / self.unit, 2))
+        return self._replace(levels=levels, problem=problem)
+
+    def rows_once(self) -> tuple[np.ndarray, ...]:
+        """The data without the copies that it was filled up with, each row with its full weight."""
+        n = len(self.task.y)
+        features, y, weight, s = (part[:n] for part in self.data)
+        copies = np.bincount(_repeated(n))
+        return features, y, weight * copies, s * copies[:, None]
+
+
+def build(task: Task) -> Built:
+    """The problem with thresholds of one unit, its data filled up to a common size.
+
+    Rows are repeated with their weight shared among the copies, which changes no mean; columns of zeros are added. Folds of
+    a cross-validation, whose sizes differ by one, then share a compiled program.
+    """
+    scaling = Scaling.fit(task.X, task.weight, task.intercept)
+    features = scaling.apply(task.X)
+    n, d = features.shape
+    rows = _repeated(n)
+    copies = np.bincount(rows)[rows]
+    wide = np.zeros((len(rows), -(-d // _COLUMNS) * _COLUMNS))
+    wide[:, :d] = features[rows]
+    unit, sensitive = units(task), task.sensitive
+    if sensitive is not None:
+        sensitive = dataclasses.replace(sensitive, columns=sensitive.columns / unit).take(rows)
+    problem, data = fair_classification(
+        wide,
+        task.y[rows],
+        sensitive,
+        1.0,
+        task.radius,
+        notion=task.notion,
+        sample_weight=task.weight[rows] / copies,
+        l2=task.l2,
+        penalised=np.arange(wide.shape[1]) < len(scaling.mean),
+    )
+    return Built(task, scaling, unit, unit, problem, data)
+
+
+def units(task: Task) -> np.ndarray:
+    """(K,): the deviation of each continuous sensitive attribute, and 1 for the columns of groups."""
+    if task.sensitive is None:
+        return np.ones(0)
+    share = task.weight / task.weight.sum()
+    deviation = np.sqrt(share @ (task.columns - share @ task.columns) ** 2)
+    continuous = np.array([task.sensitive.attributes[i].kind == "continuous" for i in task.sensitive.owners])
+    return np.where(continuous & (deviation > 0), deviation, 1.0)
 
 
 class Trained(NamedTuple):
@@ -72,84 +132,32 @@ class Trained(NamedTuple):
 
     coef: np.ndarray
     intercept: float
-    scaling: Scaling
     result: Result
 
 
-def build(task: Task, threshold: Any, exact: bool = True, fill: bool = True) -> tuple[FairProblem, Scaling]:
-    """The problem in standardised features, filled up to a common size unless told otherwise.
-
-    Rows are repeated with their weight shared among the copies, which changes no mean; columns of zeros are added. Folds of
-    a cross-validation, whose sizes differ by one, then share a compiled program. Continuous attributes are divided by their
-    `units`, and their thresholds with them: constraints of very different sizes would hold the method up.
-    """
-    scaling = Scaling.fit(task.X, task.weight, task.intercept)
-    features = scaling.apply(task.X)
-    n, d = features.shape
-    rows = np.arange(_round_up(n) if fill else n) % n
-    copies = np.bincount(rows)[rows]
-    wide = np.zeros((len(rows), -(-d // _COLUMNS) * _COLUMNS))
-    wide[:, :d] = features[rows]
-    penalised = np.arange(wide.shape[1]) < len(scaling.mean)
-    sensitive = task.sensitive
-    if sensitive is not None:
-        unit = units(task)
-        firsts = [sensitive.owners.index(i) for i in range(len(sensitive.attributes))]
-        threshold = (levels_of(threshold, sensitive) / unit)[firsts]
-        sensitive = dataclasses.replace(sensitive, columns=sensitive.columns / unit).take(rows)
-    problem = fair_classification(
-        wide,
-        task.y[rows],
-        sensitive,
-        threshold,
-        task.radius,
-        notion=task.notion,
-        sample_weight=task.weight[rows] / copies,
-        l2=task.l2,
-        penalised=penalised,
-        exact=exact,
-    )
-    return problem, scaling
-
-
-def units(task: Task) -> np.ndarray:
-    """(K,): the deviation of each continuous sensitive attribute, and 1 for the columns of groups."""
-    sensitive = task.sensitive
-    if sensitive is None:
-        return np.ones(0)
-    share = task.weight / task.weight.sum()
-    deviation = np.sqrt(share @ (sensitive.columns - share @ sensitive.columns) ** 2)
-    continuous = np.array([sensitive.attributes[i].kind == "continuous" for i in sensitive.owners])
-    return np.where(continuous & (deviation > 0), deviation, 1.0)
-
-
 def train(
-    task: Task, threshold: Any, *, method: str | Method, passes: float | None, tol: float, seed: int, **options: Any
+    built: Built, *, method: str | Method, passes: float | None, tol: float, seed: int, **options: Any
 ) -> Trained:
-    """The classifier at one threshold: feasible on its rows for "auto", the method's own output for any other."""
+    """The classifier at the thresholds of `built`: feasible on its rows for "auto", the method's own output otherwise."""
+    task, problem, data = built.task, built.problem, built.data
     automatic = method == "auto"
-    (problem, data), scaling = build(task, threshold, exact=automatic)
     with jax.enable_x64(True):
         if automatic:
             result = _solve(problem, data, _budget(len(data[1])) if passes is None else passes, tol, seed, **options)
         else:
+            problem = dataclasses.replace(problem, exact_constraints=None)  # samples are all that these methods see
             options = {"passes": 10.0 if passes is None else passes, "batch_size": 1} | options
             method = _csoa(problem, data, options["passes"]) if method == "csoa" else method
             result = minimize(problem, data, method=method, seed=seed, **options)
-        if result.status is Status.INTERRUPTED:  # half a run is no classifier
-            raise KeyboardInterrupt
-        result = _in_units(_in_numpy(result), np.tile(units(task), 2))
-    filled, n = len(data[1]), len(task.y)
-    result = dataclasses.replace(result, measured_on=result.measured_on.replace(f"{filled:,} rows", f"{n:,} rows"))
-    x = np.asarray(result.x, float)
-    coef, intercept = scaling.back(x)
+        result = _in_units(kept(result, f"{len(task.y):,} rows"), np.tile(built.unit, 2))
+    coef, intercept = built.scaling.back(np.asarray(result.x, float))
     if automatic and task.sensitive is not None:
-        coef, intercept = _feasible_as_stored(coef, intercept, task, levels_of(threshold, task.sensitive))
-    return Trained(coef, intercept, scaling, result)
+        coef, intercept = _feasible_as_stored(coef, intercept, task, built.levels)
+    return Trained(coef, intercept, result)
 
 
 def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
-    """To a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
+    """Minimise to a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
     start = np.zeros(data[0].shape[1])  # its score is constant: no covariance at all
     options = {"passes": passes, "output": "feasible", "feasible_point": start, "seed": seed} | options
     objective = float(np.log(2))  # at the start
@@ -161,35 +169,34 @@ def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **
 
 
 def _budget(n: int) -> float:
-    """At most so many passes: few rows are quickly passed, and may be all but separable."""
+    """The most passes over n rows: few rows are quickly passed, and may be all but separable."""
     return 300.0 + 100_000.0 / n
 
 
-def train_path(task: Task, thresholds: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def train_path(built: Built, thresholds: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (L, d) and intercepts (L,) along a path of thresholds, all of them in one compiled sweep."""
-    (problem, data), scaling = build(task, 1.0)
-    levels = thresholds[:, None] * np.ones(np.size(problem.levels))
+    levels = thresholds[:, None] * np.ones(np.size(built.problem.levels))
     with jax.enable_x64(True):
         table = sweep(
-            problem, data, SVRGCSOA(), passes=_PATH_PASSES, levels=levels, seeds=(seed,), points=True,
+            built.problem, built.data, SVRGCSOA(), passes=_PATH_PASSES, levels=levels, seeds=(seed,), points=True,
             progress=False,
         )  # fmt: skip
-    back = [scaling.back(np.asarray(x, float)) for x in table["x"]]
+    back = [built.scaling.back(np.asarray(x, float)) for x in table["x"]]
     return np.stack([coef for coef, _ in back]), np.array([intercept for _, intercept in back])
 
 
 def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
-    """Of score and sensitive columns, (K,), recomputed row by row from the features as given."""
+    """The covariances of score and sensitive columns, (K,), recomputed row by row from the features as given."""
     assert task.sensitive is not None
     s = centred(task.sensitive, task.weight, task.y > 0, task.notion)
     return s.T @ (task.X @ coef) / len(s)
 
 
 def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, levels: np.ndarray):
-    """Shrink by a few units of rounding where the coefficients, scaled back, would exceed a threshold by that little."""
+    """The coefficients, shrunk by a few units of rounding where they would exceed a threshold by that little."""
     score = np.abs(task.X) @ np.abs(coef) + abs(intercept)
-    unit = np.abs(task.sensitive.columns).max(axis=0) if task.sensitive is not None else 0.0
-    margin = 16 * np.finfo(float).eps * (unit * float(score.mean()) + levels)
+    largest = np.abs(task.columns).max(axis=0)
+    margin = 16 * np.finfo(float).eps * (largest * float(score.mean()) + levels)
     size = np.abs(covariances(coef, task))
     factor = float(np.min(np.where(size > levels - margin, (levels - margin) / np.maximum(size, levels), 1.0)))
     return coef * factor, intercept * factor
@@ -207,10 +214,13 @@ def _csoa(problem: Problem, data: Any, passes: float) -> CSOA:
     return CSOA(eta0=min(2.5, 4 * root / size), delta=0.01, upsilon0=min(1.0, room))
 
 
-def _round_up(n: int) -> int:
-    """At least `_SMALLEST`, with four leading bits at most: an eighth too many at worst."""
+def _repeated(n: int) -> np.ndarray:
+    """The numbers 0 to n - 1, and from 0 again until there are as many as the next common size.
+
+    That is at least `_SMALLEST`, with four leading bits at most: an eighth too many at worst.
+    """
     unit = max(_SMALLEST, 1 << max(0, (n - 1).bit_length() - 4))
-    return -(-n // unit) * unit
+    return np.arange(-(-n // unit) * unit) % n
 
 
 def _in_units(result: Result, unit: np.ndarray) -> Result:
@@ -223,11 +233,31 @@ def _in_units(result: Result, unit: np.ndarray) -> Result:
     )
 
 
-def _in_numpy(result: Result) -> Result:
-    """The result with NumPy arrays, which a pickle brings back in float64 wherever it is opened."""
-    plain = {name: jax.tree.map(np.asarray, getattr(result, name)) for name in ("x", "average", "last", "state")}
-    pull = None if result.pull is None else result.pull._replace(
-        x=np.asarray(result.pull.x), towards=np.asarray(result.pull.towards)
-    )  # fmt: skip
-    method = jax.tree.map(float, result.method)
-    return dataclasses.replace(result, **plain, pull=pull, method=replace(method))
+# ---- what a user should know -----------------------------------------------------------------------------------------
+
+
+def warn_of_few(built: Built, names: Any) -> None:
+    """Warn of features, called `names`, by which a handful of rows can satisfy the constraint for all others."""
+    if built.task.sensitive is None:
+        return
+    few = [(j, rows) for j, rows in carried_by_few(built.rows_once()) if j < len(names)]
+    if few:
+        said = ", ".join(f"{names[j]} ({rows} rows)" for j, rows in few[:8]) + (", ..." if len(few) > 8 else "")
+        warnings.warn(
+            f"A handful of rows can carry the covariance by themselves: {said}. Their coefficients can satisfy the "
+            "constraint without making anything fair. Merge rare categories, drop these columns, or use a smaller "
+            "radius.",
+            stacklevel=3,
+        )
+
+
+def warn_of_gap(result: Result) -> None:
+    """Warn where the passes ran out before the tolerance was met, and the gap is one that would show."""
+    gap = result.trace["gap"].iloc[-1] if "gap" in result.trace else 0.0
+    if gap > 1e-6:
+        warnings.warn(
+            f"The passes ran out at a duality gap of {gap:.1e}. The classifier satisfies its constraint and may be less "
+            "accurate than it could be. Give more passes, or drop features that repeat one another.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

@@ -3,7 +3,6 @@
 `leaderboard` does the work in parts that are stored as they finish; a second call goes on where the first was stopped.
 """
 
-import io
 import os
 import sys
 from collections.abc import Sequence
@@ -15,14 +14,30 @@ import jax
 import pandas as pd
 
 from tightrope.experiments.leaderboard.drawing import draw
-from tightrope.experiments.leaderboard.report import Board, board, summary, text
-from tightrope.experiments.leaderboard.runs import FULL, QUICK, Size, units
-from tightrope.experiments.work import OtherSettingsError, Store, Unit, write_atomically
+from tightrope.experiments.leaderboard.entrants import Division
+from tightrope.experiments.leaderboard.report import SLACK, Board, board, last_budget, slope, slower, summary, text
+from tightrope.experiments.leaderboard.runs import FULL, QUICK, Size, compete, units
+from tightrope.experiments.work import OtherSettingsError, Store, Unit, write_atomically, write_picture, write_table
 from tightrope.loop.progress import Progress
 from tightrope.methods import METHODS
 from tightrope.plotting import new_figure
 
-__all__ = ["FULL", "QUICK", "Board", "OtherSettingsError", "Size", "leaderboard", "summary"]
+__all__ = [
+    "FULL",
+    "QUICK",
+    "SLACK",
+    "Board",
+    "Division",
+    "OtherSettingsError",
+    "Size",
+    "board",
+    "compete",
+    "last_budget",
+    "leaderboard",
+    "slope",
+    "slower",
+    "summary",
+]
 
 
 def leaderboard(
@@ -101,10 +116,8 @@ def _compute(missing: Sequence[Unit], store: Store, progress: bool | None) -> No
 
 
 def _write(out: Path, found: Board) -> None:
-    write_atomically(out / "leaderboard.csv", found.standings.to_csv(index=False).encode())
-    write_atomically(out / "rates.csv", found.rates.to_csv(index=False).encode())
+    write_table(out / "leaderboard.csv", found.standings)
+    write_table(out / "rates.csv", found.rates)
     write_atomically(out / "leaderboard.txt", text(found).encode())
     for name, picture in draw(found).items():
-        image = io.BytesIO()
-        picture.savefig(image, format="png")
-        write_atomically(out / f"{name}.png", image.getvalue())
+        write_picture(out / f"{name}.png", picture)

@@ -1,7 +1,6 @@
 """Which method fits which problem, and what it has to be given to fit."""
 
 import dataclasses
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -9,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods import Method
-from tightrope.problem.problem import Problem
+from tightrope.loop import choose
+from tightrope.loop.prepare import default_batch, for_rows
+from tightrope.methods import Method, gradients_used
+from tightrope.problem import Problem
 from tightrope.problem.transform import penalised
 from tightrope.problems import PROBLEMS, Solved
 from tightrope.sampling import Rows, Sampler
@@ -28,12 +29,12 @@ class Entry:
     """A method as it enters for a problem.
 
     Attributes:
-        method: with its default coefficients, those of the margin within the room that the constraints leave.
+        method: the method with its default coefficients; that of the margin is within the room that the constraints leave.
         problem: the problem in the form that the method takes.
         data: where its samples come from.
         x0: where it starts; None for the set's own point.
-        batch_size: samples a step and draw.
-        given: what it is given that others are not.
+        batch_size: how many samples each draw of a step takes.
+        given: what the method is given that others are not.
     """
 
     method: Method
@@ -45,15 +46,16 @@ class Entry:
 
     @property
     def n(self) -> int:
-        """Rows at hand; 0 for a stream."""
-        return self.data.n if isinstance(self.data, Rows) else 0
+        """How many rows are at hand; 0 for a stream."""
+        return self.data.n or 0
 
     def calls(self, steps: int) -> int:
         """Oracle calls of so many steps: samples of a stream; of rows, gradients or samples, whichever are more."""
         cost = self.method.total_cost(steps)
         if not self.n:
             return cost.samples * self.batch_size
-        return max(cost.samples, cost.gradients) * self.batch_size + self.method.refreshed_gradients(steps, self.n)
+        looked_at = gradients_used(self.method, steps, self.batch_size, self.n)
+        return looked_at + max(cost.samples - cost.gradients, 0) * self.batch_size
 
     def steps(self, budget: int) -> int:
         """The most steps whose calls are within the budget; at least one."""
@@ -66,20 +68,11 @@ class Entry:
 
 def misfit(kind: type[Method], solved: Solved, division: Division) -> str | None:
     """Why the method cannot enter for the problem; None where it can."""
-    domain, needs = solved.problem.domain, kind.needs
-    if "project" in needs and not domain.has_projection:
-        return f"{domain.name} has no projection"
-    if "lmo" in needs and not domain.has_lmo:
-        return f"{domain.name} has no linear minimisation"
-    if kind.averages and not domain.additive:
-        return f"points of {domain.name} cannot be averaged"
-    if "one_constraint" in needs and len(solved.dual) != 1:
-        return f"it takes one constraint and there are {len(solved.dual)}"
-    if "unconstrained" in needs and not solved.feasible:
-        return "it knows no constraints, and without a feasible point there are no multipliers to penalise with"
-    if division == "streams" and ("rows" in needs or kind.refresh_every):
-        return "it looks at all the data, and a stream has no end"
-    return None
+    penalised_away = "unconstrained" in kind.needs
+    if penalised_away and not solved.feasible:
+        return f"{kind.__name__} knows no constraints, and without a feasible point there are no multipliers to penalise with."
+    n = 0 if penalised_away else len(solved.dual)
+    return choose.misfit(kind, solved.problem.domain, rows=division == "finite", constraints=n)
 
 
 def enter(kind: type[Method], solved: Solved, division: Division, first_budget: int) -> Entry:
@@ -92,11 +85,8 @@ def enter(kind: type[Method], solved: Solved, division: Division, first_budget: 
         if kind.margin and solved.feasible:  # of such a method every iterate is feasible if the first one is
             x0, given = feasible_point(solved), (EXACT, INSIDE)
     data = solved.samples if division == "streams" else Rows(solved.table)
-    n = data.n if isinstance(data, Rows) else None
-    method = kind()
-    size = method.default_batch(n)
-    method = method if n is None else method.for_rows(n, size)
-    entry = Entry(method, problem, data, x0, size, given)
+    size = default_batch(kind(), data.n)
+    entry = Entry(for_rows(kind(), data.n, size), problem, data, x0, size, given)
     return dataclasses.replace(entry, method=_within_room(entry, entry.steps(first_budget)))
 
 
@@ -183,10 +173,5 @@ def _reference(problem: Problem, table: Tree) -> BatchResult | None:
 @lru_cache(maxsize=32)
 def challenge(name: str, division: Division, n: int) -> tuple[Solved, BatchResult | None]:
     """The problem of this name in this division, made once."""
-    solved = problems()[name]()
+    solved = PROBLEMS[name]()
     return (solved, None) if division == "streams" else on_rows(solved, n)
-
-
-def problems() -> Mapping[str, Any]:
-    """All problems with known solutions, by name."""
-    return PROBLEMS

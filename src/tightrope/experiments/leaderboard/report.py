@@ -42,7 +42,7 @@ class Board:
 
 
 def board(runs: pd.DataFrame) -> Board:
-    """The leaderboard of all runs."""
+    """The leaderboard that a table of all runs comes to."""
     if "refused" not in runs:
         runs = runs.assign(refused=None)
     refused = runs[runs.refused.notna()]
@@ -75,12 +75,12 @@ def _standings(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def half_width(values: pd.Series) -> float:
-    """Of the 95 % interval of the mean."""
+    """Half the width of the 95 % interval of the mean."""
     return 1.96 * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
 
 
 def last_budget(standings: pd.DataFrame) -> pd.DataFrame:
-    """Of each method on each problem, its largest budget."""
+    """The rows at the largest budget of each method on each problem."""
     largest = standings.groupby(["division", "problem", "method"]).budget.transform("max")
     return standings[standings.budget == largest]
 
@@ -91,28 +91,19 @@ def last_budget(standings: pd.DataFrame) -> pd.DataFrame:
 def _rates(runs: pd.DataFrame) -> pd.DataFrame:
     """Slopes of log means in log calls. A published gap holds with the published violation, so the slower of the two
     bounds the Lagrangian gap. A violation has a slope where it is there at every budget, beyond noise."""
-    rows = []
-    for key, part in runs[runs.tuned & (runs.method != REFERENCE)].groupby(
-        ["division", "problem", "method"], sort=False
-    ):
+    rows, keys = [], ["division", "problem", "method"]
+    for key, part in runs[runs.tuned & (runs.method != REFERENCE)].groupby(keys, sort=False):
         published = METHODS[str(key[2])].published if str(key[2]) in METHODS else Rates()
-        expected = _slower_of(published)
-        table = {name: part.pivot(index="seed", columns="budget", values=name) for name in ("lagrangian", "violation")}
-        there = all(
-            table["violation"][budget].mean() > half_width(table["violation"][budget]) for budget in table["violation"]
-        )
-        gap, violation = (
-            slope(table["lagrangian"]),
-            slope(table["violation"] if there else table["violation"] * math.nan),
-        )
-        last = table["violation"].iloc[:, -1]
+        gaps, violations = (part.pivot(index="seed", columns="budget", values=v) for v in ("lagrangian", "violation"))
+        there = all(violations[budget].mean() > half_width(violations[budget]) for budget in violations)
+        gap, violation = slope(gaps), slope(violations if there else violations * math.nan)
+        last = violations.iloc[:, -1]
         rows.append(
-            dict(zip(("division", "problem", "method"), key, strict=True))
-            | {"gap slope": gap[0], "gap low": gap[1], "gap high": gap[2], "published gap": expected}
+            dict(zip(keys, key, strict=True))
+            | {"gap slope": gap[0], "gap low": gap[1], "gap high": gap[2], "published gap": _slower_of(published)}
             | {"violation slope": violation[0], "violation low": violation[1], "violation high": violation[2]}
             | {"published violation": published.violation}
-            | {"last gap": table["lagrangian"].iloc[:, -1].mean(), "last violation": last.mean()}
-            | {"last violation ±": half_width(last)}
+            | {"last gap": gaps.iloc[:, -1].mean(), "last violation": last.mean(), "last violation ±": half_width(last)}
         )
     return pd.DataFrame(rows)
 

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from tightrope.experiments.leaderboard.entrants import Division, Entry, challenge, enter, grid, misfit, problems
-from tightrope.experiments.work import Unit
-from tightrope.methods import METHODS, Cost, Method
-from tightrope.problems import Solved
+from tightrope.experiments.leaderboard.entrants import Division, Entry, challenge, enter, grid, misfit
+from tightrope.experiments.work import Tables, Unit
+from tightrope.methods import METHODS, Cost, Method, gradients_used
+from tightrope.problems import PROBLEMS, Solved
 from tightrope.sweep import sweep
 from tightrope.tree import Tree, replace
 
@@ -39,9 +39,9 @@ class Size:
         finite: oracle calls in the division of data at hand.
         seeds: runs of the chosen setting.
         tuning_seeds: other runs, by which the setting is chosen.
-        rows: of a data set, where the problem has no table of its own.
-        streams: names of problems; all where empty.
-        tables: names of problems with data at hand.
+        rows: how many rows a data set has, where the problem has no table of its own.
+        streams: the problems of the division of streams, by name; all where empty.
+        tables: the problems of the division of data at hand, by name.
     """
 
     budgets: tuple[int, ...] = (400, 1_600, 6_400)
@@ -55,7 +55,7 @@ class Size:
 
     def problems(self, division: Division) -> tuple[str, ...]:
         """The problems of a division, by name."""
-        return (self.streams or tuple(problems())) if division == "streams" else self.tables
+        return (self.streams or tuple(PROBLEMS)) if division == "streams" else self.tables
 
 
 FULL = Size()
@@ -69,12 +69,12 @@ def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:
         for name in size.problems(division):
             solved = challenge(name, division, size.rows)[0]
             for method, kind in METHODS.items():
-                wanted = method in methods if methods else True
+                wanted = not methods or method in methods
                 if wanted and misfit(kind, solved, division) is None:
                     found.append(_unit(name, method, division, size))
             if division == "finite" and not methods:
                 settings = {"division": division, "problem": name, "rows": size.rows}
-                found.append(Unit(f"{division}-{name}-{REFERENCE}", settings, partial(_reference, name, size)))
+                found.append(Unit(f"{division}-{name}-{REFERENCE}", settings, partial(reference, name, size)))
     return found
 
 
@@ -91,10 +91,6 @@ def _unit(name: str, method: str, division: Division, size: Size) -> Unit:
         "rows": size.rows,
     }
     return Unit(f"{division}-{name}-{method}", settings, lambda _: compete(name, method, division, size))
-
-
-def _reference(name: str, size: Size, _: Any) -> pd.DataFrame:
-    return reference(name, size)
 
 
 def budgets(name: str, kind: type[Method], division: Division, size: Size) -> tuple[int, ...]:
@@ -135,9 +131,8 @@ def _setting(coefficients: Mapping[Any, float]) -> str:
 def _costs(entry: Entry, setting: str, steps: int) -> dict[str, int]:
     """What so many steps cost; of some methods it depends on the coefficients."""
     method = replace(entry.method, **json.loads(setting))
-    samples, gradients, projections, lmos = method.total_cost(steps)
-    refreshed = method.refreshed_gradients(steps, entry.n) if entry.n else 0
-    counted = samples * entry.batch_size, gradients * entry.batch_size + refreshed, projections, lmos
+    cost, size = method.total_cost(steps), entry.batch_size
+    counted = cost.samples * size, gradients_used(method, steps, size, entry.n), cost.projections, cost.lmos
     return dict(zip(Cost._fields, counted, strict=True))
 
 
@@ -205,7 +200,7 @@ def judge(solved: Solved, points: list[Tree]) -> dict[str, np.ndarray]:
     return {"gap": gap, "violation": violation, "lagrangian": gap + h @ dual, "score": score}
 
 
-def reference(name: str, size: Size) -> pd.DataFrame:
+def reference(name: str, size: Size, _: Tables) -> pd.DataFrame:
     """SLSQP's solution of the data at hand as a row; its passes cost gradients of all rows."""
     solved, found = challenge(name, "finite", size.rows)
     who = {"division": "finite", "problem": name, "method": REFERENCE, "given": ""}

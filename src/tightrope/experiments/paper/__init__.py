@@ -9,9 +9,10 @@ from pathlib import Path
 
 import jax
 
-from tightrope.experiments.claims import Claim
 from tightrope.experiments.paper import fig1, fig2, fig3, fig4
-from tightrope.experiments.work import FULL, QUICK, Figure, OtherSettingsError, Size, check, compute, write
+from tightrope.experiments.paper.claims import Claim
+from tightrope.experiments.paper.figure import FULL, QUICK, Figure, Size, check, compute, write
+from tightrope.experiments.work import OtherSettingsError
 from tightrope.loop.progress import Progress
 from tightrope.plotting import new_figure
 

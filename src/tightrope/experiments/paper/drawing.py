@@ -10,14 +10,14 @@ STYLES = {"CSOA": "-", "G-OCO": (0, (1, 1.2))}  # solid and dotted, as in the pa
 
 
 def shades(count: int) -> list[Any]:
-    """Colours from dark to light for values in order."""
+    """Colours from dark to light, for values in ascending order."""
     from matplotlib import colormaps
 
     return [colormaps["viridis"](v) for v in np.linspace(0.0, 0.9, count)]
 
 
 def curve(axis: Any, table: pd.DataFrame, x: str, y: str, **look: Any) -> None:
-    """The median over seeds against x, and a band from the 10 % to the 90 % quantile."""
+    """Draw the median over seeds against x, and a band from the 10 % to the 90 % quantile."""
     grouped = table.groupby(x)[y]
     low, middle, high = (grouped.quantile(q) for q in (0.1, 0.5, 0.9))
     axis.plot(middle.index, middle, **look)
@@ -25,19 +25,19 @@ def curve(axis: Any, table: pd.DataFrame, x: str, y: str, **look: Any) -> None:
 
 
 def label(axis: Any, title: str, x: str, y: str) -> None:
-    """Words for a panel."""
+    """Give a panel its title and the names of its axes."""
     axis.set_title(title, loc="left", fontsize=10)
     axis.set_xlabel(x)
     axis.set_ylabel(y)
 
 
 def zero(axis: Any) -> None:
-    """The line above which a constraint is violated."""
+    """Draw the line above which a constraint is violated."""
     axis.axhline(0, color="black", linewidth=0.8)
 
 
 def legend_below(figure: Any, axis: Any, columns: int, **options: Any) -> None:
-    """One legend for all panels, of the lines of one, outside them."""
+    """Draw one legend for all panels below them, from the lines of one panel."""
     figure.legend(
         *axis.get_legend_handles_labels(),
         loc="outside lower center",
@@ -49,7 +49,7 @@ def legend_below(figure: Any, axis: Any, columns: int, **options: Any) -> None:
 
 
 def optimum(axis: Any, value: float) -> None:
-    """A dotted line at the optimal value, named below it, where no curve runs."""
+    """Draw a dotted line at the optimal value, with its name below it, where no curve runs."""
     axis.axhline(value, color="black", linewidth=0.8, linestyle=":")
     low, high = axis.get_ylim()
     axis.set_ylim(min(low, value - 0.1 * (high - value)), high)

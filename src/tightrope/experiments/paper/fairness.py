@@ -1,27 +1,24 @@
 """The fairness experiment: Adult as the paper splits it, its constraint, batch optima, and runs that are followed."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize as scipy_minimize
-from scipy.special import expit
 
 from tightrope.datasets import label_encoded, load_adult, split
-from tightrope.experiments.work import Size
+from tightrope.experiments.paper.figure import Size, finished
 from tightrope.fairness.metrics import p_rule
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.methods import CSOA, GOCO, Method
 from tightrope.minimize import minimize
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problems import fair_classification
-from tightrope.result import Status
 from tightrope.sampling import Rows
+from tightrope.slsqp import slsqp
 from tightrope.tree import replace
 
 C, RADIUS = 0.05, 10.0
@@ -34,19 +31,19 @@ PAPER: dict[str, Method] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class People:
-    """Features X, labels y in {-1, +1} and a sensitive attribute s in {0, 1}; what is asked of them often is kept."""
+    """Features X, labels y in {-1, +1} and a sensitive attribute s in {0, 1}, a row for each person."""
 
     X: np.ndarray
     y: np.ndarray
     s: np.ndarray
 
     def take(self, rows: Any) -> "People":
-        """Some of them."""
+        """The people in these rows."""
         return People(self.X[rows], self.y[rows], self.s[rows])
 
     @cached_property
     def groups(self) -> Sensitive:
-        """The sensitive attribute, read once."""
+        """The sensitive attribute as `p_rule` takes it, read once."""
         return read_sensitive(self.s)
 
     @cached_property
@@ -56,19 +53,8 @@ class People:
 
 
 def together(*parts: People) -> People:
-    """All of several."""
+    """The people of several tables in one."""
     return People(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "s")))
-
-
-def coefficients(method: Method) -> dict[str, float]:
-    """A method's coefficients by name.
-
-    Example:
-        >>> import tightrope as tr
-        >>> coefficients(tr.GOCO(v0=0.5, alpha0=2.5))
-        {'v0': 0.5, 'alpha0': 2.5, 'margin0': 0.0}
-    """
-    return {jax.tree_util.keystr(path)[1:]: value for path, value in jax.tree_util.tree_leaves_with_path(method)}
 
 
 class Optimum(NamedTuple):
@@ -118,12 +104,12 @@ def adult(rows: int, tests: int | None) -> Task:
 
 
 def adult_task(size: Size) -> Task:
-    """Adult at this size; read and solved once."""
+    """The paper's split of Adult at this size; a table is read and solved once."""
     return adult(size.rows, size.tests)
 
 
 def batch_optimum(people: People, c: float) -> Optimum:
-    """The batch problem, |x| <= 10 and |covariance| <= c, by SciPy's SLSQP; c may be infinite.
+    """The batch problem, |x| <= 10 and |covariance| <= c, by SLSQP; c may be infinite.
 
     Example:
         >>> import numpy as np
@@ -132,26 +118,10 @@ def batch_optimum(people: People, c: float) -> Optimum:
         >>> round(batch_optimum(people, 0.1).objective, 4)  # these labels cannot be learnt
         0.6931
     """
-    signed, slope = people.y[:, None] * people.X, people.slope
-    limits: list[Any] = [{"type": "ineq", "fun": lambda x: RADIUS**2 - x @ x, "jac": lambda x: -2 * x}]
-    if np.isfinite(c):
-        both = np.stack([-slope, slope])
-        limits.append({"type": "ineq", "fun": lambda x: c + both @ x, "jac": lambda x: both})
-
-    def objective(x):
-        margin = signed @ x
-        return np.logaddexp(0, -margin).mean(), -(expit(-margin) @ signed) / len(signed)
-
-    start = np.zeros(people.X.shape[1])
-    options = {"ftol": 1e-13, "maxiter": 500}
-    found = scipy_minimize(objective, start, jac=True, method="SLSQP", constraints=limits, options=options)
-    if not found.success:
-        raise RuntimeError(f"SLSQP did not solve the batch problem at c = {c:g}: {found.message}")
-    value, gradient = objective(found.x)
-    covariance = float(slope @ found.x)
-    binds = abs(covariance) > c - 1e-8
-    multiplier = abs(float(gradient @ slope / (slope @ slope))) if binds else 0.0
-    return Optimum(found.x, float(value), covariance, multiplier)
+    beyond = 2 * RADIUS * float(np.linalg.norm(people.slope))  # no point of the ball has a covariance as large as this
+    problem, data = fair_classification(people.X, people.y, people.s, min(c, beyond), radius=RADIUS)
+    found = slsqp(problem, data, tol=1e-13, max_iterations=500)
+    return Optimum(found.x, found.objective, float(people.slope @ found.x), float(found.dual.sum()))
 
 
 def measure(x: np.ndarray, task: Task) -> dict[str, float]:
@@ -194,12 +164,7 @@ def follow(task: Task, method: Method, steps: int, seed: int, records: int) -> p
     run = minimize(
         problem, data, method=method, steps=steps, seed=seed, record=2 * records, callback=look, progress=False
     )
-    if run.status is Status.INTERRUPTED:  # minimize gives back what it has; a part has to be whole
-        raise KeyboardInterrupt
-    if run.status is not Status.FINISHED:
-        raise RuntimeError(
-            f"A run of {type(method).__name__} with seed {seed} failed: {run.status.value}. {run.message}"
-        ) from run.error
+    finished(run, f"{type(method).__name__} with seed {seed}")
     return pd.DataFrame(rows)
 
 
@@ -220,8 +185,3 @@ def with_measures(table: pd.DataFrame, look: Callable[[np.ndarray], dict[str, fl
     seen = pd.DataFrame([look(row) for row in x], index=table.index)
     kept = [name for name in table if name not in seen and name not in {f"x{i}" for i in range(x.shape[1])}]
     return pd.concat([table[kept], seen], axis=1)
-
-
-def groups(seeds: int, size: int = 5) -> Iterable[range]:
-    """Seeds in groups: what is lost when a reproduction is interrupted is a group at most."""
-    return [range(first, min(first + size, seeds)) for first in range(0, seeds, size)]

@@ -5,31 +5,27 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tightrope.experiments.claims import Claim, band, decide, trend
+from tightrope.experiments.paper.claims import ALMOST_ZERO, Claim, band, decide, trend
 from tightrope.experiments.paper.drawing import curve, label, legend_below, optimum, shades, zero
 from tightrope.experiments.paper.fairness import (
     PAPER,
     C,
     Task,
     adult_task,
-    coefficients,
     coordinates,
-    groups,
     measure,
     paper_problem,
     points,
 )
+from tightrope.experiments.paper.figure import Figure, Report, Size, coefficients, groups
 from tightrope.experiments.paper.tuning import SACRIFICE, UPSILON0
-from tightrope.experiments.work import Figure, Report, Size, Tables, Unit
+from tightrope.experiments.work import Tables, Unit
 from tightrope.plotting import new_figure
 from tightrope.sweep import sweep
 from tightrope.tree import replace
 
 ETA0 = (0.15, 1.0)
 """The paper's step size, and the library's default for comparison."""
-
-ALMOST_ZERO = 0.05
-"""A violation counts as almost zero up to this share of c."""
 
 
 def units(size: Size) -> list[Unit]:
@@ -82,7 +78,7 @@ def run(task: Task, passes: int, seeds: Sequence[int], records: int) -> pd.DataF
 
 
 def final(table: pd.DataFrame) -> pd.DataFrame:
-    """The ends of the runs, with the violation."""
+    """The rows at the last step of each horizon, with the violation."""
     ends = table[table.step == table.groupby("passes").step.transform("max")]
     return ends.assign(violation=ends.excess.clip(lower=0))
 

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from tightrope.experiments.claims import Claim, at_most, band, decide
+from tightrope.experiments.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide
 from tightrope.experiments.paper.drawing import COLOURS, STYLES, curve, label, legend_below, optimum, zero
 from tightrope.experiments.paper.fairness import (
     PAPER,
@@ -20,15 +20,21 @@ from tightrope.experiments.paper.fairness import (
     Task,
     adult_task,
     batch_optimum,
-    coefficients,
     fairness,
     follow,
-    groups,
     together,
 )
-from tightrope.experiments.paper.fig1 import ALMOST_ZERO
-from tightrope.experiments.paper.tuning import RULE, SACRIFICE, UPSILON0, Choice, as_methods, tuned, tuning_table
-from tightrope.experiments.work import Figure, Report, Size, Tables, Unit
+from tightrope.experiments.paper.figure import Figure, Report, Size, coefficients, groups
+from tightrope.experiments.paper.tuning import (
+    RULE,
+    SACRIFICE,
+    UPSILON0,
+    TunedCoefficients,
+    as_methods,
+    tuned,
+    tuning_table,
+)
+from tightrope.experiments.work import Tables, Unit
 from tightrope.plotting import new_figure
 
 LEVELS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06)
@@ -45,7 +51,7 @@ class Variant:
 
     @property
     def words(self) -> str:
-        """For titles and sentences."""
+        """The variant in words, for titles and sentences."""
         whose = "tuned coefficients" if self.tuned else "the paper's coefficients"
         return f"{whose}, {self.passes} {'passes' if self.passes > 1 else 'pass'}"
 
@@ -81,7 +87,7 @@ def units(size: Size) -> list[Unit]:
 
 
 def run(size: Size, variant: Variant, name: str, seeds: range, done: Tables) -> pd.DataFrame:
-    """Runs of one method, measured along their way."""
+    """The table of a unit: runs of one method from some seeds, measured along their way."""
     task = adult_task(size)
     methods = as_methods(tuned(done["tuning"], task.optimum)) if variant.tuned else PAPER
     steps = variant.passes * size.rows
@@ -108,7 +114,9 @@ def _batch(people: People, c: float) -> dict[str, float]:
 # ---- claims ----------------------------------------------------------------------------------------------------------
 
 
-def claims(table: pd.DataFrame, batch: pd.DataFrame, choices: Mapping[str, Choice], size: Size) -> list[Claim]:
+def claims(
+    table: pd.DataFrame, batch: pd.DataFrame, choices: Mapping[str, TunedCoefficients], size: Size
+) -> list[Claim]:
     """The paper's claims: on c, on the tuning, and on the comparison in each variant."""
     found = [threshold_claim(batch), *tuning_claims(choices)]
     for variant in variants(size):
@@ -131,7 +139,7 @@ def threshold_claim(batch: pd.DataFrame) -> Claim:
     )
 
 
-def tuning_claims(choices: Mapping[str, Choice]) -> list[Claim]:
+def tuning_claims(choices: Mapping[str, TunedCoefficients]) -> list[Claim]:
     """Where the paper's protocol leads, and whether the rule holds in validation."""
     found = []
     for name, choice in choices.items():
@@ -227,7 +235,7 @@ def _end(table: pd.DataFrame, method: str) -> "pd.Series[float]":
 
 
 def report(tables: Tables, size: Size) -> Report:
-    """A picture per variant, and the claims."""
+    """Draw a picture for each variant, and judge the claims."""
     task = adult_task(size)
     table = pd.concat([part for name, part in tables.items() if name not in ("batch", "tuning")], ignore_index=True)
     choices = tuned(tables["tuning"], task.optimum)
@@ -241,7 +249,7 @@ def report(tables: Tables, size: Size) -> Report:
     return Report(written, pictures, claims(table, tables["batch"], choices, size))
 
 
-def _titles(size: Size, choices: Mapping[str, Choice]) -> Iterator[tuple[Variant, str]]:
+def _titles(size: Size, choices: Mapping[str, TunedCoefficients]) -> Iterator[tuple[Variant, str]]:
     for variant in variants(size):
         methods = as_methods(choices) if variant.tuned else PAPER
         named = [

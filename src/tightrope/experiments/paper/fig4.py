@@ -7,22 +7,20 @@ import numpy as np
 import pandas as pd
 
 from tightrope.datasets import rotated_gaussians
-from tightrope.experiments.claims import Claim, at_most, band, decide, trend, worst
+from tightrope.experiments.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide, trend, worst
 from tightrope.experiments.paper.drawing import COLOURS, curve, label, legend_below, optimum, shades, zero
 from tightrope.experiments.paper.fairness import (
     People,
     Task,
     batch_optimum,
-    coefficients,
     coordinates,
     follow,
-    groups,
     measure,
     paper_problem,
     points,
 )
-from tightrope.experiments.paper.fig1 import ALMOST_ZERO
-from tightrope.experiments.work import Figure, Report, Size, Tables, Unit
+from tightrope.experiments.paper.figure import Figure, Report, Size, coefficients, groups
+from tightrope.experiments.work import Tables, Unit
 from tightrope.methods import CSOA
 from tightrope.plotting import new_figure
 from tightrope.sweep import sweep
@@ -113,7 +111,7 @@ def turn(x: np.ndarray) -> np.ndarray:
 
 
 def claims(runs: pd.DataFrame, table: pd.DataFrame) -> list[Claim]:
-    """The appendix's claims."""
+    """Every claim of the appendix, judged."""
     return [*convergence_claims(runs), *turning_claims(table), *tradeoff_claims(table)]
 
 
@@ -207,7 +205,7 @@ def tradeoff_claims(table: pd.DataFrame) -> list[Claim]:
 
 
 def report(tables: Tables, size: Size) -> Report:
-    """Convergence, trade-off and boundaries."""
+    """Draw convergence, trade-off and boundaries, and judge the claims."""
     runs = pd.concat([part for name, part in tables.items() if name.startswith("convergence")], ignore_index=True)
     table = pd.concat([part for name, part in tables.items() if name.startswith("path")], ignore_index=True)
     pictures = {

@@ -5,7 +5,7 @@ Matrices are held dense and in float32, which halves the time and changes less t
 
 import dataclasses
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -16,24 +16,18 @@ import numpy as np
 import pandas as pd
 
 from tightrope.datasets.structured import structured_matrix
-from tightrope.experiments.paper.fairness import coefficients
-from tightrope.experiments.paper.tuning import grid
-from tightrope.experiments.work import FULL, Size, Tables
+from tightrope.experiments.paper.figure import FULL, Size, coefficients, finished
 from tightrope.methods import CFWCSOA, FWCSOA, SCGD, Method
 from tightrope.methods.base import Info, dual_step
 from tightrope.methods.conservative.fwcsoa import FWCSOAState
 from tightrope.minimize import minimize
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.problem.transform import penalised
 from tightrope.problems.structured import CompletionProblem, structured_completion
-from tightrope.result import Status
 from tightrope.tree import Array, Tree, add_scaled, pytree, replace, subtract
 
 TAU, BATCH = 5e-6, 200
 """The paper's penalty for SCGD, and its batch."""
-
-TUNING_SEED = 1_000
-"""The first seed of the instances that are tuned on; others than those that are shown."""
 
 EXACT_STEPS = 100
 """Steps of Frank-Wolfe on all entries."""
@@ -92,7 +86,7 @@ class Instance(NamedTuple):
 
 @lru_cache(maxsize=64)
 def instance(seed: int, shape: tuple[int, int], rank: int) -> Instance:
-    """The paper's generator."""
+    """The instance that the paper's generator makes from a seed."""
     made = structured_matrix(*shape, rank, seed=seed)
     values, mask = np.zeros(shape), np.zeros(shape, bool)
     values[made.rows, made.columns], mask[made.rows, made.columns] = made.values, True
@@ -123,7 +117,7 @@ class Case:
     exact: tuple[str, ...] = ()
 
     def settings(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """What a run depends on, in values that JSON can hold."""
         known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         schedule = getattr(self.method, "schedule", None)
         return known | {"method": [type(self.method).__name__, schedule, coefficients(self.method)]}
@@ -235,10 +229,7 @@ def follow(case: Case, seed: int, work: Amount, warm: bool = False) -> pd.DataFr
         minimize(made.problem, made.data, method=method, steps=steps, callback=lambda _: True, **options)
     began = time.perf_counter()
     run = minimize(made.problem, made.data, method=method, steps=steps, callback=look, **options)
-    if run.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    if run.status is not Status.FINISHED:
-        raise RuntimeError(f"A run of {case.name} with seed {seed} failed: {run.status.value}. {run.message}")
+    finished(run, f"{case.name} with seed {seed}")
     return pd.DataFrame(rows).assign(name=case.name, units=case.units, batch=case.batch, seed=seed)
 
 
@@ -257,129 +248,3 @@ def runs(cases: Iterable[Case], seeds: Iterable[int], work: Amount, ends: bool =
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # an interrupted part is not waited for
             raise
-
-
-# ---- tuning ----------------------------------------------------------------------------------------------------------
-
-
-def slug(*words: Any) -> str:
-    """A name for a part's file.
-
-    Example:
-        >>> slug("tuning", "FW-CSOA sqrt")
-        'tuning-fw-csoa-sqrt'
-    """
-    return "-".join(str(word).replace(" ", "-") for word in words).lower()
-
-
-@dataclasses.dataclass(frozen=True)
-class Rival:
-    """A method to tune: two coefficients on a grid, then a third one, always with the same number of settings.
-
-    Attributes:
-        name: as it is shown.
-        method: with its first settings.
-        step, forgetting: coefficients, and the value the grid goes through.
-        extra: a coefficient of the method, or "tau" for SCGD's penalty, and the values tried after 0.
-    """
-
-    name: str
-    method: Method
-    step: tuple[str, float]
-    forgetting: tuple[str, float]
-    extra: tuple[str, tuple[float, ...]]
-
-    def case(self, **settings: Any) -> Case:
-        """A run in relative units, with these coefficients."""
-        tau = settings.pop("tau", 0.0)
-        return Case(self.name, replace(self.method, **settings), "relative", tau=tau)
-
-    def settings(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return self.case().settings() | {
-            "grid": [list(self.step), list(self.forgetting), self.extra[0], *self.extra[1]]
-        }
-
-
-def rivals(steps: int) -> dict[str, Rival]:
-    """FW-CSOA's three schedules, and SCGD. The grids were placed by a first look at the instances that are tuned on.
-
-    FW-CSOA's step is constant, so that its sum over the run has to be about the same for every horizon and schedule.
-    """
-    forgetting, eta = ("rho0", 1.25), 1.65 / steps
-    made = [
-        ("paper", eta * steps**0.75, (0.1, 0.2, 0.5)),
-        ("two_scale", eta * steps**0.5, (0.1, 0.2, 0.5)),
-        ("sqrt", eta * steps**0.5, (0.5, 1.0, 2.0)),
-    ]
-    found = [
-        Rival(f"FW-CSOA {name}", FWCSOA(schedule=name, upsilon0=0.0), ("eta0", eta0), forgetting, ("upsilon0", extra))
-        for name, eta0, extra in made
-    ]
-    found.append(Rival("SCGD", SCGD(), ("gamma0", 1.0), ("rho0", 2.0), ("tau", (0.005, 0.02, 0.05))))
-    return {rival.name: rival for rival in found}
-
-
-def tune(rival: Rival, work: Amount, seeds: Sequence[int], _: Tables) -> pd.DataFrame:
-    """The grid without the third coefficient, then that one at the best setting; the ends of all runs."""
-    step, forgetting = (rival.step[0], grid(rival.step[1], work.points, 1, 2.0)), rival.forgetting[0]
-    rates = grid(rival.forgetting[1], work.points, min(2, work.points - 1), 2.0)
-    first = attempt(rival, [{step[0]: a, forgetting: b} for a in step[1] for b in rates], work, seeds)
-    best = choose(first, rival)
-    kept = {name: value for name, value in best.settings.items() if name != rival.extra[0]}
-    second = attempt(rival, [kept | {rival.extra[0]: value} for value in rival.extra[1]], work, seeds)
-    return pd.concat([first, second], ignore_index=True)
-
-
-def attempt(
-    rival: Rival, settings: list[dict[str, float]], work: Amount, seeds: Sequence[int], **place: float
-) -> pd.DataFrame:
-    """The ends of runs with each of these settings, from each seed."""
-    cases = [dataclasses.replace(rival.case(**one), name=str(i), **place) for i, one in enumerate(settings)]
-    table = runs(cases, seeds, work, ends=True)
-    known = pd.DataFrame([{rival.extra[0]: 0.0, **settings[int(i)]} for i in table.name], index=table.index)
-    return pd.concat([table.assign(name=rival.name), known], axis=1)
-
-
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """What tuning found: coefficients, the better of the method's points, and its error there when made feasible."""
-
-    name: str
-    settings: dict[str, float]
-    point: str
-    pulled: float
-
-    def __str__(self) -> str:
-        named = ", ".join(f"{key} = {value:.3g}" for key, value in self.settings.items())
-        return f"{self.name}: {named} ({self.point} iterate{'s' if self.point == 'average' else ''}, {self.pulled:.3g})"
-
-
-def choose(table: pd.DataFrame, rival: Rival) -> Choice:
-    """The setting and point with the least mean error, where points that violate the constraint are scaled first.
-
-    SCGD has one point, its last iterate.
-    """
-    names = [rival.step[0], rival.forgetting[0], rival.extra[0]]
-    table = table[table.point == "last"] if rival.method.output == "last" else table
-    mean = table.groupby([*names, "point"]).pulled.mean()
-    *values, point = mean.index[int(np.argmin(mean.to_numpy()))]
-    return Choice(rival.name, dict(zip(names, map(float, values), strict=True)), str(point), float(mean.min()))
-
-
-def choices(tables: Tables, steps: int) -> dict[str, Choice]:
-    """By name, for every rival; and "FW-CSOA" for the best of its schedules."""
-    found = {name: choose(tables[slug("tuning", name)], rival) for name, rival in rivals(steps).items()}
-    best = min((c for c in found.values() if c.name != "SCGD"), key=lambda choice: choice.pulled)
-    return found | {"FW-CSOA": best}
-
-
-def tuned_case(choice: Choice, steps: int, **changes: Any) -> Case:
-    """A run with what was chosen."""
-    return dataclasses.replace(rivals(steps)[choice.name].case(**choice.settings), **changes)
-
-
-def best_cases(tables: Tables, steps: int, **changes: Any) -> list[Case]:
-    """The best FW-CSOA and SCGD."""
-    found = choices(tables, steps)
-    return [tuned_case(found[name], steps, name=name, **changes) for name in ("FW-CSOA", "SCGD")]

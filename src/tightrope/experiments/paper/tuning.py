@@ -15,13 +15,13 @@ from tightrope.experiments.paper.fairness import (
     PAPER,
     Optimum,
     Task,
-    coefficients,
     coordinates,
     fairness,
     measure,
     paper_problem,
     with_measures,
 )
+from tightrope.experiments.paper.figure import coefficients
 from tightrope.methods import Method
 from tightrope.sweep import sweep
 from tightrope.tree import replace
@@ -37,7 +37,7 @@ CSOA_NAMES, GOCO_NAMES = ("eta0", "delta", "upsilon0"), ("v0", "alpha0")
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class TunedCoefficients:
     """Coefficients, and whether the p%-rule holds in validation with them.
 
     Attributes:
@@ -82,7 +82,7 @@ def best_gap(table: pd.DataFrame, names: Sequence[str], optimum: Optimum) -> dic
 
 def least_violation(
     table: pd.DataFrame, names: Sequence[str], optimum: Optimum, start: dict[str, float], rule: float = RULE
-) -> Choice:
+) -> TunedCoefficients:
     """The setting with the least violation (then the least objective) among those whose objective is at most SACRIFICE
     times F* above that of `start`, and which keep the rule; where none keeps it, the one with the best p%.
 
@@ -105,7 +105,7 @@ def least_violation(
     else:
         best = allowed.sort_values(["p", "objective"], ascending=[False, True], kind="stable").iloc[0]
     coefficients = {name: float(best[name]) for name in names}
-    return Choice(coefficients, bool(len(kept)), float(best.objective), float(best.violation), float(best.p))
+    return TunedCoefficients(coefficients, bool(len(kept)), float(best.objective), float(best.violation), float(best.p))
 
 
 def grid(around: float, points: int, below: int, factor: float) -> np.ndarray:
@@ -147,7 +147,7 @@ def _sweep(task: Task, method: Method, steps: int, seeds: range) -> pd.DataFrame
     return with_measures(table, look)
 
 
-def tuned(table: pd.DataFrame, optimum: Optimum) -> dict[str, Choice]:
+def tuned(table: pd.DataFrame, optimum: Optimum) -> dict[str, TunedCoefficients]:
     """What the protocol chooses from `tuning_table`, by method."""
     csoa, goco = table[table.method == "CSOA"], table[table.method == "G-OCO"]
     start = best_gap(csoa[csoa.upsilon0 == 0], ("eta0", "delta"), optimum)
@@ -158,6 +158,6 @@ def tuned(table: pd.DataFrame, optimum: Optimum) -> dict[str, Choice]:
     }
 
 
-def as_methods(choices: Mapping[str, Choice]) -> dict[str, Method]:
+def as_methods(choices: Mapping[str, TunedCoefficients]) -> dict[str, Method]:
     """The chosen coefficients as methods."""
     return {name: replace(PAPER[name], **choice.coefficients) for name, choice in choices.items()}

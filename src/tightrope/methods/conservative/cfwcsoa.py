@@ -1,16 +1,14 @@
 """CFW-CSOA: Frank-Wolfe with corrective steps on all the data at once, and CSOA's dual step."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, dual_step
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, float_dtype, pytree, set_field, static
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, float_dtype, pytree, static
 
 _RECOVERY = 1.03  # of the dual step, where the violation keeps its sign: slow, or multipliers swing for ever
-MOVES = ("corrective", "line", "open")
 
 
 class CFWCSOAState(NamedTuple):
@@ -72,26 +70,17 @@ class CFWCSOA(Method):
 
     gamma: Any = 0.5
     upsilon: Any = 1.2
-    move: str = static(default="corrective")
+    move: Literal["corrective", "line", "open"] = static(default="corrective")
 
     name = "cfw-csoa"
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=1, lmos=1)
     output = "last"
     averages = False
+    full_batch = True
     anytime = True
     tuned = ("gamma", "upsilon")
     margin = "upsilon"
-
-    def __post_init__(self):
-        for name in ("gamma", "upsilon"):
-            set_field(self, name, coefficient("CFWCSOA", name, getattr(self, name)))
-        if self.move not in MOVES:
-            raise ValueError(f"CFWCSOA: move is {self.move!r}; expected one of {', '.join(MOVES)}.")
-
-    def default_batch(self, n: int | None) -> int:
-        """All rows."""
-        return n or 1
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CFWCSOAState:
         """x_1 and lambda_1."""
@@ -108,7 +97,8 @@ class CFWCSOA(Method):
         count = t.astype(lam.dtype)
         upsilon = self.upsilon / count**2 + jnp.maximum(state.total / count, 0)
         lam_next = dual_step(lam, h, gamma=self.gamma * gain, shrink=0.0, upsilon=upsilon)
-        return CFWCSOAState(x_next, lam_next, memory, gain, h, state.total + h, t + 1), Info(x, lam, f, h)
+        info = Info(x, lam, f, h, record=problem.domain.lmo_record(memory))
+        return CFWCSOAState(x_next, lam_next, memory, gain, h, state.total + h, t + 1), info
 
     def _move(self, problem: Problem, state: CFWCSOAState, theta: Tree, g: Tree, s: Tree) -> Tree:
         x, domain = state.x, problem.domain

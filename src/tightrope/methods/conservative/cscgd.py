@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
 from tightrope.methods.schedules import Power
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree
 
 
 class CSCGDState(NamedTuple):
@@ -67,10 +66,6 @@ class CSCGD(Method):
     published = Rates(gap=0.25, violation=inf)
     tuned = ("eta0", "upsilon0", "beta0")
     margin = "upsilon0"
-
-    def __post_init__(self):
-        for name in ("eta0", "beta0", "delta", "upsilon0"):
-            set_field(self, name, coefficient("CSCGD", name, getattr(self, name)))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSCGDState:
         """x_1 and lambda_1; the first step takes its sample for z whatever is here."""

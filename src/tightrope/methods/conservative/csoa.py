@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
 from tightrope.methods.schedules import Power
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field, static
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree, static
 
 
 class CSOAState(NamedTuple):
@@ -69,10 +68,6 @@ class CSOA(Method):
     published = Rates(gap=0.5, violation=inf)
     tuned = ("eta0", "upsilon0")
     margin = "upsilon0"
-
-    def __post_init__(self):
-        for name in ("eta0", "delta", "upsilon0", "dual_scale"):
-            set_field(self, name, coefficient("CSOA", name, getattr(self, name)))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSOAState:
         """x_1 and lambda_1."""

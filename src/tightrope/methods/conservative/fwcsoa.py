@@ -1,16 +1,15 @@
 """FW-CSOA: the projection-free form, by Frank-Wolfe with a recursive gradient tracker."""
 
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
 from tightrope.methods.schedules import Power
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, static, subtract
 
 
@@ -25,6 +24,9 @@ class FWCSOAState(NamedTuple):
     memory: Tree  # of the set's linear minimisation
     t: Array  # step number, from 1
     horizon: Array  # T
+
+
+Schedule = Literal["paper", "two_scale", "sqrt"]
 
 
 class _Schedule(NamedTuple):
@@ -93,7 +95,7 @@ class FWCSOA(Method):
         Non-Convex SGD, NeurIPS 2019.
     """
 
-    schedule: str = static(default="sqrt")
+    schedule: Schedule = static(default="sqrt")
     eta0: Any = None
     rho0: Any = None
     delta: Any = None
@@ -108,12 +110,10 @@ class FWCSOA(Method):
     margin = "upsilon0"
 
     def __post_init__(self):
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"FWCSOA: schedule is {self.schedule!r}; expected one of {', '.join(SCHEDULES)}.")
-        defaults = SCHEDULES[self.schedule]
+        super().__post_init__()
         for name in ("eta0", "rho0", "delta", "upsilon0", "gamma0"):
-            value = getattr(defaults, name) if getattr(self, name) is None else getattr(self, name)
-            set_field(self, name, None if value is None else coefficient("FWCSOA", name, value))
+            if getattr(self, name) is None:
+                set_field(self, name, getattr(SCHEDULES[self.schedule], name))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> FWCSOAState:
         """x_1 and lambda_1; the first step takes d_1 = g_1 whatever d_0 is."""
@@ -131,7 +131,7 @@ class FWCSOA(Method):
         s, memory = problem.domain.warm_lmo(d, state.memory)
         x_next = add_scaled(x, eta, subtract(s, x))
         lam_next = dual_step(lam, h, gamma=gamma, shrink=shrink, upsilon=upsilon)
-        info = Info(x, lam, f, h, weight=jnp.ones_like(eta))
+        info = Info(x, lam, f, h, weight=jnp.ones_like(eta), record=problem.domain.lmo_record(memory))
         return FWCSOAState(x_next, lam_next, x, lam, d, memory, t + 1, state.horizon), info
 
     def steps(self, t: Any, horizon: Any) -> tuple[Array, Array, Array, Array, Array]:

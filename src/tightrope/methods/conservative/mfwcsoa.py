@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, dual_step
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
 
 class MFWCSOAState(NamedTuple):
@@ -67,10 +66,7 @@ class MFWCSOA(Method):
     averages = False
     anytime = True
     tuned = ("gamma0", "upsilon0")
-
-    def __post_init__(self):
-        for name in ("eta0", "gamma0", "upsilon0"):
-            set_field(self, name, coefficient("MFWCSOA", name, getattr(self, name)))
+    margin = "upsilon0"
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MFWCSOAState:
         """x_1 and lambda_1; nothing is averaged yet."""
@@ -92,7 +88,8 @@ class MFWCSOA(Method):
         x_next = problem.domain.mix(x, s, eta)
         upsilon, gamma = self.upsilon0 / jnp.sqrt(t), self.gamma0 / jnp.sqrt(t)
         lam_next = dual_step(lam, h, gamma=gamma, shrink=0.0, upsilon=upsilon)
-        return MFWCSOAState(x_next, lam_next, d, kept, memory, state.t + 1), Info(x, lam, f, h)
+        info = Info(x, lam, f, h, record=problem.domain.lmo_record(memory))
+        return MFWCSOAState(x_next, lam_next, d, kept, memory, state.t + 1), info
 
     def tightening(self, horizon: int) -> float:
         """The last upsilon: earlier ones are larger, and pass."""

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope._errors import coefficient
-from tightrope.methods.base import Cost, Info, Method, dual_step
+from tightrope.methods.base import Cost, Info, Refreshing, dual_step
 from tightrope.methods.snapshot import (
     Snapshot,
     correct,
@@ -20,8 +19,8 @@ from tightrope.methods.snapshot import (
     probe_size,
     take_snapshot,
 )
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, pytree, replace, set_field, static, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, pytree, replace, static, subtract
 
 
 class SVRFCSOAState(NamedTuple):
@@ -40,7 +39,7 @@ class SVRFCSOAState(NamedTuple):
 
 
 @pytree
-class SVRFCSOA(Method):
+class SVRFCSOA(Refreshing):
     """FW-CSOA with SVRF snapshots and a look-ahead in the dual step, for finite data: one linear minimisation a step.
 
     An epoch begins with a snapshot w, the mean of the iterates so far, and one pass over all rows for F(w), H(w) and their
@@ -85,22 +84,19 @@ class SVRFCSOA(Method):
 
     name = "svrf-csoa"
     tuned = ("dual_scale",)
+    margin = "upsilon"
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=2, lmos=1)
 
-    def __post_init__(self):
-        for name in ("dual_scale", "upsilon", "r"):
-            set_field(self, name, coefficient("SVRFCSOA", name, getattr(self, name)))
-
-    def default_batch(self, n: int | None) -> int:
+    def default_batch(self, n: int) -> int:
         """About 64 steps an epoch: a snapshot serves no more steps than it stays near for, at one LMO each."""
-        return 1 if n is None else min(64, max(1, n // 64))
+        return min(64, max(1, n // 64))
 
     def for_rows(self, n: int, batch_size: int) -> "SVRFCSOA":
         """An epoch visits every row about once."""
         return replace(self, refresh_every=self.refresh_every or max(1, n // batch_size))
 
-    def refresh_gradients(self, n: int) -> int:
+    def gradients_a_refresh(self, n: int) -> int:
         """A pass, and the rows looked at elsewhere."""
         return n + probe_size(n)
 
@@ -140,15 +136,15 @@ class SVRFCSOA(Method):
             x=add_scaled(x, 1, move), lam=lam_next, x_mean=add_scaled(state.x_mean, share, subtract(x, state.x_mean)),
             lam_mean=state.lam_mean + share * (lam - state.lam_mean), memory=memory, t=state.t + 1,
         )  # fmt: skip
-        return state, Info(x, lam, seen.f, seen.h, weight=t**2)
+        return state, Info(x, lam, seen.f, seen.h, weight=t**2, record=problem.domain.lmo_record(memory))
 
     def answer(self, state: SVRFCSOAState) -> tuple[Tree, Array]:
         """The weighted mean of the iterates and multipliers; before the first step, the start."""
         return state.x_mean, state.lam_mean
 
-    def gap(self, state: SVRFCSOAState, inner: tuple[Array, Array]) -> Array:
+    def gap(self, state: SVRFCSOAState, inside: tuple[Array, Array]) -> Array:
         """Of the snapshot."""
-        return duality_gap(state.snap, inner)
+        return duality_gap(state.snap, inside)
 
 
 def _largest(*values: Array) -> Array:

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope._errors import coefficient
-from tightrope.methods.base import Cost, Info, Method, dual_step
+from tightrope.methods.base import Cost, Info, Refreshing, dual_step
 from tightrope.methods.snapshot import (
     Snapshot,
     correct,
@@ -19,8 +18,8 @@ from tightrope.methods.snapshot import (
     probe_size,
     take_snapshot,
 )
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, norm, pytree, ravel, replace, set_field, static, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
 _SHORTEST = 2.0**-10  # damping of eta
@@ -51,7 +50,7 @@ class SVRGCSOAState(NamedTuple):
 
 
 @pytree
-class SVRGCSOA(Method):
+class SVRGCSOA(Refreshing):
     """CSOA with SVRG snapshots and a look-ahead in the dual step, for finite data.
 
     An epoch begins with a snapshot w, the mean of the last epoch's iterates, and one pass over all rows for F(w), H(w) and
@@ -99,23 +98,20 @@ class SVRGCSOA(Method):
 
     name = "svrg-csoa"
     tuned = ("primal_scale", "dual_scale")
+    margin = "upsilon"
     needs = frozenset({"project", "rows"})
     cost = Cost(samples=1, gradients=2, projections=1)
-    output = "epoch"
+    output = "own"
 
-    def __post_init__(self):
-        for name in ("primal_scale", "dual_scale", "upsilon", "r"):
-            set_field(self, name, coefficient("SVRGCSOA", name, getattr(self, name)))
-
-    def default_batch(self, n: int | None) -> int:
+    def default_batch(self, n: int) -> int:
         """64, where that leaves 64 to 2,048 steps an epoch: enough steps to converge, few enough to be quick."""
-        return 1 if n is None else min(max(1, n // 64), max(64, n // 2048))
+        return min(max(1, n // 64), max(64, n // 2048))
 
     def for_rows(self, n: int, batch_size: int) -> "SVRGCSOA":
         """An epoch visits every row about once."""
         return replace(self, refresh_every=self.refresh_every or max(1, n // batch_size), batch_size=batch_size)
 
-    def refresh_gradients(self, n: int) -> int:
+    def gradients_a_refresh(self, n: int) -> int:
         """A pass, and the probe: per row two gradients and 2 + rounds Hessian products, two gradients each."""
         return n + probe_size(n) * (6 + 2 * _PROBE_ROUNDS)
 
@@ -155,9 +151,9 @@ class SVRGCSOA(Method):
         x = jax.tree.map(lambda total, x: jnp.where(some, total / count, x), state.x_sum, state.x)
         return x, jnp.where(some, state.lam_sum / count, state.lam)
 
-    def gap(self, state: SVRGCSOAState, inner: tuple[Array, Array]) -> Array:
+    def gap(self, state: SVRGCSOAState, inside: tuple[Array, Array]) -> Array:
         """Of the snapshot."""
-        return duality_gap(state.snap, inner)
+        return duality_gap(state.snap, inside)
 
     def _step_sizes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, lam: Array, probe: Tree) -> Steps:
         diameter, slope = jnp.asarray(problem.domain.diameter, state.lam.dtype), norm(snap.grad)

@@ -4,13 +4,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
 from tightrope.methods.primal.storm import track_gradient
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
 
 class AffineFWState(NamedTuple):
@@ -62,18 +60,13 @@ class AffineFW(Method):
     rho0: Any = 1.0
 
     name = "affine-fw"
+    positive = ("mu0",)
     needs = frozenset({"lmo", "exact_constraints"})
     cost = Cost(samples=1, gradients=2, lmos=1)
     output = "last"
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("mu0", "rho0")
     anytime = True
-
-    def __post_init__(self):
-        for name in ("mu0", "rho0"):
-            set_field(self, name, coefficient("AffineFW", name, getattr(self, name)))
-        if np.any(np.asarray(self.mu0) == 0):
-            raise ValueError(f"AffineFW: mu0 is {self.mu0!r}; expected more than zero: the penalty divides by it.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> AffineFWState:
         """x_1; the first step takes d_1 = g_1 whatever d_0 is, and multipliers follow from x alone."""
@@ -90,4 +83,5 @@ class AffineFW(Method):
         lam = jnp.maximum(h, 0) * jnp.sqrt(t + 1) / self.mu0
         s, memory = problem.domain.warm_lmo(add_scaled(d, 1, pull(lam)[0]), state.memory)
         x_next = add_scaled(x, 2 / (t + 1), subtract(s, x))
-        return AffineFWState(x_next, lam, x, d, memory, state.t + 1), Info(x, lam, f, h)
+        info = Info(x, lam, f, h, record=problem.domain.lmo_record(memory))
+        return AffineFWState(x_next, lam, x, d, memory, state.t + 1), info

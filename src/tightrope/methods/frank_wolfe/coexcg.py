@@ -4,12 +4,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
 
 class CoexCGState(NamedTuple):
@@ -60,21 +58,13 @@ class CoexCG(Method):
     beta: Any = 0.5
 
     name = "coexcg"
+    positive = ("beta",)
+    full_batch = True
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=1, lmos=1)
     output = "last"
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("beta",)
-
-    def __post_init__(self):
-        owner = type(self).__name__
-        set_field(self, "beta", coefficient(owner, "beta", self.beta))
-        if np.any(np.asarray(self.beta) == 0):
-            raise ValueError(f"{owner}: beta is {self.beta!r}; expected more than zero: the dual step divides by it.")
-
-    def default_batch(self, n: int | None) -> int:
-        """All the rows."""
-        return n or 1
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CoexCGState:
         """Every earlier point is x_0; the first extrapolation has weight 0, so it needs no value to start from."""
@@ -92,7 +82,7 @@ class CoexCG(Method):
         p, memory = problem.domain.warm_lmo(g, state.memory)
         x_next = add_scaled(x, 2 / (k + 1), subtract(p, x))
         after = CoexCGState(x_next, lam, x, p, line, memory, state.k + 1, state.horizon)
-        return after, Info(x, lam, f, h, weight=k)
+        return after, Info(x, lam, f, h, weight=k, record=problem.domain.lmo_record(memory))
 
     def dual(self, state: CoexCGState, k: Array, ahead: Array) -> Array:
         """q_k."""

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope._errors import coefficient
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Info, Rates, Refreshing
+from tightrope.problem import Problem
 from tightrope.problem.full_data import fold_rows
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, replace, set_field, static, subtract
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, replace, static, subtract
 
 
 class OFWState(NamedTuple):
@@ -25,7 +24,7 @@ class OFWState(NamedTuple):
 
 
 @pytree
-class OFW(Method):
+class OFW(Refreshing):
     """Online Frank-Wolfe (Hazan & Kale), the form for stochastic smooth losses.
 
     In round t = 1, 2, ... a new sample theta_t is in, and all samples so far are looked at again::
@@ -49,7 +48,7 @@ class OFW(Method):
 
     Example:
         >>> from tightrope.methods.frank_wolfe.ofw import OFW
-        >>> OFW().refreshed_gradients(steps=4, n=1000)
+        >>> OFW().gradients_of_refreshes(steps=4, n=1000)
         10
 
     References:
@@ -67,14 +66,11 @@ class OFW(Method):
     published = Rates(gap=0.5)
     tuned = ("eta0",)
 
-    def __post_init__(self):
-        set_field(self, "eta0", coefficient("OFW", "eta0", self.eta0))
-
     def for_rows(self, n: int, batch_size: int) -> "OFW":
         """A round brings as many rows as a batch has."""
         return replace(self, batch_size=batch_size)
 
-    def refreshed_gradients(self, steps: int, n: int) -> int:
+    def gradients_of_refreshes(self, steps: int, n: int) -> int:
         """Of round t the rows so far: b, 2b, ..., and n once all are in."""
         growing = min(steps, n // self.batch_size)
         return self.batch_size * growing * (growing + 1) // 2 + (steps - growing) * n
@@ -114,5 +110,5 @@ class OFW(Method):
         x, t = state.x, state.t.astype(state.lam.dtype)
         s, memory = problem.domain.warm_lmo(state.d, state.memory)
         x_next = add_scaled(x, jnp.minimum(self.eta0 / t, 1), subtract(s, x))
-        info = Info(x, state.lam, state.f, state.h)
+        info = Info(x, state.lam, state.f, state.h, record=problem.domain.lmo_record(memory))
         return state._replace(x=x_next, memory=memory, t=state.t + 1), info

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
 from tightrope.methods.primal.storm import track_gradient
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
 
 class OSFWState(NamedTuple):
@@ -66,10 +65,6 @@ class OSFW(Method):
     tuned = ("eta0", "rho0")
     anytime = True
 
-    def __post_init__(self):
-        for name in ("eta0", "rho0"):
-            set_field(self, name, coefficient("OSFW", name, getattr(self, name)))
-
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> OSFWState:
         """x_1; the first step takes d_1 = g_1 whatever d_0 is."""
         memory = problem.domain.lmo_memory(float_dtype(x))
@@ -83,4 +78,5 @@ class OSFW(Method):
         f, h, _, d = track_gradient(problem, x, state.x_before, state.d, rho, lam, theta)
         s, memory = problem.domain.warm_lmo(d, state.memory)
         x_next = add_scaled(x, jnp.minimum(self.eta0 / t, 1), subtract(s, x))
-        return OSFWState(x_next, lam, x, d, memory, state.t + 1), Info(x, lam, f, h)
+        info = Info(x, lam, f, h, record=problem.domain.lmo_record(memory))
+        return OSFWState(x_next, lam, x, d, memory, state.t + 1), info

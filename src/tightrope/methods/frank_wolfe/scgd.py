@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
 
 class SCGDState(NamedTuple):
@@ -63,10 +62,6 @@ class SCGD(Method):
     tuned = ("gamma0", "rho0")
     anytime = True
 
-    def __post_init__(self):
-        for name in ("gamma0", "rho0"):
-            set_field(self, name, coefficient("SCGD", name, getattr(self, name)))
-
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SCGDState:
         """x_0, and no gradient yet."""
         memory = problem.domain.lmo_memory(float_dtype(x))
@@ -81,4 +76,5 @@ class SCGD(Method):
         d = add_scaled(state.d, rho, subtract(g, state.d))
         s, memory = problem.domain.warm_lmo(d, state.memory)
         x_next = add_scaled(x, gamma, subtract(s, x))
-        return SCGDState(x_next, lam, d, memory, state.t + 1), Info(x, lam, f, h)
+        info = Info(x, lam, f, h, record=problem.domain.lmo_record(memory))
+        return SCGDState(x_next, lam, d, memory, state.t + 1), info

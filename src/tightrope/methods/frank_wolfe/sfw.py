@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
 
 class Pool(NamedTuple):
@@ -82,17 +81,13 @@ class SFW(Method):
     m0: Any = 1.0
 
     name = "sfw"
+    positive = ("m0",)
     needs = frozenset({"lmo", "unconstrained"})
     cost = Cost(samples=1, gradients=1, lmos=1)
     output = "last"
     published = Rates(gap=1 / 3)
     tuned = ("m0",)
     anytime = True
-
-    def __post_init__(self):
-        set_field(self, "m0", coefficient("SFW", "m0", self.m0))
-        if np.any(np.asarray(self.m0) == 0):
-            raise ValueError(f"SFW: m0 is {self.m0!r}; expected more than zero, or no batch would grow.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SFWState:
         """x_1, and no gradient yet."""
@@ -104,7 +99,7 @@ class SFW(Method):
         f, h, g = problem.value_and_gradient(x, lam, theta)
         size = jnp.ceil((self.m0 * (pool.k.astype(lam.dtype) + 1)) ** 2)
         x_next, pool = pool_and_move(problem, x, pool, g, size)
-        return SFWState(x_next, lam, pool), Info(x, lam, f, h)
+        return SFWState(x_next, lam, pool), Info(x, lam, f, h, record=problem.domain.lmo_record(pool.memory))
 
     def total_cost(self, steps: int) -> Cost:
         """A linear minimisation for every full batch, not for every step."""

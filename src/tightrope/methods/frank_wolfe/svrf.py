@@ -6,12 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient, positive_int
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Info, Rates, Refreshing
 from tightrope.methods.frank_wolfe.sfw import Pool, empty_pool, pool_and_move
 from tightrope.methods.snapshot import Snapshot, correct, duality_gap, no_snapshot, take_snapshot
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, pytree, set_field, static
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, pytree, static
 
 
 class SVRFState(NamedTuple):
@@ -25,7 +24,7 @@ class SVRFState(NamedTuple):
 
 
 @pytree
-class SVRF(Method):
+class SVRF(Refreshing):
     """SVRF (Hazan & Luo): Frank-Wolfe on gradients corrected by a snapshot, in epochs that double.
 
     Epoch e = 1, 2, ... begins with u = grad F(w_{e-1}) over all rows and x_0 = w_{e-1}. Its k-th move, k = 1..N_e::
@@ -53,7 +52,7 @@ class SVRF(Method):
 
     Example:
         >>> from tightrope.methods.frank_wolfe.svrf import SVRF
-        >>> SVRF().refreshed_gradients(steps=640, n=1000)
+        >>> SVRF().gradients_of_refreshes(steps=640, n=1000)
         2000
 
     References:
@@ -66,17 +65,13 @@ class SVRF(Method):
     name = "svrf"
     needs = frozenset({"lmo", "rows", "unconstrained"})
     cost = Cost(samples=1, gradients=2, lmos=1)
-    output = "epoch"
+    output = "own"
     published = Rates(gap=0.5)
     tuned = ("m0",)
 
-    def __post_init__(self):
-        set_field(self, "m0", coefficient("SVRF", "m0", self.m0))
-        set_field(self, "refresh_every", positive_int("SVRF", "refresh_every", self.refresh_every))
-
-    def default_batch(self, n: int | None) -> int:
+    def default_batch(self, n: int) -> int:
         """The paper's 96 rows, where there are as many."""
-        return 1 if n is None else min(96, n)
+        return min(96, n)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRFState:
         """Everything that the first refresh will fill in."""
@@ -98,21 +93,23 @@ class SVRF(Method):
         seen = correct(problem, state.snap, x, lam, theta)
         size = jnp.ceil(self.m0 * (pool.k.astype(lam.dtype) + 1))
         x_next, pool = pool_and_move(problem, x, pool, seen.gradient, size)
-        return state._replace(x=x_next, pool=pool), Info(x, lam, seen.f, seen.h)
+        return state._replace(x=x_next, pool=pool), Info(
+            x, lam, seen.f, seen.h, record=problem.domain.lmo_record(pool.memory)
+        )
 
     def answer(self, state: SVRFState) -> tuple[Tree, Array]:
         """The last w_e; x itself where the epoch has just been finished."""
         return jax.tree.map(lambda x, w: jnp.where(_finished(state), x, w), state.x, state.snap.w), state.lam
 
-    def gap(self, state: SVRFState, inner: tuple[Array, Array]) -> Array:
+    def gap(self, state: SVRFState, inside: tuple[Array, Array]) -> Array:
         """Of the snapshot."""
-        return duality_gap(state.snap, inner)
+        return duality_gap(state.snap, inside)
 
     def total_cost(self, steps: int) -> Cost:
         """A linear minimisation for every full batch, not for every step."""
         return Cost(samples=steps, gradients=2 * steps, lmos=sum(self._moves(steps)))
 
-    def refreshed_gradients(self, steps: int, n: int) -> int:
+    def gradients_of_refreshes(self, steps: int, n: int) -> int:
         """A pass for every epoch begun."""
         return n * len(self._moves(steps))
 

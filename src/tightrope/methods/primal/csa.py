@@ -1,14 +1,13 @@
 """CSA and multi-CSA: cooperative stochastic approximation, which steps on the objective or on a violated constraint."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field, static
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree, static
 
 
 class CSAState(NamedTuple):
@@ -62,13 +61,8 @@ class CSA(Method):
     multipliers = False
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
-    draws = 2
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("gamma0", "tol0")
-
-    def __post_init__(self):
-        for name in ("gamma0", "tol0"):
-            set_field(self, name, coefficient(type(self).__name__, name, getattr(self, name)))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSAState:
         """x_1."""
@@ -118,15 +112,10 @@ class MultiCSA(CSA):
         arXiv:1906.03401.
     """
 
-    choice: str = static(default="random")
+    choice: Literal["random", "worst"] = static(default="random")
 
     name = "multi-csa"
     multipliers = False
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.choice not in ("random", "worst"):
-            raise ValueError(f"MultiCSA: choice is {self.choice!r}; expected random or worst.")
 
     def choose(self, estimate: Array, eta: Array, t: Array) -> Array:
         """One of the violated constraints."""

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope._errors import coefficient, positive_int
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.sets.ball import safe
-from tightrope.tree import Array, Mean, Tree, add_scaled, dot, pytree, set_field, static, subtract
+from tightrope.tree import Array, Mean, Tree, add_scaled, dot, pytree, static, subtract
 
 
 class OneProjectionState(NamedTuple):
@@ -65,14 +64,9 @@ class OneProjection(Method):
     name = "one-projection"
     needs = frozenset({"project", "exact_constraints"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    output = "epoch"
+    output = "own"
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("eta0", "delta")
-
-    def __post_init__(self):
-        for name in ("eta0", "delta"):
-            set_field(self, name, coefficient("OneProjection", name, getattr(self, name)))
-        set_field(self, "rounds", positive_int("OneProjection", "rounds", self.rounds))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> OneProjectionState:
         """x_1 and lambda_1."""

@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
 from tightrope.methods.primal.csa import worst
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, dot, pytree, set_field, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, dot, pytree, subtract
 
 
 class PFSState(NamedTuple):
@@ -65,10 +64,6 @@ class PFS(Method):
     published = Rates(gap=0.5, violation=inf)
     tuned = ("eta0", "rho0")
     margin = "rho0"
-
-    def __post_init__(self):
-        for name in ("eta0", "rho0"):
-            set_field(self, name, coefficient("PFS", name, getattr(self, name)))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> PFSState:
         """x_1."""

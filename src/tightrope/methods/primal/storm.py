@@ -4,12 +4,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, dot, pytree, set_field, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, dot, pytree, subtract
 
 
 class Tracked(NamedTuple):
@@ -79,17 +77,12 @@ class STORM(Method):
     c: Any = 10.0
 
     name = "storm"
+    positive = ("w",)
     needs = frozenset({"project", "unconstrained"})
     cost = Cost(samples=1, gradients=2, projections=1)
     tuned = ("k", "c")
     published = Rates(gap=None)
     anytime = True
-
-    def __post_init__(self):
-        for name in ("k", "w", "c"):
-            set_field(self, name, coefficient("STORM", name, getattr(self, name)))
-        if np.any(np.asarray(self.w) == 0):
-            raise ValueError(f"STORM: w is {self.w!r}; expected more than zero, or a zero gradient divides by zero.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> STORMState:
         """x_1; with a_1 = 1 the first step takes d_1 = g_1 whatever d_0 is."""

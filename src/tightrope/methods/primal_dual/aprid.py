@@ -4,13 +4,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.sets import Box, ConvexSet, LinfBall
-from tightrope.tree import Array, Tree, add_scaled, dot, pytree, ravel, set_field
+from tightrope.tree import Array, Tree, add_scaled, dot, pytree, ravel
 
 
 class APriDState(NamedTuple):
@@ -70,20 +68,12 @@ class APriD(Method):
     clip: Any = 10.0
 
     name = "aprid"
+    below_one = ("beta1", "beta2")
+    positive = ("clip",)
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
-    draws = 2
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("alpha0", "rho0")
-
-    def __post_init__(self):
-        for name in ("alpha0", "rho0", "beta1", "beta2", "clip"):
-            set_field(self, name, coefficient("APriD", name, getattr(self, name)))
-        for name in ("beta1", "beta2"):
-            if np.any(np.asarray(getattr(self, name)) >= 1):
-                raise ValueError(f"APriD: {name} is {getattr(self, name)!r}; expected less than 1.")
-        if np.any(np.asarray(self.clip) == 0):
-            raise ValueError(f"APriD: clip is {self.clip!r}; expected more than zero.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> APriDState:
         """x_1 and z_1; no momentum, no squares."""

@@ -4,12 +4,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field, subtract
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree, subtract
 
 
 class ConExState(NamedTuple):
@@ -60,17 +58,11 @@ class ConEx(Method):
     tau0: Any = 1.0
 
     name = "conex"
+    positive = ("eta0", "tau0")
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
-    draws = 2
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("eta0", "tau0")
-
-    def __post_init__(self):
-        for name in ("eta0", "tau0"):
-            set_field(self, name, coefficient("ConEx", name, getattr(self, name)))
-            if np.any(np.asarray(getattr(self, name)) == 0):  # the method divides by both
-                raise ValueError(f"ConEx: {name} is {getattr(self, name)!r}; expected more than zero.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> ConExState:
         """x_0 and y_0; the first step takes l_h(x_{-1}) = l_h(x_0) whatever is here."""

@@ -1,18 +1,14 @@
 """The asynchronous saddle-point method: gradients arrive late."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
 from tightrope.methods.schedules import Power
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field, static
-
-PATTERNS = ("constant", "cyclic")
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree, static
 
 
 class DelayedState(NamedTuple):
@@ -61,22 +57,14 @@ class DelayedSaddle(Method):
 
     eta0: Any = 0.5
     delta: Any = 1.0
-    delay: int = static(default=8)
-    pattern: str = static(default="constant")
+    delay: int = static(default=8, least=0)
+    pattern: Literal["constant", "cyclic"] = static(default="constant")
 
     name = "async-saddle"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
     published = Rates(gap=0.5, violation=0.25)
     tuned = ("eta0", "delta")
-
-    def __post_init__(self):
-        for name in ("eta0", "delta"):
-            set_field(self, name, coefficient("DelayedSaddle", name, getattr(self, name)))
-        if isinstance(self.delay, bool) or not isinstance(self.delay, int | np.integer) or self.delay < 0:
-            raise ValueError(f"DelayedSaddle: delay is {self.delay!r}; expected a whole number of at least 0.")
-        if self.pattern not in PATTERNS:
-            raise ValueError(f"DelayedSaddle: pattern is {self.pattern!r}; expected one of {', '.join(PATTERNS)}.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> DelayedState:
         """x_1 and lambda_1; nothing older is ever asked for."""

@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, look_ahead
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree
 
 
 class GOCOState(NamedTuple):
@@ -53,18 +52,12 @@ class GOCO(Method):
     margin0: Any = 0.0
 
     name = "g-oco"
+    positive = ("v0", "alpha0")
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("v0", "alpha0")
     margin = "margin0"
-
-    def __post_init__(self):
-        for name in ("v0", "alpha0", "margin0"):
-            set_field(self, name, coefficient("GOCO", name, getattr(self, name)))
-        for name in ("v0", "alpha0"):  # the method divides by both
-            if np.any(np.asarray(getattr(self, name)) == 0):
-                raise ValueError(f"GOCO: {name} is {getattr(self, name)!r}; expected more than zero.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> GOCOState:
         """x(1) and Q(1)/V."""

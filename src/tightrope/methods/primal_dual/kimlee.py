@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, look_ahead
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree
 
 
 class KimLeeState(NamedTuple):
@@ -58,19 +57,13 @@ class KimLee(Method):
     margin0: Any = 2.0
 
     name = "kim-lee"
+    positive = ("v0", "alpha0")
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
     published = Rates(gap=0.5, violation=inf)
     tuned = ("v0", "alpha0", "margin0")
     margin = "margin0"
     anytime = True
-
-    def __post_init__(self):
-        for name in ("v0", "alpha0", "margin0"):
-            set_field(self, name, coefficient("KimLee", name, getattr(self, name)))
-        for name in ("v0", "alpha0"):  # the method divides by both
-            if np.any(np.asarray(getattr(self, name)) == 0):
-                raise ValueError(f"KimLee: {name} is {getattr(self, name)!r}; expected more than zero.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> KimLeeState:
         """x(1) and Q(1)/V_1; the horizon is not needed."""

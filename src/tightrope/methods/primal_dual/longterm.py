@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree
 
 
 class LongTermState(NamedTuple):
@@ -64,10 +63,6 @@ class MahdaviJinYang(Method):
     published = Rates(gap=0.5, violation=0.25)  # of the plain method
     tuned = ("eta0", "delta")
     margin = "margin0"
-
-    def __post_init__(self):
-        for name in ("eta0", "delta", "margin0"):
-            set_field(self, name, coefficient("MahdaviJinYang", name, getattr(self, name)))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> LongTermState:
         """x_1 and lambda_1."""
@@ -133,17 +128,12 @@ class Jenatton(Method):
     r0: Any = 1.0
 
     name = "jenatton"
+    positive = ("r0",)
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
     published = Rates(gap=0.5, violation=0.25)
     tuned = ("eta0", "r0")
     anytime = True
-
-    def __post_init__(self):
-        for name in ("eta0", "r0"):
-            set_field(self, name, coefficient("Jenatton", name, getattr(self, name)))
-        if np.any(np.asarray(self.r0) == 0):  # the method divides by it
-            raise ValueError(f"Jenatton: r0 is {self.r0!r}; expected more than zero.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> LongTermState:
         """x_1 and lambda_1."""

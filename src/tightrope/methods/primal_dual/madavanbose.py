@@ -4,10 +4,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree
 
 
 class MadavanBoseState(NamedTuple):
@@ -50,12 +49,8 @@ class MadavanBose(Method):
     name = "madavan-bose"
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
-    draws = 2
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("eta0",)
-
-    def __post_init__(self):
-        set_field(self, "eta0", coefficient("MadavanBose", "eta0", self.eta0))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MadavanBoseState:
         """x_1 and z_1."""

@@ -4,14 +4,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.sets import ConvexSet, Simplex
 from tightrope.sets.ball import project_simplex
-from tightrope.tree import Array, Tree, add_scaled, pytree, ravel, set_field
+from tightrope.tree import Array, Tree, add_scaled, pytree, ravel
 
 
 def bregman_step(domain: ConvexSet, x: Tree, gradient: Tree, step: Any) -> Tree:
@@ -69,9 +67,6 @@ class RobustSA(Method):
     published = Rates(gap=0.5)
     tuned = ("eta0",)
 
-    def __post_init__(self):
-        set_field(self, "eta0", coefficient("RobustSA", "eta0", self.eta0))
-
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MirrorState:
         """x_1; there are no multipliers."""
         return MirrorState(x, lam, horizon)
@@ -125,16 +120,11 @@ class MirrorSA(Method):
     dual_radius: Any = 10.0
 
     name = "mirror-sa"
+    positive = ("dual_radius",)
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("eta0", "gamma0")
-
-    def __post_init__(self):
-        for name in ("eta0", "gamma0", "dual_radius"):
-            set_field(self, name, coefficient("MirrorSA", name, getattr(self, name)))
-        if np.any(np.asarray(self.dual_radius) == 0):
-            raise ValueError(f"MirrorSA: dual_radius is {self.dual_radius!r}; expected more than zero.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MirrorState:
         """x_1 and lambda_1."""

@@ -3,12 +3,10 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, set_field
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, add_scaled, pytree
 
 
 class NuPIState(NamedTuple):
@@ -59,16 +57,11 @@ class NuPI(Method):
     nu: Any = 0.9
 
     name = "nupi"
+    below_one = ("nu",)
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
     published = Rates()
     tuned = ("eta0", "ki0", "kp")
-
-    def __post_init__(self):
-        for name in ("eta0", "ki0", "kp", "nu"):
-            set_field(self, name, coefficient("NuPI", name, getattr(self, name)))
-        if np.any(np.asarray(self.nu) >= 1):
-            raise ValueError(f"NuPI: nu is {self.nu!r}; expected less than 1, or the average never moves.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> NuPIState:
         """x_1 and lambda_1; the first step sets xi_1."""

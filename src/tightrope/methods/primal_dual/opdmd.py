@@ -4,14 +4,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, look_ahead
 from tightrope.methods.primal_dual.mirror import bregman_step
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.sets import Simplex
-from tightrope.tree import Array, Tree, pytree, set_field
+from tightrope.tree import Array, Tree, pytree
 
 
 class OPDMDState(NamedTuple):
@@ -56,16 +54,11 @@ class OPDMD(Method):
     alpha0: Any = 1.0
 
     name = "opdmd"
+    positive = ("v0", "alpha0")
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("v0", "alpha0")
-
-    def __post_init__(self):
-        for name in ("v0", "alpha0"):
-            set_field(self, name, coefficient("OPDMD", name, getattr(self, name)))
-            if np.any(np.asarray(getattr(self, name)) == 0):  # the method divides by both
-                raise ValueError(f"OPDMD: {name} is {getattr(self, name)!r}; expected more than zero.")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> OPDMDState:
         """x(1) and Q(1)/V."""

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.methods.primal_dual.slpmm import check_weights, proximal_rounds
-from tightrope.problem.problem import Problem
+from tightrope.methods.primal_dual.slpmm import proximal_rounds
+from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static, subtract
 
 
@@ -58,13 +58,11 @@ class SAPMM(Method):
     rounds: int = static(default=5)
 
     name = "sapmm"
+    positive = ("alpha0", "sigma0")
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=5, projections=5)
     published = Rates(gap=0.25, violation=0.25)
     tuned = ("alpha0", "sigma0")
-
-    def __post_init__(self):
-        check_weights(self)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SAPMMState:
         """x_1 and lambda_1."""

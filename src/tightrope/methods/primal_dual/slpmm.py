@@ -10,7 +10,7 @@ import numpy as np
 
 from tightrope._errors import coefficient, positive_int
 from tightrope.methods.base import Cost, Info, Method, Rates
-from tightrope.problem.problem import Problem
+from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, norm, pytree, set_field, static, subtract
 
 
@@ -61,13 +61,11 @@ class SLPMM(Method):
     rounds: int = static(default=5)
 
     name = "slpmm"
+    positive = ("alpha0", "sigma0")
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=5)
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("alpha0", "sigma0")
-
-    def __post_init__(self):
-        check_weights(self)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SLPMMState:
         """x_1 and lambda_1."""

@@ -9,7 +9,7 @@ import scipy.sparse
 from tightrope.problems.observed import Observed, observed
 
 NAME = "StructuredMatrixCompletion"
-"""Who speaks in sentences about ratings."""
+"""The estimator's name, with which its refusals begin."""
 
 
 def read(X: Any) -> Observed:
@@ -54,12 +54,12 @@ def joined(before: Observed, new: Observed) -> Observed:
 
 
 def plain(X: Any) -> Any:
-    """A DataFrame as its array."""
+    """The array of a DataFrame; anything else as it is."""
     return X.to_numpy() if hasattr(X, "to_numpy") else X
 
 
 def whole_numbers(name: str, given: Any) -> np.ndarray:
-    """Row or column numbers as int64."""
+    """Row or column numbers as int64; anything but whole numbers is refused."""
     numbers = np.asarray(given)
     if numbers.dtype.kind not in "iu":
         raise ValueError(f"{NAME}: {name} have dtype {numbers.dtype}; expected whole numbers from 0.")

@@ -10,6 +10,9 @@ from scipy.stats import rankdata
 Verdict = Literal["reproduced", "partly", "not reproduced"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "partly", "not reproduced")
 
+ALMOST_ZERO = 0.05
+"""A violation counts as almost zero up to this share of its bound."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Claim:

@@ -1,0 +1,1 @@
+"""What is measured on a clock, as ratios; benchmarks/README.md has the results."""

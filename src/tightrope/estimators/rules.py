@@ -1,0 +1,60 @@
+"""What the parameters of an estimator may be: rules to declare in a table, and one function that applies the table.
+
+scikit-learn's `_validate_params` would do, but its refusals name types and ranges where these say what to give.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from tightrope.methods import METHODS, Method
+
+
+class Rule(NamedTuple):
+    """What a parameter has to be: as a test of its value, and in words that complete "expected ..."."""
+
+    holds: Callable[[Any], Any]
+    expected: str
+    error: type[Exception] = ValueError
+
+    def or_none(self) -> "Rule":
+        """The same rule for a parameter that may be None as well."""
+        return self._replace(holds=lambda v: v is None or self.holds(v))
+
+
+def check_parameters(estimator: BaseEstimator, rules: Mapping[str, Rule]) -> None:
+    """Refuse the first parameter that breaks its rule."""
+    for name, rule in rules.items():
+        value = getattr(estimator, name)
+        if not rule.holds(value):
+            raise rule.error(f"{name} is {value!r}; expected {rule.expected}.")
+
+
+def number(holds: Callable[[Any], bool], expected: str) -> Rule:
+    """A finite number, not a boolean, for which `holds`."""
+    kinds = int | float | np.integer | np.floating
+    return Rule(lambda v: isinstance(v, kinds) and not isinstance(v, bool) and np.isfinite(v) and holds(v), expected)
+
+
+def share(expected: str) -> Rule:
+    """A number between 0 and 1, both excluded."""
+    return number(lambda v: 0 < v < 1, expected)
+
+
+def whole_number(least: int) -> Rule:
+    """A whole number of at least `least`."""
+    whole = f"a whole number of at least {least}"
+    return Rule(lambda v: isinstance(v, int | np.integer) and not isinstance(v, bool) and v >= least, whole)
+
+
+def one_of(choices: Sequence[str]) -> Rule:
+    """One of a few words."""
+    return Rule(lambda v: v in choices, " or ".join(map(repr, choices)))
+
+
+POSITIVE = number(lambda v: v > 0, "a positive number")
+METHOD = Rule(
+    lambda v: isinstance(v, Method) or v in ("auto", *METHODS), f"auto, {', '.join(METHODS)} or a method object"
+)

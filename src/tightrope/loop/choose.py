@@ -1,0 +1,111 @@
+"""Which method: what "auto" means, and whether a method fits a problem and its data, and if not, why."""
+
+import difflib
+
+import jax
+import numpy as np
+
+from tightrope.methods import CSOA, METHODS, Method, Refreshing
+from tightrope.sets import ConvexSet
+
+
+def automatic(domain: ConvexSet, rows: bool) -> tuple[Method, str]:
+    """What "auto" means for what is at hand, and why."""
+    if not domain.additive:
+        return METHODS["cfw-csoa"](), f"points of {domain.name} are held factored"
+    data = "the data is at hand" if rows else "samples come in a stream"
+    if not domain.cheap_projection and domain.has_lmo:
+        name, has = "svrf-csoa" if rows else "fw-csoa", "no cheap projection"
+    else:
+        name, has = "svrg-csoa" if rows else "csoa", "a projection"
+    return METHODS[name](), f"{data} and {domain.name} has {has}"
+
+
+def automatic_for_a_fed_run() -> Method:
+    """What a run takes that is fed by hand and has no end."""
+    return CSOA(anytime=True)
+
+
+def resolve_method(method: str | Method, domain: ConvexSet, rows: bool) -> tuple[Method, tuple[str, ...]]:
+    """A method object, and a note on how it was chosen where the user left it open."""
+    if isinstance(method, Method):
+        return method, ()
+    if method == "auto":
+        chosen, why = automatic(domain, rows)
+        return chosen, (f'method="auto" chose {chosen.name}: {why}.',)
+    if not isinstance(method, str) or method.lower() not in METHODS:
+        near = difflib.get_close_matches(str(method).lower(), METHODS, n=1, cutoff=0.4)
+        hint = f' Did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f"method is {method!r}; expected auto, {', '.join(METHODS)} or a method object.{hint}")
+    return METHODS[method.lower()](), ()
+
+
+def misfit(
+    method: Method | type[Method],
+    domain: ConvexSet,
+    *,
+    rows: bool,
+    constraints: int | None = None,
+    exact: bool = True,
+    endless: bool = False,
+) -> str | None:
+    """Why a method cannot be used, in a sentence that says what to use instead; None where it can.
+
+    Args:
+        method: the method, or its class.
+        domain: the set X.
+        rows: whether all the data is at hand.
+        constraints: how many there are; None where that is not known yet.
+        exact: whether the problem knows its constraints exactly.
+        endless: whether the run is fed by hand and has no end.
+    """
+    kind = type(method) if isinstance(method, Method) else method
+    name, needs = kind.__name__, kind.needs
+    if "project" in needs and not domain.has_projection:
+        return (
+            f"{name} needs a projection and {domain.name} has none. Use a projection-free method such as "
+            'method="fw-csoa", or a set with a projection.'
+        )
+    if "lmo" in needs and not domain.has_lmo:
+        return (
+            f"{name} needs a linear minimisation oracle and {domain.name} has none. Use a projection method such as "
+            'method="csoa", or give the set an lmo.'
+        )
+    if kind.averages and not domain.additive:
+        return (
+            f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
+            'Use method="cfw-csoa" ("mfw-csoa" for samples), or hold the matrix dense.'
+        )
+    if "exact_constraints" in needs and not exact:
+        return f"{name} needs exact constraints; give Problem(..., exact_constraints=...)."
+    if needs_rows(kind) and not rows:
+        return (
+            f'{name} looks at all the data, which a stream does not keep; expected arrays. Use a method such as "csoa".'
+        )
+    if endless and not method.anytime:
+        return (
+            f"the steps of {name} depend on how many there will be, which a fed run does not know. Use a method whose "
+            "`anytime` is true, such as CSOA(anytime=True)."
+        )
+    if "unconstrained" in needs and constraints:
+        return (
+            f"{name} knows no constraints E h <= 0 and the problem has {constraints}. Put them into the objective with "
+            "tr.penalised(problem, weights), or use a method for constraints such as CSOA or FWCSOA."
+        )
+    if "one_constraint" in needs and constraints not in (None, 1):
+        return f"{name} takes exactly one constraint and the problem has {constraints}; give their maximum as one."
+    return None
+
+
+def needs_rows(method: Method | type[Method]) -> bool:
+    """Whether the method looks at all the data."""
+    kind = type(method) if isinstance(method, Method) else method
+    return "rows" in kind.needs or issubclass(kind, Refreshing)
+
+
+def refuse_grids(method: Method) -> None:
+    """A single run has one value of every coefficient."""
+    grids = [jax.tree_util.keystr(path)[1:] for path, v in jax.tree_util.tree_leaves_with_path(method) if np.ndim(v)]
+    if grids:
+        name = type(method).__name__
+        raise ValueError(f"{name}: {', '.join(grids)} has several values; expected one. tr.sweep tries many.")
