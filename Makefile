@@ -37,6 +37,7 @@ verify: install
 	$(BIN)/python -m studies.problems
 
 bench: install
+	$(BIN)/python -m benchmarks.imports
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.finite_data --big
 	$(BIN)/python -m benchmarks.lmo

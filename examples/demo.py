@@ -90,7 +90,7 @@ def portfolio() -> None:
 
 
 def main() -> None:
-    """Both."""
+    """Show the classifier, then the portfolio; pictures go into `out`."""
     OUT.mkdir(exist_ok=True)
     fair_classification()
     portfolio()

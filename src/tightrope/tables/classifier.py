@@ -13,7 +13,7 @@ from tightrope.estimators.fair.classifier import FairLogisticRegression
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.tables.encoder import TableEncoder
 from tightrope.tables.folder import ModelFolder
-from tightrope.tables.reading import need_columns, refuse_missing
+from tightrope.tables.reading import need_columns, refuse_missing, some_of
 from tightrope.tables.report import as_text, compare
 
 FRONTIER, TRACE = "frontier.png", "trace.png"
@@ -215,11 +215,8 @@ def _read(frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: A
 def _labels(column: "pd.Series[Any]", name: str, positive: Any) -> tuple[Any, Any]:
     found = list(dict.fromkeys(column.tolist()))
     if len(found) != 2:
-        some = ", ".join(repr(value) for value in found[:4]) + (", ..." if len(found) > 4 else "")
-        raise ValueError(
-            f"The label {name} has {len(found):,} different value{'s' * (len(found) > 1)} ({some}); expected two. Merge "
-            "values, or choose another column."
-        )
+        values = f"{len(found):,} different value{'s' * (len(found) > 1)} ({some_of(list(map(repr, found)), 4)})"
+        raise ValueError(f"The label {name} has {values}; expected two. Merge values, or choose another column.")
     negative, last = sorted(found) if isinstance(found[0], type(found[1])) else sorted(found, key=str)
     if positive is None or str(positive) == str(last):
         return negative, last

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tightrope._errors import positive_int
 from tightrope.datasets.features import merge_rare
-from tightrope.tables.reading import need_columns, refuse_missing
+from tightrope.tables.reading import need_columns, refuse_missing, some_of
 
 MOST_WORDS = 100
 """A text column with more different values than this is taken for an identifier."""
@@ -194,12 +194,11 @@ def _encode(column: Column, values: "pd.Series[Any]") -> list[np.ndarray]:
     known = [word for group in column.groups for word in group]
     strange = ~np.isin(words, known)
     if strange.any():
-        found = np.unique(words[strange])
-        some = ", ".join(repr(str(word)) for word in found[:5]) + (", ..." if len(found) > 5 else "")
+        found = some_of([repr(str(word)) for word in np.unique(words[strange])], 5)
         raise ValueError(
-            f"{column.name} has values that were not there when the classifier was fitted: {some}, in "
-            f"{int(strange.sum()):,} of {len(words):,} rows. Replace them by known ones ({', '.join(known[:5])}"
-            f"{', ...' if len(known) > 5 else ''}), leave these rows out, or fit again with rows that have them."
+            f"{column.name} has values that were not there when the classifier was fitted: {found}, in "
+            f"{int(strange.sum()):,} of {len(words):,} rows. Replace them by known ones ({some_of(known, 5)}), leave "
+            "these rows out, or fit again with rows that have them."
         )
     if column.coded:
         return [np.searchsorted(np.array(known), words).astype(float)]  # they are sorted

@@ -59,16 +59,15 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return pd.read_parquet(path, engine="pyarrow")
 
 
-def need_columns(frame: pd.DataFrame, names: Sequence[str], what: str = "The table") -> None:
+def need_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
     """Refuse names that the table has no column of, with the nearest one it has."""
     absent = [name for name in names if name not in frame.columns]
     if not absent:
         return
     there = {str(name).lower(): str(name) for name in frame.columns}
     near = difflib.get_close_matches(absent[0].lower(), there, 1, 0.5)
-    few = ", ".join(list(there.values())[:20]) + (", ..." if len(there) > 20 else "")
-    advice = f"Did you mean {there[near[0]]!r}?" if near else f"It has {few}."
-    raise ValueError(f"{what} has no column {', '.join(map(repr, absent))}. {advice}")
+    advice = f"Did you mean {there[near[0]]!r}?" if near else f"It has {some_of(list(there.values()), 20)}."
+    raise ValueError(f"The table has no column {', '.join(map(repr, absent))}. {advice}")
 
 
 def refuse_missing(frame: pd.DataFrame, names: Sequence[str]) -> None:
@@ -77,10 +76,14 @@ def refuse_missing(frame: pd.DataFrame, names: Sequence[str]) -> None:
     counts = counts[counts > 0]
     if counts.empty:
         return
-    said = ", ".join(f"{name} ({count:,})" for name, count in counts.head(8).items())
-    said += ", ..." if len(counts) > 8 else ""
+    said = some_of([f"{name} ({count:,})" for name, count in counts.items()], 8)
     rows = int(frame[list(names)].isna().any(axis=1).sum())
     raise ValueError(
         f"{rows:,} of {len(frame):,} rows have missing values, in {said}; expected none. Drop these rows "
         "(--drop-missing on the command line), leave the columns out (--drop), or fill them in."
     )
+
+
+def some_of(words: Sequence[str], most: int) -> str:
+    """The first words of a list for a sentence, and dots where there are more."""
+    return ", ".join(words[:most]) + (", ..." if len(words) > most else "")

@@ -1,0 +1,40 @@
+"""What it costs to begin: CPU time of `import tightrope` and of `tightrope --help`, as ratios to that of `import jax`.
+
+Each figure is the median of several fresh processes, taken in turn so that a noisy moment meets all of them alike.
+"""
+
+import resource
+import statistics
+import subprocess
+import sys
+
+PROCESSES = 9
+WANTED = 1.3
+STARTS = {
+    "import jax": "import jax",
+    "import tightrope": "import tightrope",
+    "tightrope --help": "import sys; sys.argv = ['tightrope', '--help']; from tightrope.cli.app import main; main()",
+}
+
+
+def cpu_seconds(code: str) -> float:
+    """User and system time of a fresh Python that runs the code."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    for code in STARTS.values():
+        cpu_seconds(code)  # compiles the modules to bytecode, which is not measured
+    times = [{name: cpu_seconds(code) for name, code in STARTS.items()} for _ in range(PROCESSES)]
+    medians = {name: statistics.median(time[name] for time in times) for name in STARTS}
+    print(f"{'':<20}{'CPU time':>10}{'to import jax':>16}   asked for")
+    for name, seconds in medians.items():
+        ratio, wanted = seconds / medians["import jax"], "" if name == "import jax" else f"at most {WANTED}"
+        print(f"{name:<20}{seconds:>8.2f} s{ratio:>16.2f}   {wanted}".rstrip())
+
+
+if __name__ == "__main__":
+    main()

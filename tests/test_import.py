@@ -1,0 +1,38 @@
+"""`import tightrope` is cheap: what a run does not need is loaded when it is used, and yet every name is visible."""
+
+import subprocess
+import sys
+
+import pytest
+
+import tightrope as tr
+
+HEAVY = ("sklearn", "pandas", "scipy", "rich", "optax", "matplotlib", "typer")
+
+
+def modules_after(statement: str) -> set[str]:
+    """The packages that a fresh process has loaded after a statement."""
+    code = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.fixture(scope="module")
+def loaded() -> set[str]:
+    return modules_after("import tightrope")
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_import_leaves_heavy_packages_alone(loaded, name):
+    assert "tightrope" in loaded
+    assert name not in loaded
+
+
+def test_help_adds_the_printing_alone(loaded):
+    ask = "from typer.testing import CliRunner; from tightrope.cli.app import app"
+    added = modules_after(f"{ask}; assert 'Usage' in CliRunner().invoke(app, ['--help']).stdout") - loaded
+    assert not added & {*HEAVY, "jax", "numpy"} - {"typer", "rich"}
+
+
+def test_every_name_is_visible_and_there():
+    assert set(tr.__all__) <= set(dir(tr))
+    assert all(getattr(tr, name) is not None for name in tr.__all__)
