@@ -60,7 +60,7 @@ def test_the_output_is_the_average_or_the_last_iterate():
     np.testing.assert_array_equal(last.x, last.last)
     np.testing.assert_array_equal(last.average, default.average)
     assert (default.output, last.output) == ("average", "last")
-    assert "last iterate" in last.measured_on
+    assert "last iterate" in last.point
 
 
 def test_objective_and_constraints_are_measured_at_x_on_all_rows():

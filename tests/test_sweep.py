@@ -8,7 +8,7 @@ from core_cases import BALL, METHODS, PROBLEM, ROWS, SAMPLERS, FullGradient, con
 
 import tightrope as tr
 
-sweeping = importlib.import_module("tightrope.sweep")  # the attribute is the function
+sweeping = importlib.import_module("tightrope._sweep")  # the attribute is the function
 
 GRIDS = {"csoa": tr.CSOA(eta0=np.array([0.3, 0.8]), upsilon0=0.3), "fw-csoa": tr.FWCSOA(eta0=np.array([0.5, 1.0]))}
 

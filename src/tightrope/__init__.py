@@ -1,45 +1,14 @@
-"""tightrope: stochastic optimisation with expectation constraints."""
+"""tightrope: stochastic optimisation with expectation constraints.
+
+Names are loaded when they are first used: `tightrope --help` needs no JAX, and a run needs no scikit-learn.
+"""
+
+# ruff: noqa: F405 (the names are those of core)
 
 import typing
 
-from tightrope import tree
-from tightrope.loop.checkpoint import CheckpointError
-from tightrope.methods import (
-    CSOA,
-    FWCSOA,
-    GOCO,
-    METHODS,
-    SVRFCSOA,
-    SVRGCSOA,
-    Cost,
-    Info,
-    Method,
-    Refreshing,
-    dual_step,
-)
-from tightrope.minimize import minimize
-from tightrope.online import Online
-from tightrope.problem import Problem, check_problem, equality, lift_cvar, penalised, stack, two_sided
-from tightrope.result import Result, Status
-from tightrope.sampling import Generator, Rows, Stream
-from tightrope.sets import (
-    SETS,
-    Box,
-    ConvexSet,
-    GroupBall,
-    L1Ball,
-    L2Ball,
-    LinfBall,
-    NuclearBall,
-    Polytope,
-    Product,
-    Simplex,
-    Spectraplex,
-)
-from tightrope.sweep import sweep
-from tightrope.tree import pytree, static
-
-if typing.TYPE_CHECKING:  # they load scikit-learn, which takes longer than everything else together
+if typing.TYPE_CHECKING:
+    from tightrope.core import *  # noqa: F403
     from tightrope.estimators import FairLogisticRegression, StructuredMatrixCompletion
 
 __version__ = "0.1.0"
@@ -91,17 +60,16 @@ __all__ = [
     "two_sided",
 ]
 
-_ESTIMATORS = ("FairLogisticRegression", "StructuredMatrixCompletion")
-
 
 def __getattr__(name: str) -> typing.Any:
-    """The estimators, loaded when they are first used."""
-    if name in _ESTIMATORS:
-        from tightrope import estimators
-
-        globals()[name] = getattr(estimators, name)
-        return globals()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in ("FairLogisticRegression", "StructuredMatrixCompletion"):
+        from tightrope import estimators as home
+    else:
+        from tightrope import core as home
+    globals()[name] = getattr(home, name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

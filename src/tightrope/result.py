@@ -61,6 +61,7 @@ class Result:
             None where an oracle gives gradients only.
         constraints: the same for the constraints (minus levels), by name; <= 0 is satisfied.
         measured_on: what `objective` and `constraints` were measured on, in words.
+        point: which point x is, in words.
         status: how the run ended; `status.value` is a sentence.
         message: more on that, e.g. the step at which a value stopped being finite; may be empty.
         trace: a DataFrame of bounded length: step, samples, passes, seconds, the running means of objective and
@@ -82,6 +83,7 @@ class Result:
     objective: float | None
     constraints: "pd.Series[float]"
     measured_on: str
+    point: str
     status: Status
     message: str
     trace: "pd.DataFrame"
@@ -124,7 +126,7 @@ class Result:
             for constraint, value, lam in zip(self.constraints.index, self.constraints, self.dual, strict=True):
                 verdict = "satisfied" if value <= 0 else "VIOLATED" if value > 0 else "not known"
                 lines += [f"  {constraint:<{width}}  {value:>12.6g}  {lam:>12.6g}  {verdict}"]
-        lines += [f"  measured on  {self.measured_on}", f"  cost         {self.cost}"]
+        lines += [f"  measured on  {self.measured_on}", f"  point        {self.point}", f"  cost         {self.cost}"]
         lines += [f"  note         {note}" for note in self.notes]
         return "\n".join(lines)
 

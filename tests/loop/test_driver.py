@@ -1,5 +1,7 @@
 """The driver alone, on a program that only counts: when it refreshes, how far it goes, which step it calls bad."""
 
+from typing import Any
+
 import pytest
 
 from tightrope.loop.driver import Driver, NotFiniteError, Position
@@ -12,10 +14,10 @@ class Counting:
     def __init__(self, bad=10**9):
         self.bad = bad
 
-    def refresh(self, carry):
+    def refresh(self, carry: Any) -> Any:
         return [*carry, "refresh"]
 
-    def advance(self, carry, buffer, first, count):
+    def advance(self, carry: Any, buffer: Buffer, first: int, count: int) -> tuple[Any, Any, bool]:
         steps = list(range(first, first + count))
         return [*carry, *steps], {"last": steps[-1]}, first + count <= self.bad
 

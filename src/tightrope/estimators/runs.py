@@ -18,15 +18,14 @@ def kept(result: Result, measured_on: str) -> Result:
     """
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    points = {name: jax.tree.map(np.asarray, getattr(result, name)) for name in ("x", "average", "last", "state")}
+    points = {name: jax.tree.map(np.asarray, getattr(result, name)) for name in ("x", "mean", "last", "state")}
     pull = result.pull
     if pull is not None:
         pull = pull._replace(x=points["x"], towards=jax.tree.map(np.asarray, pull.towards))
-    at_which_point = result.measured_on.partition(" rows, ")[2]
     return dataclasses.replace(
         result,
         **points,
         pull=pull,
         method=replace(jax.tree.map(float, result.method)),
-        measured_on=f"all {measured_on}, {at_which_point}",
+        measured_on=f"all {measured_on}",
     )

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import scipy.sparse
 
+from tightrope._minimize import minimize
 from tightrope.estimators.runs import kept
 from tightrope.methods import CFWCSOA, Method
-from tightrope.minimize import minimize
 from tightrope.problems.observed import Observed
 from tightrope.problems.structured import structured_completion
 from tightrope.result import Result, Status

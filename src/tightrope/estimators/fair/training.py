@@ -8,14 +8,14 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from tightrope._minimize import minimize
+from tightrope._sweep import sweep
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.runs import kept
 from tightrope.methods import CSOA, SVRGCSOA, Method
-from tightrope.minimize import minimize
 from tightrope.problem import Problem
 from tightrope.problems.fair import carried_by_few, centred, fair_classification, levels_of
 from tightrope.result import Result, Status
-from tightrope.sweep import sweep
 
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled
 _COLUMNS = 8  # their number is filled up to a multiple of this one

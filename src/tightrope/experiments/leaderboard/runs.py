@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from tightrope._sweep import sweep
 from tightrope.experiments.leaderboard.entrants import Division, Entry, challenge, enter, grid, misfit
 from tightrope.experiments.work import Tables, Unit
 from tightrope.methods import METHODS, Cost, Method, gradients_used
 from tightrope.problems import PROBLEMS, Solved
-from tightrope.sweep import sweep
 from tightrope.tree import Tree, replace
 
 TUNING = 10_000

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from tightrope._minimize import minimize
 from tightrope.datasets import label_encoded, load_adult, split
 from tightrope.experiments.paper.figure import Size, finished
 from tightrope.fairness.metrics import p_rule
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.methods import CSOA, GOCO, Method
-from tightrope.minimize import minimize
 from tightrope.problem import Problem
 from tightrope.problems import fair_classification
 from tightrope.sampling import Rows

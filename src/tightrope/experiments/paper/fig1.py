@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from tightrope._sweep import sweep
 from tightrope.experiments.paper.claims import ALMOST_ZERO, Claim, band, decide, trend
 from tightrope.experiments.paper.drawing import curve, label, legend_below, optimum, shades, zero
 from tightrope.experiments.paper.fairness import (
@@ -21,7 +22,6 @@ from tightrope.experiments.paper.figure import Figure, Report, Size, coefficient
 from tightrope.experiments.paper.tuning import SACRIFICE, UPSILON0
 from tightrope.experiments.work import Tables, Unit
 from tightrope.plotting import new_figure
-from tightrope.sweep import sweep
 from tightrope.tree import replace
 
 ETA0 = (0.15, 1.0)

@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 import numpy as np
 import pandas as pd
 
+from tightrope._sweep import sweep
 from tightrope.datasets import rotated_gaussians
 from tightrope.experiments.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide, trend, worst
 from tightrope.experiments.paper.drawing import COLOURS, curve, label, legend_below, optimum, shades, zero
@@ -23,7 +24,6 @@ from tightrope.experiments.paper.figure import Figure, Report, Size, coefficient
 from tightrope.experiments.work import Tables, Unit
 from tightrope.methods import CSOA
 from tightrope.plotting import new_figure
-from tightrope.sweep import sweep
 
 ANGLES = {"pi/4": np.pi / 4, "pi/8": np.pi / 8}
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75)

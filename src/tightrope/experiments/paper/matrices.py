@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from tightrope._minimize import minimize
 from tightrope.datasets.structured import structured_matrix
 from tightrope.experiments.paper.figure import FULL, Size, coefficients, finished
 from tightrope.methods import CFWCSOA, FWCSOA, SCGD, Method
 from tightrope.methods.base import Info, dual_step
 from tightrope.methods.conservative.fwcsoa import FWCSOAState
-from tightrope.minimize import minimize
 from tightrope.problem import Problem
 from tightrope.problem.transform import penalised
 from tightrope.problems.structured import CompletionProblem, structured_completion

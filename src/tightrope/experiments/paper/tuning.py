@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from tightrope._sweep import sweep
 from tightrope.experiments.paper.fairness import (
     PAPER,
     Optimum,
@@ -23,7 +24,6 @@ from tightrope.experiments.paper.fairness import (
 )
 from tightrope.experiments.paper.figure import coefficients
 from tightrope.methods import Method
-from tightrope.sweep import sweep
 from tightrope.tree import replace
 
 SACRIFICE = 0.01

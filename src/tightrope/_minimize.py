@@ -160,14 +160,14 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     x = output_of(method, carry, chosen) if step else ready.x
     sums = summarise(carry.totals.scalars, len(ready.names), ())
     dual = _dual(method, carry, chosen, sums)
-    status, pulled, where = outcome.status, None, f"at the {_POINTS[chosen]}"
+    status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
     if output == "feasible" and ready.names:
         if towards is None:
             status = Status.NO_FEASIBLE_POINT
         else:
             pulled = pull(ready.problem, ready.sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
-    f, h, measured_on = _measured(ready, x, where, sums)
+    f, h, measured_on = _measured(ready, x, sums)
     return Result(
         x=x,
         output=chosen,
@@ -178,6 +178,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         objective=float(f) if ready.problem.knows_objective else None,
         constraints=pd.Series(np.asarray(h, float), index=pd.Index(ready.names, dtype=object)),
         measured_on=measured_on,
+        point=where,
         status=status,
         message=outcome.message,
         trace=pd.DataFrame(outcome.rows),
@@ -190,14 +191,14 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     )
 
 
-def _measured(ready: Prepared, x: Tree, where: str, sums: Summary) -> tuple[Any, Any, str]:
+def _measured(ready: Prepared, x: Tree, sums: Summary) -> tuple[Any, Any, str]:
     """Objective and constraints, and what they were measured on, in words."""
     sampler = ready.sampler
     if sampler.n is None:
         said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
         return sums.objective, sums.h, said
     f, h = jax.tree.map(np.asarray, full_values(ready.problem, x, sampler.rows))
-    return f, h, f"all {sampler.n:,} rows, {where}"
+    return f, h, f"all {sampler.n:,} rows"
 
 
 def _dual(method: Method, carry: Carry, chosen: str, sums: Summary) -> np.ndarray:
