@@ -87,6 +87,14 @@ def norm(x: Tree) -> Array:
     return jnp.sqrt(dot(x, x))
 
 
+def nonzero(divisor: Array) -> Array:
+    """The divisor, or 1 in the place of 0.
+
+    Not the smallest positive number: XLA turns (a / b) / c into a / (b c), and the product of two such is 0.
+    """
+    return jnp.where(divisor == 0, 1, divisor)
+
+
 def ravel(x: Tree) -> tuple[Array, Callable[[Array], Tree]]:
     """The tree as one vector, and the way back."""
     if isinstance(x, jax.Array | np.ndarray):  # the usual case needs no concatenation

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origi
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tightrope._errors import coefficient, one_of, whole_number
 from tightrope.problem import Problem
@@ -63,6 +64,7 @@ class Method(ABC):
     positive: ClassVar[tuple[str, ...]] = ()  # coefficients that must not be zero
     below_one: ClassVar[tuple[str, ...]] = ()  # coefficients that must be less than one
     margin: ClassVar[str | None] = None  # the coefficient of the tightening
+    margin_power: ClassVar[float | None] = None  # p, where a run of T steps tightens by margin/T^p at its end
     published: ClassVar[Rates] = Rates()
     tuned: ClassVar[tuple[str, ...]] = ()  # the coefficients worth tuning, the most important first
 
@@ -102,8 +104,10 @@ class Method(ABC):
         return Cost(*(steps * one for one in self.cost))
 
     def tightening(self, horizon: int) -> float:
-        """The largest upsilon a run of `horizon` steps uses; 0 for methods that do not tighten."""
-        return 0.0
+        """The upsilon that a run of `horizon` steps ends with; 0 for methods that do not tighten."""
+        if self.margin is None or self.margin_power is None:
+            return 0.0
+        return float(np.max(np.asarray(getattr(self, self.margin)))) / horizon**self.margin_power
 
     def check(self, horizon: int) -> None:  # noqa: B027 (nothing to refuse is a good answer)
         """Refuse coefficients that cannot work at this horizon."""
@@ -157,6 +161,15 @@ def steps_within(method: Method, passes: float, batch_size: int, n: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if gradients_used(method, middle, batch_size, n) <= budget else (low, middle)
     return low
+
+
+def refuse_overshoot(method: Method, what: str, shrink: float, where: str, remedy: str) -> None:
+    """Refuse a dual step that takes as much of the multipliers as there is, or more."""
+    if shrink >= 1:
+        raise ValueError(
+            f"{type(method).__name__}: {what} is {shrink:.3g} {where}; expected less than 1, or the multipliers are wiped "
+            f"out at every step. Use a smaller {remedy}."
+        )
 
 
 def dual_step(lam: Array, h: Array, *, gamma: Any, shrink: Any, upsilon: Any) -> Array:

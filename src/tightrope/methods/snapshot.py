@@ -105,8 +105,3 @@ def probe_rows(data: Tree) -> Tree:
     n = jax.tree.leaves(data)[0].shape[0]
     size = probe_size(n)
     return jax.tree.map(lambda a: a[:: n // size][:size], data)
-
-
-def nonzero(divisor: Array) -> Array:
-    """The divisor, or 1 in the place of 0."""
-    return jnp.where(divisor == 0, 1, divisor)

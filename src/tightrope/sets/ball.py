@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from tightrope._errors import nonnegative
 from tightrope.sets.base import ConvexSet, as_shape, rounding
-from tightrope.tree import Array, Tree, float_dtype, set_field
+from tightrope.tree import Array, Tree, float_dtype, nonzero, set_field
 
 
 def project_simplex(v: Array, radius: Any) -> Array:
@@ -32,18 +32,10 @@ def project_l1(v: Array, radius: Any) -> Array:
     return jnp.where(jnp.sum(size) <= jnp.asarray(radius, v.dtype), v, on_sphere)
 
 
-def safe(divisor: Array) -> Array:
-    """The divisor, or 1 in the place of 0.
-
-    Not the smallest positive number: XLA turns (a / b) / c into a / (b c), and the product of two such is 0.
-    """
-    return jnp.where(divisor == 0, 1, divisor)
-
-
 def unit(v: Array) -> Array:
     """v / |v|, and 0 for v = 0; divided by its largest entry first: no square vanishes or overflows."""
-    v = v / safe(jnp.max(jnp.abs(v)))
-    return v / safe(jnp.linalg.norm(v))
+    v = v / nonzero(jnp.max(jnp.abs(v)))
+    return v / nonzero(jnp.linalg.norm(v))
 
 
 def one_hot(index: Array, value: Any, like: Array) -> Array:

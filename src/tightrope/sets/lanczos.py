@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sets.ball import safe, unit
+from tightrope.sets.ball import unit
 from tightrope.sets.base import ConvexSet
-from tightrope.tree import Array, Tree
+from tightrope.tree import Array, Tree, nonzero
 
 RESTART = 0.03  # weight of the fixed random direction in a warm start; more of it spoils short iterations
 
@@ -32,11 +32,11 @@ def _next_direction(w: Array, basis: Array) -> Array:
 
     A vector that loses most of its length to the second pass was rounding noise from within the span.
     """
-    w = w / safe(jnp.max(jnp.abs(w)))  # no square vanishes or overflows
+    w = w / nonzero(jnp.max(jnp.abs(w)))  # no square vanishes or overflows
     once = w - basis.T @ (basis @ w)
     twice = once - basis.T @ (basis @ once)
     length = jnp.linalg.norm(twice)
-    return twice * jnp.where(length > 0.5 * jnp.linalg.norm(once), 1 / safe(length), length * 0)  # which keeps a NaN
+    return twice * jnp.where(length > 0.5 * jnp.linalg.norm(once), 1 / nonzero(length), length * 0)  # which keeps a NaN
 
 
 class _Krylov(NamedTuple):
@@ -101,7 +101,7 @@ def leading_pairs(g: Any, start: Array, rounds: int) -> tuple[Pairs, Memory]:
     values = jnp.linalg.norm(images, axis=0)
     real = values > jnp.sqrt(jnp.finfo(g.dtype).eps) * values[0]  # the others are rounding
     u, v = images * jnp.where(real, 1 / jnp.where(real, values, 1), 0)[None, :], v * real[None, :]
-    square = safe(values[0]) ** 2
+    square = nonzero(values[0]) ** 2
     residual = jnp.linalg.norm(echoes[:, 0] / square - v[:, 0])
     memory = Memory(jnp.where(real[0], v[:, 0], start), residual)
     return (Pairs(u, v, values) if tall is g else Pairs(v, u, values)), memory

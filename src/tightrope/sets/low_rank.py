@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from tightrope._errors import positive_int
-from tightrope.sets.ball import Ball, project_l1, safe
+from tightrope.sets.ball import Ball, project_l1
 from tightrope.sets.base import Shape
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
-from tightrope.tree import Array, pytree, set_field, static
+from tightrope.tree import Array, nonzero, pytree, set_field, static
 
 _NARROWEST = 4  # columns; for fewer a smaller step saves nothing
 
@@ -87,7 +87,7 @@ def _added(basis: Array, w: Array) -> Array:
     def outside(w):
         w = w - basis @ (basis.T @ w)
         size = jnp.linalg.norm(w, axis=0)
-        return w / safe(size)[None, :], size
+        return w / nonzero(size)[None, :], size
 
     small = jnp.sqrt(jnp.finfo(w.dtype).eps)
     left, size = outside(w)

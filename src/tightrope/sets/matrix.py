@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import positive_int
-from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, safe, unit
+from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, unit
 from tightrope.sets.base import Shape, as_shape, rounding
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
 from tightrope.sets.low_rank import LowRank, corrective_step, drop_zeros
-from tightrope.tree import Array, pytree, set_field, static
+from tightrope.tree import Array, nonzero, pytree, set_field, static
 
 
 def _matrix_shape(owner: str, shape: Any) -> Shape:
@@ -97,7 +97,7 @@ class NuclearBall(RemembersPair, Ball):
 
     def warm_lmo(self, g: Array, memory: Memory) -> tuple[Array, Memory]:
         """`lmo(g)` from the last singular vector, plus a little of a fixed random one against sticking."""
-        pairs, memory = leading_pairs(g / safe(jnp.max(jnp.abs(g))), memory.vector, self.rounds)
+        pairs, memory = leading_pairs(g / nonzero(jnp.max(jnp.abs(g))), memory.vector, self.rounds)
         return -jnp.asarray(self.radius, g.dtype) * (pairs.u[:, :1] * pairs.v[:, :1].T), memory
 
     def corrective(self, x: Array, s: Array, g: Array, line: Callable[[Array], Array]) -> Array:

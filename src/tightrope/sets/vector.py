@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, safe, scale, unit
+from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, scale, unit
 from tightrope.sets.base import Shape, rounding
-from tightrope.tree import Array, Tree, float_dtype, norm, pytree, ravel, set_field, static
+from tightrope.tree import Array, Tree, float_dtype, nonzero, norm, pytree, ravel, set_field, static
 
 
 @pytree
@@ -41,7 +41,7 @@ class L2Ball(Ball):
     def project(self, x: Tree) -> Tree:
         """Scale x back to the radius; inside the ball the factor is exactly one."""
         radius = jnp.asarray(self.radius, float_dtype(x))
-        return scale(radius / safe(jnp.maximum(norm(x), radius)), x)
+        return scale(radius / nonzero(jnp.maximum(norm(x), radius)), x)
 
     def lmo(self, g: Tree) -> Tree:
         """The point of the sphere straight against g; zero for g = 0."""
@@ -219,13 +219,13 @@ class GroupBall(Ball):
         """Project the vector of group norms onto the l1 ball and rescale each group to its new norm."""
         v, back = ravel(x)
         norms = self._norms(v)
-        factors = project_l1(norms, self.radius) / safe(norms)
+        factors = project_l1(norms, self.radius) / nonzero(norms)
         return back(factors[jnp.asarray(self.groups)] * v)
 
     def lmo(self, g: Tree) -> Tree:
         """The radius against g in the group where g is largest, zero elsewhere and for g = 0."""
         v, back = ravel(g)
-        v = v / safe(jnp.max(jnp.abs(v)))  # so that no square vanishes
+        v = v / nonzero(jnp.max(jnp.abs(v)))  # so that no square vanishes
         i = jnp.argmax(self._norms(v))
         group = jnp.where(jnp.asarray(self.groups) == i, v, v * 0)  # times 0 keeps a NaN
         return back(-jnp.asarray(self.radius, v.dtype) * unit(group))

@@ -4,9 +4,8 @@ from math import inf
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
 from tightrope.methods.schedules import Power
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree
@@ -66,6 +65,7 @@ class CSCGD(Method):
     published = Rates(gap=0.25, violation=inf)
     tuned = ("eta0", "upsilon0", "beta0")
     margin = "upsilon0"
+    margin_power = 1 / 4
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSCGDState:
         """x_1 and lambda_1; the first step takes its sample for z whatever is here."""
@@ -83,15 +83,7 @@ class CSCGD(Method):
         info = Info(x, lam, f, h, weight=jnp.ones_like(eta))
         return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), info
 
-    def tightening(self, horizon: int) -> float:
-        """upsilon at this horizon."""
-        return float(np.max(self.upsilon0)) / horizon**0.25
-
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""
         shrink = float(self.eta0**2 * self.delta) / horizon**1.5
-        if shrink >= 1:
-            raise ValueError(
-                f"CSCGD: eta^2 delta is {shrink:.3g} at {horizon:,} steps; expected less than 1, or the multipliers are "
-                "wiped out. Use a smaller eta0 or delta."
-            )
+        refuse_overshoot(self, "eta^2 delta", shrink, f"at {horizon:,} steps", "eta0 or delta")

@@ -4,9 +4,8 @@ from math import inf
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
 from tightrope.methods.schedules import Power
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static
@@ -68,6 +67,7 @@ class CSOA(Method):
     published = Rates(gap=0.5, violation=inf)
     tuned = ("eta0", "upsilon0")
     margin = "upsilon0"
+    margin_power = 1 / 2
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSOAState:
         """x_1 and lambda_1."""
@@ -84,16 +84,8 @@ class CSOA(Method):
         info = Info(x, lam, f, h, weight=eta if self.anytime else jnp.ones_like(eta))
         return CSOAState(x_next, lam_next, t + 1, horizon), info
 
-    def tightening(self, horizon: int) -> float:
-        """upsilon at this horizon; in the anytime form, where it ends."""
-        return float(np.max(self.upsilon0)) / np.sqrt(horizon)
-
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""
         shrink = float(self.eta0**2 * self.delta) / (1 if self.anytime else horizon)
-        if shrink >= 1:
-            where = "at the first step" if self.anytime else f"at {horizon:,} steps"
-            raise ValueError(
-                f"CSOA: eta^2 delta is {shrink:.3g} {where}; expected less than 1, or the multipliers are wiped out. "
-                "Use a smaller eta0 or delta."
-            )
+        where = "at the first step" if self.anytime else f"at {horizon:,} steps"
+        refuse_overshoot(self, "eta^2 delta", shrink, where, "eta0 or delta")

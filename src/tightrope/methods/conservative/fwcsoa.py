@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
 from tightrope.methods.schedules import Power
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, static, subtract
@@ -150,8 +150,4 @@ class FWCSOA(Method):
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: gamma r < 1."""
         shrink = float(np.max(np.asarray(self.steps(1, horizon)[3])))
-        if shrink >= 1:
-            raise ValueError(
-                f"FWCSOA: gamma r is {shrink:.3g} at {horizon} steps; expected less than 1, or the multipliers are "
-                "wiped out at every step. Use a smaller gamma0 or delta, or more steps."
-            )
+        refuse_overshoot(self, "gamma r", shrink, f"at {horizon:,} steps", "gamma0 or delta, or more steps")

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tightrope.methods.base import Cost, Info, Method, dual_step
 from tightrope.problem import Problem
@@ -67,6 +66,7 @@ class MFWCSOA(Method):
     anytime = True
     tuned = ("gamma0", "upsilon0")
     margin = "upsilon0"
+    margin_power = 1 / 2
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MFWCSOAState:
         """x_1 and lambda_1; nothing is averaged yet."""
@@ -90,7 +90,3 @@ class MFWCSOA(Method):
         lam_next = dual_step(lam, h, gamma=gamma, shrink=0.0, upsilon=upsilon)
         info = Info(x, lam, f, h, record=problem.domain.lmo_record(memory))
         return MFWCSOAState(x_next, lam_next, d, kept, memory, state.t + 1), info
-
-    def tightening(self, horizon: int) -> float:
-        """The last upsilon: earlier ones are larger, and pass."""
-        return float(np.max(self.upsilon0)) / horizon**0.5

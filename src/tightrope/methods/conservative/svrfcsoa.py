@@ -14,13 +14,12 @@ from tightrope.methods.snapshot import (
     duality_gap,
     jacobian_norm,
     no_snapshot,
-    nonzero,
     probe_rows,
     probe_size,
     take_snapshot,
 )
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, pytree, replace, static, subtract
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, nonzero, norm, pytree, replace, static, subtract
 
 
 class SVRFCSOAState(NamedTuple):
@@ -85,6 +84,7 @@ class SVRFCSOA(Refreshing):
     name = "svrf-csoa"
     tuned = ("dual_scale",)
     margin = "upsilon"
+    margin_power = 0.0
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=2, lmos=1)
 
@@ -99,10 +99,6 @@ class SVRFCSOA(Refreshing):
     def gradients_a_refresh(self, n: int) -> int:
         """A pass, and the rows looked at elsewhere."""
         return n + probe_size(n)
-
-    def tightening(self, horizon: int) -> float:
-        """The upsilon given."""
-        return float(jnp.max(jnp.asarray(self.upsilon)))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRFCSOAState:
         """Everything that the first refresh will fill in."""

@@ -13,13 +13,12 @@ from tightrope.methods.snapshot import (
     duality_gap,
     jacobian_norm,
     no_snapshot,
-    nonzero,
     probe_rows,
     probe_size,
     take_snapshot,
 )
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, norm, pytree, ravel, replace, static, subtract
+from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
 _SHORTEST = 2.0**-10  # damping of eta
@@ -99,6 +98,7 @@ class SVRGCSOA(Refreshing):
     name = "svrg-csoa"
     tuned = ("primal_scale", "dual_scale")
     margin = "upsilon"
+    margin_power = 0.0
     needs = frozenset({"project", "rows"})
     cost = Cost(samples=1, gradients=2, projections=1)
     output = "own"
@@ -114,10 +114,6 @@ class SVRGCSOA(Refreshing):
     def gradients_a_refresh(self, n: int) -> int:
         """A pass, and the probe: per row two gradients and 2 + rounds Hessian products, two gradients each."""
         return n + probe_size(n) * (6 + 2 * _PROBE_ROUNDS)
-
-    def tightening(self, horizon: int) -> float:
-        """The upsilon given."""
-        return float(jnp.max(jnp.asarray(self.upsilon)))
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""

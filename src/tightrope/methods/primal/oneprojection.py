@@ -7,8 +7,7 @@ import jax.numpy as jnp
 
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
 from tightrope.problem import Problem
-from tightrope.sets.ball import safe
-from tightrope.tree import Array, Mean, Tree, add_scaled, dot, pytree, static, subtract
+from tightrope.tree import Array, Mean, Tree, add_scaled, dot, nonzero, pytree, static, subtract
 
 
 class OneProjectionState(NamedTuple):
@@ -102,9 +101,9 @@ def project_on_constraints(problem: Problem, point: Tree, theta: Tree, rounds: A
     def improve(_, now: tuple[Tree, Array]) -> tuple[Tree, Array]:
         z, mu = now
         rows = jax.jacrev(constraints)(z)
-        mu = jnp.maximum(mu + constraints(z) / safe(dot(rows, rows)), 0)
+        mu = jnp.maximum(mu + constraints(z) / nonzero(dot(rows, rows)), 0)
         r, bend = jax.jvp(lambda p: slope(p, mu), (z,), (slope(z, mu),))  # the slope, and its change along itself
-        return problem.domain.project(add_scaled(z, -dot(r, r) / safe(dot(r, bend)), r)), mu
+        return problem.domain.project(add_scaled(z, -dot(r, r) / nonzero(dot(r, bend)), r)), mu
 
     mu = jnp.zeros_like(constraints(point))
     return jax.lax.fori_loop(0, rounds, improve, (point, mu))[0]

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tightrope.methods.base import Cost, Info, Method, Rates
 from tightrope.methods.primal.csa import worst
@@ -64,6 +63,7 @@ class PFS(Method):
     published = Rates(gap=0.5, violation=inf)
     tuned = ("eta0", "rho0")
     margin = "rho0"
+    margin_power = 1 / 2
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> PFSState:
         """x_1."""
@@ -82,7 +82,3 @@ class PFS(Method):
         square = dot(s, s)
         x_next = problem.domain.project(add_scaled(y, -excess / jnp.where(square > 0, square, 1), s))
         return PFSState(x_next, lam, horizon), Info(x, lam, f, h, weight=jnp.ones_like(root))
-
-    def tightening(self, horizon: int) -> float:
-        """rho at this horizon."""
-        return float(np.max(self.rho0)) / np.sqrt(horizon)

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Info, Method, Rates, refuse_overshoot
 from tightrope.methods.schedules import Power
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static
@@ -90,8 +90,4 @@ class DelayedSaddle(Method):
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""
         shrink = float(self.eta0**2 * self.delta) / horizon
-        if shrink >= 1:
-            raise ValueError(
-                f"DelayedSaddle: eta^2 delta is {shrink:.3g} at {horizon:,} steps; expected less than 1, or the "
-                "multipliers are wiped out. Use a smaller eta0 or delta."
-            )
+        refuse_overshoot(self, "eta^2 delta", shrink, f"at {horizon:,} steps", "eta0 or delta")

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, look_ahead
 from tightrope.problem import Problem
@@ -58,6 +57,7 @@ class GOCO(Method):
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("v0", "alpha0")
     margin = "margin0"
+    margin_power = 1 / 2
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> GOCOState:
         """x(1) and Q(1)/V."""
@@ -73,7 +73,3 @@ class GOCO(Method):
         ahead = look_ahead(problem, x, x_next, h, theta)
         lam_next = dual_step(lam, ahead, gamma=1 / V, shrink=0, upsilon=rho)
         return GOCOState(x_next, lam_next, horizon), Info(x, lam, f, h, weight=jnp.ones_like(V))
-
-    def tightening(self, horizon: int) -> float:
-        """rho at this horizon."""
-        return float(np.max(self.margin0)) / np.sqrt(horizon)

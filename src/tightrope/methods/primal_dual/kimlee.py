@@ -4,7 +4,6 @@ from math import inf
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
 from tightrope.methods.base import Cost, Info, Method, Rates, look_ahead
 from tightrope.problem import Problem
@@ -63,6 +62,7 @@ class KimLee(Method):
     published = Rates(gap=0.5, violation=inf)
     tuned = ("v0", "alpha0", "margin0")
     margin = "margin0"
+    margin_power = 1 / 2
     anytime = True
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> KimLeeState:
@@ -80,7 +80,3 @@ class KimLee(Method):
         ahead = look_ahead(problem, x, x_next, h, theta)
         Q_next = jnp.maximum(V * lam + ahead + self.margin0 / root, 0)
         return KimLeeState(x_next, Q_next / V_next, t + 1), Info(x, lam, f, h)
-
-    def tightening(self, horizon: int) -> float:
-        """The margin where a run of so many steps ends."""
-        return float(np.max(self.margin0)) / np.sqrt(horizon)

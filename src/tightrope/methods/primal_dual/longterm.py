@@ -3,9 +3,8 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree
 
@@ -63,6 +62,7 @@ class MahdaviJinYang(Method):
     published = Rates(gap=0.5, violation=0.25)  # of the plain method
     tuned = ("eta0", "delta")
     margin = "margin0"
+    margin_power = 1 / 4
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> LongTermState:
         """x_1 and lambda_1."""
@@ -78,18 +78,10 @@ class MahdaviJinYang(Method):
         lam_next = dual_step(lam, h, gamma=eta, shrink=self.delta * eta**2, upsilon=gamma)
         return LongTermState(x_next, lam_next, t + 1, horizon), Info(x, lam, f, h)
 
-    def tightening(self, horizon: int) -> float:
-        """gamma at this horizon."""
-        return float(np.max(self.margin0)) / horizon**0.25
-
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: delta eta^2 < 1."""
         shrink = float(self.eta0**2 * self.delta) / horizon
-        if shrink >= 1:
-            raise ValueError(
-                f"MahdaviJinYang: delta eta^2 is {shrink:.3g} at {horizon:,} steps; expected less than 1, or the "
-                "multipliers are wiped out. Use a smaller eta0 or delta."
-            )
+        refuse_overshoot(self, "delta eta^2", shrink, f"at {horizon:,} steps", "eta0 or delta")
 
 
 @pytree

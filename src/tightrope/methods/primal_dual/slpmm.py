@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tightrope._errors import coefficient, positive_int
 from tightrope.methods.base import Cost, Info, Method, Rates
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, norm, pytree, set_field, static, subtract
+from tightrope.tree import Array, Tree, add_scaled, norm, pytree, static, subtract
 
 
 class SLPMMState(NamedTuple):
@@ -115,16 +113,6 @@ def proximal_rounds(
             moved = norm(subtract(x, x_before))
             curvature = jnp.maximum(curvature, norm(subtract(g, g_before)) / jnp.where(moved > 0, moved, 1))
     return x
-
-
-def check_weights(method: Any) -> None:
-    """Refuse weights that the proximal methods would divide by, and rounds that are none."""
-    owner = type(method).__name__
-    for name in ("alpha0", "sigma0"):
-        set_field(method, name, coefficient(owner, name, getattr(method, name)))
-        if np.any(np.asarray(getattr(method, name)) == 0):
-            raise ValueError(f"{owner}: {name} is {getattr(method, name)!r}; expected more than zero.")
-    set_field(method, "rounds", positive_int(owner, "rounds", method.rounds))
 
 
 def _times(rows: Tree, d: Tree) -> Array:
