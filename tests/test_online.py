@@ -9,6 +9,7 @@ import pytest
 from core_cases import PROBLEM
 
 import tightrope as tr
+import tightrope.loop.driver as driver
 import tightrope.online as online
 from tightrope.loop.steps import advance
 
@@ -59,7 +60,7 @@ def test_it_equals_minimize_however_the_samples_are_cut(batch_size, dtype):
 
 @pytest.fixture
 def short_buffers(monkeypatch):
-    monkeypatch.setattr(online, "_LONGEST", 128)
+    monkeypatch.setattr(online, "block_length", lambda size: 128)
 
 
 @pytest.mark.usefixtures("short_buffers")
@@ -142,7 +143,7 @@ def test_few_programs_are_compiled_and_little_is_kept(monkeypatch):
         lengths.append(args[4].shape[1])
         return advance(*args, **options)
 
-    monkeypatch.setattr(online, "advance", watched)
+    monkeypatch.setattr(driver, "advance", watched)
     run = fed(SAMPLES[:64], [64])
     programs = getattr(advance, "_cache_size")()  # noqa: B009 (not typed)
     size = sum(a.nbytes for a in run.state_dict().values())
@@ -239,7 +240,7 @@ def test_an_interrupted_update_is_not_taken(monkeypatch):
         return advance(*args, **options)
 
     before = run.state_dict()
-    monkeypatch.setattr(online, "advance", interrupted)
+    monkeypatch.setattr(driver, "advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run.update(SAMPLES[50:])
     jax.tree.map(np.testing.assert_array_equal, run.state_dict(), before)
@@ -283,8 +284,8 @@ def test_arrays_of_another_run_are_refused():
     ("method", "error", "sentence"),
     [
         (tr.CSOA(), TypeError, r"steps of CSOA depend on how many there will be.*CSOA\(anytime=True\)"),
-        (tr.FWCSOA(), ValueError, "steps of FWCSOA depend"),
-        (tr.GOCO(), ValueError, "steps of GOCO depend"),
+        (tr.FWCSOA(), TypeError, "steps of FWCSOA depend"),
+        (tr.GOCO(), TypeError, "steps of GOCO depend"),
         (tr.SVRGCSOA(), TypeError, "SVRGCSOA looks at all the data"),
         (tr.CSOA(eta0=np.ones(2), anytime=True), ValueError, "several values"),
         ("csoa", TypeError, "method is 'csoa'; expected a method object"),

@@ -42,6 +42,7 @@ def test_every_exported_set_is_registered():
         for name, s in vars(tightrope.sets).items()
         if isinstance(s, type) and issubclass(s, ConvexSet) and s is not ConvexSet
     }
+    exported.pop("LowRankBall")  # for problems that hold their points factored; a user makes a NuclearBall
     assert exported == SETS
     assert set(SETS) <= set(tightrope.sets.__all__)
 

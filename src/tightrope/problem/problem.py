@@ -152,11 +152,11 @@ class Problem:
         second secant.
         """
 
-        def slope(a):
+        def slope(a: Array | float) -> Array:
             _, (df, dh) = jax.jvp(lambda point: self.values(point, theta), (add_scaled(x, a, d),), (d,))
             return df + jnp.dot(lam, dh)
 
-        def root(b, at_0, at_b):
+        def root(b: Array | float, at_0: Array, at_b: Array) -> Array:
             return jnp.where(at_b > at_0, b * at_0 / jnp.where(at_b > at_0, at_0 - at_b, 1), _FAR * b)
 
         at_0 = dot(g, d)

@@ -6,7 +6,7 @@ falls like 1/(m - 1). Weights and the notion of fairness enter by a factor u of 
 of the weighted covariance, and needs no normalisation that a stream could not give.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +30,7 @@ def paired_covariance(x: Array, theta: Tree, params: Tree) -> Array:
 
     Without a loop over pairs: the sum over both orders of u u' q is (sum u)(sum u s z) - (sum u s)(sum u z).
     """
-    features, label, weight, s = theta
+    features, label, weight, s = cast(tuple[Array, Array, Array, Array], theta)
     m = weight.shape[0]
     u = jnp.where(params["positives_only"] & (label < 0), 0.0, weight)
     z, s = u * (features @ x), s - s[:1]  # differences are all that counts, and no digits are lost if s is large

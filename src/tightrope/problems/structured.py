@@ -197,7 +197,7 @@ class FactoredCompletion(Problem):
         seen = table.seen(d)
         inside, slope = jnp.sum(seen**2), table.inner(g, d, seen)
         curvature = scales["f"] * inside + lam[0] * scales["h"] * (d.energy() - inside)
-        return jnp.where((slope < 0) & (curvature > 0), -slope / jnp.where(curvature > 0, curvature, 1), 0)
+        return jnp.where((slope < 0) & (curvature > 0), -slope / jnp.where(curvature > 0, curvature, 1), 0)  # pyright: ignore[reportReturnType]
 
 
 def _factored_error(x: LowRank, theta: Tree, params: Tree) -> Array:
@@ -259,7 +259,7 @@ def _dense(seen: Observed, domain: NuclearBall, params: dict[str, Any], sampled:
 
 
 def _dense_error(x: Array, theta: Tree, params: Tree) -> Array:
-    return params["scales"]["f"] / 2 * jnp.sum(jnp.where(params["mask"], x - params["M"], 0) ** 2)
+    return params["scales"]["f"] / 2 * jnp.sum(jnp.where(params["mask"], x - params["M"], 0) ** 2)  # pyright: ignore[reportOperatorIssue]
 
 
 def _dense_energy(x: Array, params: Tree) -> Array:

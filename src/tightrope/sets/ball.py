@@ -20,7 +20,7 @@ def project_simplex(v: Array, radius: Any) -> Array:
     from optax.projections import projection_simplex  # here and not above: `import tightrope` should cost little
 
     radius = jnp.asarray(radius, v.dtype)
-    depth = (v - jnp.max(v)) / jnp.where(radius > 0, radius, 1)
+    depth = (v - jnp.max(v)) / jnp.where(radius > 0, radius, 1)  # pyright: ignore[reportOperatorIssue]
     unit = projection_simplex(jnp.maximum(depth, -1))
     return (radius * unit).astype(v.dtype)  # optax counts in float64 when x64 is on
 

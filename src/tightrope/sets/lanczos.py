@@ -36,7 +36,7 @@ def _next_direction(w: Array, basis: Array) -> Array:
     once = w - basis.T @ (basis @ w)
     twice = once - basis.T @ (basis @ once)
     length = jnp.linalg.norm(twice)
-    return twice * jnp.where(length > 0.5 * jnp.linalg.norm(once), 1 / nonzero(length), length * 0)  # which keeps a NaN
+    return twice * jnp.where(length > 0.5 * jnp.linalg.norm(once), 1 / nonzero(length), length * 0)  # which keeps a NaN  # pyright: ignore[reportReturnType]
 
 
 class _Krylov(NamedTuple):
@@ -100,10 +100,10 @@ def leading_pairs(g: Any, start: Array, rounds: int) -> tuple[Pairs, Memory]:
     v, images, echoes = _ritz_vectors(tall, first, min(rounds, min(g.shape)))
     values = jnp.linalg.norm(images, axis=0)
     real = values > jnp.sqrt(jnp.finfo(g.dtype).eps) * values[0]  # the others are rounding
-    u, v = images * jnp.where(real, 1 / jnp.where(real, values, 1), 0)[None, :], v * real[None, :]
+    u, v = images * jnp.where(real, 1 / jnp.where(real, values, 1), 0)[None, :], v * real[None, :]  # pyright: ignore[reportOperatorIssue]
     square = nonzero(values[0]) ** 2
     residual = jnp.linalg.norm(echoes[:, 0] / square - v[:, 0])
-    memory = Memory(jnp.where(real[0], v[:, 0], start), residual)
+    memory = Memory(jnp.where(real[0], v[:, 0], start), residual)  # pyright: ignore[reportArgumentType]
     return (Pairs(u, v, values) if tall is g else Pairs(v, u, values)), memory
 
 

@@ -75,7 +75,7 @@ def drop_zeros(x: LowRank) -> LowRank:
     """x, whose core is diagonal, with zeros in the columns whose singular value is 0 up to rounding, in both bases."""
     values = jnp.diagonal(x.core)
     real = values > 8 * len(values) * jnp.finfo(x.dtype).eps * jnp.max(values)
-    return LowRank(x.u * real[None, :], jnp.diag(jnp.where(real, values, 0)), x.v * real[None, :])
+    return LowRank(x.u * real[None, :], jnp.diag(jnp.where(real, values, 0)), x.v * real[None, :])  # pyright: ignore[reportArgumentType]
 
 
 def _added(basis: Array, w: Array) -> Array:
@@ -95,7 +95,7 @@ def _added(basis: Array, w: Array) -> Array:
     for _ in range(2):  # the second round makes up for what the first lost to rounding
         values, vectors = jnp.linalg.eigh(left.T @ left)
         real = values > small * jnp.max(values)
-        left = (left @ vectors) * jnp.where(real, jax.lax.rsqrt(jnp.where(real, values, 1)), 0)[None, :]
+        left = (left @ vectors) * jnp.where(real, jax.lax.rsqrt(jnp.where(real, values, 1)), 0)[None, :]  # pyright: ignore[reportArgumentType]
     return left
 
 

@@ -47,8 +47,8 @@ class CoexCG(Method):
 
     Example:
         >>> from tightrope.methods.frank_wolfe.coexcg import CoexCG
-        >>> CoexCG(beta=0.2).default_batch(n=1000)
-        1000
+        >>> CoexCG(beta=0.2).full_batch
+        True
 
     References:
         G. Lan, E. Romeijn, Z. Zhou: Conditional Gradient Methods for Convex Optimization with General Affine and
