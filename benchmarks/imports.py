@@ -13,6 +13,7 @@ WANTED = 1.3
 STARTS = {
     "import jax": "import jax",
     "import tightrope": "import tightrope",
+    "tightrope.minimize": "import tightrope; tightrope.minimize",  # the first name that is used loads JAX and the core
     "tightrope --help": "import sys; sys.argv = ['tightrope', '--help']; from tightrope.cli.app import main; main()",
 }
 
