@@ -43,6 +43,7 @@ __all__ = [
     "Rows",
     "Simplex",
     "Spectraplex",
+    "State",
     "Status",
     "Stream",
     "StructuredMatrixCompletion",

@@ -126,7 +126,7 @@ class Online:
 
     @property
     def last(self) -> Tree:
-        """The last iterate."""
+        """The iterate after the last step; before the first one, the starting point."""
         return self._known("last").carry.state.x
 
     @property
@@ -137,7 +137,7 @@ class Online:
 
     @property
     def dual_last(self) -> np.ndarray:
-        """The last multipliers."""
+        """The multipliers after the last step; before the first one, those it starts from."""
         return np.asarray(self._known("dual_last").carry.state.lam)
 
     @property

@@ -77,7 +77,7 @@ def add_scaled(x: Tree, a: Any, y: Tree) -> Tree:
 
 
 def subtract(x: Tree, y: Tree) -> Tree:
-    """x - y."""
+    """x - y, leaf by leaf."""
     return jax.tree.map(jnp.subtract, x, y)
 
 

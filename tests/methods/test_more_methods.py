@@ -8,7 +8,6 @@ import pytest
 
 import tightrope as tr
 from tightrope.methods.conservative.cscgd import CSCGD, CSCGDState
-from tightrope.methods.conservative.csoa import CSOAState
 from tightrope.methods.primal.csa import CSA, MultiCSA
 from tightrope.methods.primal.pfs import PFS
 from tightrope.methods.primal_dual.aprid import APriD, metric
@@ -180,7 +179,7 @@ def test_cscgd_that_does_not_track_is_csoa():
     plain = tr.CSOA(eta0=3.0 * T**-0.25, delta=0.2, upsilon0=0.7 * T**0.25)
     tracked = CSCGD(eta0=3.0, beta0=100.0, delta=0.2, upsilon0=0.7)
     one = jax.jit(CSCGD.step)(tracked, PROBLEM, CSCGDState(x, lam, jnp.ones(N), t, jnp.asarray(T)), theta)[0]
-    two = jax.jit(tr.CSOA.step)(plain, PROBLEM, CSOAState(x, lam, t, jnp.asarray(T)), theta)[0]
+    two = jax.jit(tr.CSOA.step)(plain, PROBLEM, tr.State(x, lam, t, jnp.asarray(T)), theta)[0]
     close(one.x, two.x)
     close(one.lam, two.lam)
 

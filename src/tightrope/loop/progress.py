@@ -28,7 +28,7 @@ class Progress:
             self.bar.stop()
 
     def show(self, done: int, objective: float | None = None, h: np.ndarray | None = None) -> None:
-        """Move the bar."""
+        """Move the bar to so many steps, and say how they went."""
         if self.bar is None:
             return
         words = ["steps"] if h is not None else [str(self.bar.tasks[self.task].description)]

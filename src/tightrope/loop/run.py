@@ -96,7 +96,7 @@ class _Run:
         self.pace = 64  # steps a chunk may take, until their speed is known
 
     def go(self, bar: Progress) -> None:
-        """Chunk after chunk."""
+        """Take chunk after chunk until the steps are taken or something ends the run."""
         before, began = self.out.seconds, time.perf_counter()
         while self.out.position.step < self.ready.steps:
             position, chunk_began = self.out.position, time.perf_counter()

@@ -5,6 +5,7 @@ from tightrope.methods.base import Info as Info
 from tightrope.methods.base import Method as Method
 from tightrope.methods.base import Rates as Rates
 from tightrope.methods.base import Refreshing as Refreshing
+from tightrope.methods.base import State as State
 from tightrope.methods.base import dual_step as dual_step
 from tightrope.methods.base import gradients_used as gradients_used
 from tightrope.methods.base import steps_within as steps_within

@@ -16,6 +16,19 @@ Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "
 Output = Literal["average", "last", "own"]
 
 
+class State(NamedTuple):
+    """What the next step of most methods needs."""
+
+    x: Tree  # x_t
+    lam: Array  # lambda_t
+    t: Array  # step number, from 1
+    horizon: Array  # T
+
+    def after(self, x: Tree, lam: Array) -> "State":
+        """The state after a step to x_{t+1} and lambda_{t+1}."""
+        return State(x, lam, self.t + 1, self.horizon)
+
+
 class Info(NamedTuple):
     """What a reader wants of a step: the point that counts in the average, and what was seen there."""
 
@@ -50,7 +63,8 @@ class Method(ABC):
     compile again, and each is checked to be finite and not negative; `positive` and `below_one` ask for more. A field
     made with `static()` changes the program: a Literal is checked against its options, an int to be at least one.
 
-    A state is a NamedTuple with at least the fields x (the current point) and lam (its multipliers).
+    A state is a NamedTuple with at least the fields x (the current point) and lam (its multipliers): a `State`, or one of
+    the method's own, which `init` then makes.
     """
 
     name: ClassVar[str] = ""  # in the registry
@@ -87,9 +101,9 @@ class Method(ABC):
             elif int in (field.type, *get_args(field.type)):
                 set_field(self, name, whole_number(owner, name, value, field.metadata["least"]))
 
-    @abstractmethod
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """The state before the first of `horizon` steps, at x with multipliers lam."""
+        return State(x, lam, jnp.ones((), jnp.int32), horizon)
 
     @abstractmethod
     def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:

@@ -67,7 +67,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def open(self, plan: Plan) -> Draws:
-        """Start drawing."""
+        """Begin to draw samples as the plan says."""
 
     def pick(self, item: Tree) -> Tree:
         """The samples that an item of a buffer stands for; runs inside the compiled loop."""

@@ -51,7 +51,7 @@ class Rows(Sampler):
 
     @property
     def rows(self) -> Tree:
-        """All the data."""
+        """All the data, a pytree of arrays with one sample per row."""
         return self.data
 
     @property

@@ -8,8 +8,7 @@ import numpy as np
 
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.training import Scaling
-from tightrope.methods import CSOA, Method
-from tightrope.methods.conservative.csoa import CSOAState
+from tightrope.methods import CSOA, Method, State
 from tightrope.online import Online
 from tightrope.problem import Problem
 from tightrope.problems.fair_pairs import paired_classification
@@ -35,9 +34,9 @@ class LateCSOA(CSOA):
 
     first: Any = 1.0
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSOAState:
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> State:
         """x_1 and lambda_1."""
-        return CSOAState(x, lam, jnp.asarray(self.first).astype(jnp.int32), horizon)
+        return State(x, lam, jnp.asarray(self.first).astype(jnp.int32), horizon)
 
 
 class FairStream(NamedTuple):

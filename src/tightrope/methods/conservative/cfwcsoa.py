@@ -83,7 +83,6 @@ class CFWCSOA(Method):
     margin = "upsilon"
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CFWCSOAState:
-        """x_1 and lambda_1."""
         memory, none = problem.domain.lmo_memory(float_dtype(x)), jnp.zeros_like(lam)
         return CFWCSOAState(x, lam, memory, jnp.ones_like(lam), none, none, jnp.ones((), jnp.int32))
 

@@ -1,23 +1,14 @@
 """CSOA: the conservative stochastic optimisation algorithm, with projections."""
 
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
+from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, refuse_overshoot
 from tightrope.methods.schedules import Power
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, static
-
-
-class CSOAState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_t
-    lam: Array  # lambda_t
-    t: Array  # step number, from 1
-    horizon: Array  # T
+from tightrope.tree import Tree, add_scaled, pytree, static
 
 
 @pytree
@@ -69,11 +60,7 @@ class CSOA(Method):
     margin = "upsilon0"
     margin_power = 1 / 2
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSOAState:
-        """x_1 and lambda_1."""
-        return CSOAState(x, lam, jnp.ones((), jnp.int32), horizon)
-
-    def step(self, problem: Problem, state: CSOAState, theta: Tree) -> tuple[CSOAState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """One Jacobi step of the regularised saddle-point problem."""
         x, lam, t, horizon = state
         eta = Power(self.eta0, 0.5, self.anytime)(t, horizon)
@@ -82,7 +69,7 @@ class CSOA(Method):
         x_next = problem.domain.project(add_scaled(x, -eta, g))
         lam_next = dual_step(lam, h, gamma=self.dual_scale**2 * eta, shrink=eta**2 * self.delta, upsilon=upsilon)
         info = Info(x, lam, f, h, weight=eta if self.anytime else jnp.ones_like(eta))
-        return CSOAState(x_next, lam_next, t + 1, horizon), info
+        return state.after(x_next, lam_next), info
 
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""

@@ -139,7 +139,6 @@ class SVRFCSOA(Refreshing):
         return state.x_mean, state.lam_mean
 
     def gap(self, state: SVRFCSOAState, inside: tuple[Array, Array]) -> Array:
-        """Of the snapshot."""
         return duality_gap(state.snap, inside)
 
 

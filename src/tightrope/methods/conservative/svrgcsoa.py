@@ -148,7 +148,6 @@ class SVRGCSOA(Refreshing):
         return x, jnp.where(some, state.lam_sum / count, state.lam)
 
     def gap(self, state: SVRGCSOAState, inside: tuple[Array, Array]) -> Array:
-        """Of the snapshot."""
         return duality_gap(state.snap, inside)
 
     def _step_sizes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, lam: Array, probe: Tree) -> Steps:

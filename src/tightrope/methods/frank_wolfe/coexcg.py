@@ -85,7 +85,7 @@ class CoexCG(Method):
         return after, Info(x, lam, f, h, weight=k, record=problem.domain.lmo_record(memory))
 
     def dual(self, state: CoexCGState, k: Array, ahead: Array) -> Array:
-        """q_k."""
+        """The multipliers q_k, from the constraints as the line sees them ahead."""
         tau = self.beta * state.horizon.astype(k.dtype) ** 1.5 / k
         return jnp.maximum(state.lam + ahead / tau, 0)
 
@@ -118,7 +118,7 @@ class CoexDurCG(CoexCG):
     anytime = True
 
     def dual(self, state: CoexCGState, k: Array, ahead: Array) -> Array:
-        """q_k, regularised."""
+        """The regularised multipliers q_k."""
         tau = self.beta * jnp.sqrt(k)
         gamma = self.beta / k * ((k + 1) ** 1.5 - k**1.5)
         return jnp.maximum((tau * state.lam + ahead) / (tau + gamma), 0)

@@ -102,7 +102,6 @@ class SVRF(Refreshing):
         return jax.tree.map(lambda x, w: jnp.where(_finished(state), x, w), state.x, state.snap.w), state.lam
 
     def gap(self, state: SVRFState, inside: tuple[Array, Array]) -> Array:
-        """Of the snapshot."""
         return duality_gap(state.snap, inside)
 
     def total_cost(self, steps: int) -> Cost:

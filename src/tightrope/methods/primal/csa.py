@@ -1,22 +1,13 @@
 """CSA and multi-CSA: cooperative stochastic approximation, which steps on the objective or on a violated constraint."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Info, Method, Rates, State
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static
-
-
-class CSAState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_k
-    lam: Array  # as given: the method has no multipliers
-    t: Array  # step number, from 1
-    horizon: Array  # K
 
 
 @pytree
@@ -64,11 +55,7 @@ class CSA(Method):
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("gamma0", "tol0")
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSAState:
-        """x_1."""
-        return CSAState(x, lam, jnp.ones((), jnp.int32), horizon)
-
-    def step(self, problem: Problem, state: CSAState, theta: Tree) -> tuple[CSAState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Judge the constraints on one sample, step on the other."""
         x, lam, t, horizon = state
         of_gradient, of_switch = theta
@@ -81,7 +68,7 @@ class CSA(Method):
         (g,) = pull((within.astype(f.dtype), on_h))  # one backward pass, whichever it is
         x_next = problem.domain.project(add_scaled(x, -gamma, g))
         info = Info(x, lam, f, h, weight=jnp.where(within, gamma, 0))
-        return CSAState(x_next, lam, t + 1, horizon), info
+        return state.after(x_next, lam), info
 
     def choose(self, estimate: Array, eta: Array, t: Array) -> Array:
         """The constraint to step on, as a vector with a one at its index."""

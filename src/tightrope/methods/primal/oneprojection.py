@@ -68,7 +68,6 @@ class OneProjection(Method):
     tuned = ("eta0", "delta")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> OneProjectionState:
-        """x_1 and lambda_1."""
         return OneProjectionState(x, lam, Mean.zeros_like((x, lam)), (x, lam), jnp.ones((), jnp.int32), horizon)
 
     def step(self, problem: Problem, state: OneProjectionState, theta: Tree) -> tuple[OneProjectionState, Info]:

@@ -1,23 +1,15 @@
 """PFS: Polyak feasible steps, for constraints that are known exactly."""
 
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Info, Method, Rates, State
 from tightrope.methods.primal.csa import worst
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, dot, pytree, subtract
-
-
-class PFSState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_t
-    lam: Array  # as given: the method has no multipliers
-    horizon: Array  # T
+from tightrope.tree import Tree, add_scaled, dot, pytree, subtract
 
 
 @pytree
@@ -65,13 +57,9 @@ class PFS(Method):
     margin = "rho0"
     margin_power = 1 / 2
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> PFSState:
-        """x_1."""
-        return PFSState(x, lam, horizon)
-
-    def step(self, problem: Problem, state: PFSState, theta: Tree) -> tuple[PFSState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Step on the objective, then back to where the linearised constraint is rho below its level."""
-        x, lam, horizon = state
+        x, lam, _, horizon = state
         root = jnp.sqrt(horizon.astype(lam.dtype))
         (f, h), pull = jax.vjp(lambda point: problem.values(point, theta), x)
         largest, index = worst(h)
@@ -81,4 +69,4 @@ class PFS(Method):
         excess = jnp.maximum(largest + dot(s, subtract(y, x)) + self.rho0 / root, 0)
         square = dot(s, s)
         x_next = problem.domain.project(add_scaled(y, -excess / jnp.where(square > 0, square, 1), s))
-        return PFSState(x_next, lam, horizon), Info(x, lam, f, h, weight=jnp.ones_like(root))
+        return state.after(x_next, lam), Info(x, lam, f, h, weight=jnp.ones_like(root))

@@ -1,4 +1,4 @@
-"""ConEx: constraint extrapolation."""
+"""ConEx: a primal-dual method whose dual step extrapolates the linearised constraints."""
 
 from typing import Any, NamedTuple
 

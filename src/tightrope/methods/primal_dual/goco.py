@@ -1,20 +1,12 @@
 """G-OCO: drift plus penalty, a virtual queue for every constraint."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, look_ahead
+from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, look_ahead
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree
-
-
-class GOCOState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x(t)
-    lam: Array  # Q(t)/V: the queues, in the units of multipliers
-    horizon: Array  # T
+from tightrope.tree import Tree, add_scaled, pytree
 
 
 @pytree
@@ -59,17 +51,13 @@ class GOCO(Method):
     margin = "margin0"
     margin_power = 1 / 2
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> GOCOState:
-        """x(1) and Q(1)/V."""
-        return GOCOState(x, lam, horizon)
-
-    def step(self, problem: Problem, state: GOCOState, theta: Tree) -> tuple[GOCOState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """A primal step, then the queues, which look along it on the same sample."""
-        x, lam, horizon = state
+        x, lam, _, horizon = state
         root = jnp.sqrt(horizon.astype(lam.dtype))
         V, rho = self.v0 * root, self.margin0 / root
         f, h, g = problem.value_and_gradient(x, lam, theta)
         x_next = problem.domain.project(add_scaled(x, -V / (2 * self.alpha0 * horizon), g))
         ahead = look_ahead(problem, x, x_next, h, theta)
         lam_next = dual_step(lam, ahead, gamma=1 / V, shrink=0, upsilon=rho)
-        return GOCOState(x_next, lam_next, horizon), Info(x, lam, f, h, weight=jnp.ones_like(V))
+        return state.after(x_next, lam_next), Info(x, lam, f, h, weight=jnp.ones_like(V))

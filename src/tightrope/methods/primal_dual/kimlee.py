@@ -1,21 +1,13 @@
 """Kim and Lee's drift plus penalty with a margin that fades: zero violation without a horizon."""
 
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, look_ahead
+from tightrope.methods.base import Cost, Info, Method, Rates, State, look_ahead
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree
-
-
-class KimLeeState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x(t)
-    lam: Array  # Q(t)/V_t: the queues, in the units of multipliers
-    t: Array  # step number, from 1
+from tightrope.tree import Tree, add_scaled, pytree
 
 
 @pytree
@@ -65,13 +57,9 @@ class KimLee(Method):
     margin_power = 1 / 2
     anytime = True
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> KimLeeState:
-        """x(1) and Q(1)/V_1; the horizon is not needed."""
-        return KimLeeState(x, lam, jnp.ones((), jnp.int32))
-
-    def step(self, problem: Problem, state: KimLeeState, theta: Tree) -> tuple[KimLeeState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """A primal step, then the queues, which look along it on the same sample."""
-        x, lam, t = state
+        x, lam, t, _ = state
         number = t.astype(lam.dtype)
         root = jnp.sqrt(number)
         V, V_next = self.v0 * root, self.v0 * jnp.sqrt(number + 1)
@@ -79,4 +67,4 @@ class KimLee(Method):
         x_next = problem.domain.project(add_scaled(x, -V / (2 * self.alpha0 * number), g))
         ahead = look_ahead(problem, x, x_next, h, theta)
         Q_next = jnp.maximum(V * lam + ahead + self.margin0 / root, 0)
-        return KimLeeState(x_next, Q_next / V_next, t + 1), Info(x, lam, f, h)
+        return state.after(x_next, Q_next / V_next), Info(x, lam, f, h)

@@ -1,21 +1,12 @@
 """Long-term constraints: the online saddle-point methods of Mahdavi, Jin & Yang and of Jenatton, Huang & Archambeau."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
+from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, refuse_overshoot
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree
-
-
-class LongTermState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_t
-    lam: Array  # lambda_t
-    t: Array  # step number, from 1
-    horizon: Array  # T
+from tightrope.tree import Tree, add_scaled, pytree
 
 
 @pytree
@@ -64,19 +55,15 @@ class MahdaviJinYang(Method):
     margin = "margin0"
     margin_power = 1 / 4
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> LongTermState:
-        """x_1 and lambda_1."""
-        return LongTermState(x, lam, jnp.ones((), jnp.int32), horizon)
-
-    def step(self, problem: Problem, state: LongTermState, theta: Tree) -> tuple[LongTermState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """One step of the regularised saddle-point problem, with the margin in the constraints."""
-        x, lam, t, horizon = state
+        x, lam, _, horizon = state
         root = jnp.sqrt(horizon.astype(lam.dtype))
         eta, gamma = self.eta0 / root, self.margin0 / jnp.sqrt(root)
         f, h, g = problem.value_and_gradient(x, lam, theta)
         x_next = problem.domain.project(add_scaled(x, -eta, g))
         lam_next = dual_step(lam, h, gamma=eta, shrink=self.delta * eta**2, upsilon=gamma)
-        return LongTermState(x_next, lam_next, t + 1, horizon), Info(x, lam, f, h)
+        return state.after(x_next, lam_next), Info(x, lam, f, h)
 
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: delta eta^2 < 1."""
@@ -127,17 +114,13 @@ class Jenatton(Method):
     tuned = ("eta0", "r0")
     anytime = True
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> LongTermState:
-        """x_1 and lambda_1."""
-        return LongTermState(x, lam, jnp.ones((), jnp.int32), horizon)
-
-    def step(self, problem: Problem, state: LongTermState, theta: Tree) -> tuple[LongTermState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """One step of the saddle-point problem with the regulariser of step t."""
-        x, lam, t, horizon = state
+        x, lam, t, _ = state
         number = t.astype(lam.dtype)
         eta, r = self.eta0 / jnp.sqrt(number), self.r0 / jnp.sqrt(number)
         mu = 1 / (r * (number + 1))
         f, h, g = problem.value_and_gradient(x, lam, theta)
         x_next = problem.domain.project(add_scaled(x, -eta, g))
         lam_next = dual_step(lam, h, gamma=mu, shrink=mu * r, upsilon=0)
-        return LongTermState(x_next, lam_next, t + 1, horizon), Info(x, lam, f, h)
+        return state.after(x_next, lam_next), Info(x, lam, f, h)

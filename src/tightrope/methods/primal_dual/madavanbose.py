@@ -1,20 +1,12 @@
 """Madavan and Bose's primal-dual subgradient method: the dual step sees the new point on a new sample."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree
-
-
-class MadavanBoseState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_k
-    lam: Array  # z_k
-    horizon: Array  # K
+from tightrope.tree import Tree, add_scaled, pytree
 
 
 @pytree
@@ -52,16 +44,12 @@ class MadavanBose(Method):
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("eta0",)
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MadavanBoseState:
-        """x_1 and z_1."""
-        return MadavanBoseState(x, lam, horizon)
-
-    def step(self, problem: Problem, state: MadavanBoseState, theta: Tree) -> tuple[MadavanBoseState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """A primal step on the first sample, a dual step at the new point on the second."""
-        x, lam, horizon = state
+        x, lam, _, horizon = state
         gamma = self.eta0 / jnp.sqrt(horizon.astype(lam.dtype))
         f, _, g = problem.value_and_gradient(x, lam, theta[0])
         x_next = problem.domain.project(add_scaled(x, -gamma, g))
         h = problem.constraint_values(x_next, theta[1])
         lam_next = dual_step(lam, h, gamma=gamma, shrink=0, upsilon=0)
-        return MadavanBoseState(x_next, lam_next, horizon), Info(x_next, lam_next, f, h)
+        return state.after(x_next, lam_next), Info(x_next, lam_next, f, h)

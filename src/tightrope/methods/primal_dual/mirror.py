@@ -1,11 +1,11 @@
 """Robust and mirror-descent stochastic approximation, for one objective and for a saddle point."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Info, Method, Rates, State
 from tightrope.problem import Problem
 from tightrope.sets import ConvexSet, Simplex
 from tightrope.sets.ball import project_simplex
@@ -24,14 +24,6 @@ def bregman_step(domain: ConvexSet, x: Tree, gradient: Tree, step: Any) -> Tree:
     # a coordinate that was rounded to zero could never grow again
     logits = jnp.log(jnp.maximum(v, jnp.finfo(v.dtype).tiny)) - step * ravel(gradient)[0]
     return back(jnp.asarray(domain.radius, v.dtype) * jax.nn.softmax(logits))
-
-
-class MirrorState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_t
-    lam: Array  # lambda_t
-    horizon: Array  # T
 
 
 @pytree
@@ -67,18 +59,14 @@ class RobustSA(Method):
     published = Rates(gap=0.5)
     tuned = ("eta0",)
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MirrorState:
-        """x_1; there are no multipliers."""
-        return MirrorState(x, lam, horizon)
-
-    def step(self, problem: Problem, state: MirrorState, theta: Tree) -> tuple[MirrorState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """A projected gradient step."""
-        x, lam, horizon = state
+        x, lam, _, horizon = state
         root = jnp.sqrt(horizon.astype(lam.dtype))
         gamma = self.eta0 * jnp.asarray(problem.domain.diameter, lam.dtype) / root
         f, h, g = problem.value_and_gradient(x, lam, theta)
         x_next = problem.domain.project(add_scaled(x, -gamma, g))
-        return MirrorState(x_next, lam, horizon), Info(x, lam, f, h)
+        return state.after(x_next, lam), Info(x, lam, f, h)
 
 
 @pytree
@@ -126,18 +114,14 @@ class MirrorSA(Method):
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("eta0", "gamma0")
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MirrorState:
-        """x_1 and lambda_1."""
-        return MirrorState(x, lam, horizon)
-
-    def step(self, problem: Problem, state: MirrorState, theta: Tree) -> tuple[MirrorState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """One joint step of mirror descent."""
-        x, lam, horizon = state
+        x, lam, _, horizon = state
         root = jnp.sqrt(horizon.astype(lam.dtype))
         f, h, g = problem.value_and_gradient(x, lam, theta)
         x_next = bregman_step(problem.domain, x, g, self.eta0 / root)
         lam_next = _bounded(lam + self.gamma0 / root * h, self.dual_radius)
-        return MirrorState(x_next, lam_next, horizon), Info(x, lam, f, h)
+        return state.after(x_next, lam_next), Info(x, lam, f, h)
 
 
 def _bounded(lam: Array, radius: Any) -> Array:

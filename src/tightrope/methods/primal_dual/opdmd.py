@@ -1,23 +1,15 @@
 """Online primal-dual mirror descent: drift plus penalty with a Bregman divergence."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, look_ahead
+from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, look_ahead
 from tightrope.methods.primal_dual.mirror import bregman_step
 from tightrope.problem import Problem
 from tightrope.sets import Simplex
 from tightrope.tree import Array, Tree, pytree
-
-
-class OPDMDState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x(t)
-    lam: Array  # Q(t)/V: the queues, in the units of multipliers
-    horizon: Array  # T
 
 
 @pytree
@@ -60,13 +52,9 @@ class OPDMD(Method):
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("v0", "alpha0")
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> OPDMDState:
-        """x(1) and Q(1)/V."""
-        return OPDMDState(x, lam, horizon)
-
-    def step(self, problem: Problem, state: OPDMDState, theta: Tree) -> tuple[OPDMDState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """A mirror step from the mixed point, then the queues, which look along it on the same sample."""
-        x, lam, horizon = state
+        x, lam, _, horizon = state
         T = horizon.astype(lam.dtype)
         V = self.v0 * jnp.sqrt(T)
         f, h, g = problem.value_and_gradient(x, lam, theta)
@@ -74,7 +62,7 @@ class OPDMD(Method):
         x_next = bregman_step(problem.domain, mixed, g, V / (self.alpha0 * T))
         ahead = look_ahead(problem, x, x_next, h, theta)
         lam_next = dual_step(lam, ahead, gamma=1 / V, shrink=0, upsilon=0)
-        return OPDMDState(x_next, lam_next, horizon), Info(x, lam, f, h)
+        return state.after(x_next, lam_next), Info(x, lam, f, h)
 
 
 def _mix(radius: Any, x: Tree, share: Array) -> Tree:

@@ -1,22 +1,14 @@
 """SAPMM: the stochastic approximation proximal method of multipliers."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Info, Method, Rates, State
 from tightrope.methods.primal_dual.slpmm import proximal_rounds
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static, subtract
-
-
-class SAPMMState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_t
-    lam: Array  # lambda_t
-    horizon: Array  # T
 
 
 @pytree
@@ -64,13 +56,9 @@ class SAPMM(Method):
     published = Rates(gap=0.25, violation=0.25)
     tuned = ("alpha0", "sigma0")
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SAPMMState:
-        """x_1 and lambda_1."""
-        return SAPMMState(x, lam, horizon)
-
-    def step(self, problem: Problem, state: SAPMMState, theta: Tree) -> tuple[SAPMMState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Solve the proximal problem of the sample, then step in the dual where it ended."""
-        x, lam, horizon = state
+        x, lam, _, horizon = state
         root = jnp.sqrt(horizon.astype(lam.dtype))
         alpha, sigma = self.alpha0 * root, self.sigma0 / root
 
@@ -86,7 +74,7 @@ class SAPMM(Method):
         project = problem.domain.project
         x_next = proximal_rounds(lambda point: gradient(point)[2], first, project, x, alpha, self.rounds)
         lam_next = multipliers(problem.constraint_values(x_next, theta))
-        return SAPMMState(x_next, lam_next, horizon), Info(x, lam, f, h, weight=jnp.ones_like(root))
+        return state.after(x_next, lam_next), Info(x, lam, f, h, weight=jnp.ones_like(root))
 
     def total_cost(self, steps: int) -> Cost:
         """A gradient and a projection for every round."""

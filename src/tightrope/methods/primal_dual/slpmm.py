@@ -2,22 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Info, Method, Rates, State
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, norm, pytree, static, subtract
-
-
-class SLPMMState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_t
-    lam: Array  # lambda_t
-    horizon: Array  # T
 
 
 @pytree
@@ -65,13 +57,9 @@ class SLPMM(Method):
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("alpha0", "sigma0")
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SLPMMState:
-        """x_1 and lambda_1."""
-        return SLPMMState(x, lam, horizon)
-
-    def step(self, problem: Problem, state: SLPMMState, theta: Tree) -> tuple[SLPMMState, Info]:
+    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Solve the linearised proximal problem; its penalty gives the new multipliers."""
-        x, lam, horizon = state
+        x, lam, _, horizon = state
         root = jnp.sqrt(horizon.astype(lam.dtype))
         alpha, sigma = self.alpha0 * root, self.sigma0 / root
         f, h, grad_f, rows = problem.jacobian(x, theta)
@@ -85,7 +73,7 @@ class SLPMM(Method):
 
         curvature = alpha + sigma * norm(rows) ** 2  # the Frobenius norm bounds the spectral one
         x_next = proximal_rounds(gradient, gradient(x), problem.domain.project, x, curvature, self.rounds)
-        return SLPMMState(x_next, multipliers(x_next), horizon), Info(x, lam, f, h, weight=jnp.ones_like(root))
+        return state.after(x_next, multipliers(x_next)), Info(x, lam, f, h, weight=jnp.ones_like(root))
 
     def total_cost(self, steps: int) -> Cost:
         """A projection for every round."""
