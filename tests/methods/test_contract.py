@@ -180,29 +180,44 @@ def three_steps(method, problem, x, theta):
     return jax.jit(lambda state: jax.lax.fori_loop(0, 3, step, state))(state)
 
 
+def on_a_ball(kind, shape, flat):
+    """A small problem for points of any shape, which `flat` makes vectors of."""
+
+    def exact(x):
+        return flat(x)[:1] - 0.1
+
+    return tr.Problem(
+        lambda x, theta: jnp.sum((flat(x) - theta) ** 2),
+        None if "unconstrained" in kind.needs else lambda x, theta: exact(x) + 0.1 * theta[:1],
+        tr.L2Ball(0.8, shape=shape),
+        exact_constraints=exact if "exact_constraints" in kind.needs else None,
+    )
+
+
+THETA = np.random.default_rng(0).normal(0.5, 1.0, size=(4, 3))
+TREE = {"b": np.asarray(0.1), "w": np.array([-0.2, 0.3])}
+
+
 @pytest.mark.parametrize("name", KINDS)
+def test_a_step_keeps_the_structure_of_a_point_that_is_a_tree(name):
+    kind, x = KINDS[name], jax.tree.map(jnp.asarray, TREE)
+    method, problem = kind(), on_a_ball(kind, {"b": (), "w": 2}, lambda x: tr.tree.ravel(x)[0])
+    lam = jnp.zeros(problem.n_constraints(x, THETA[0]))
+    state = jax.eval_shape(lambda x: method.init(problem, x, lam, jnp.asarray(10)), x)
+    if isinstance(method, tr.Refreshing):
+        refreshed = jax.eval_shape(lambda state: method.refresh(problem, state, jnp.asarray(THETA)), state)
+        assert jax.tree.structure(refreshed) == jax.tree.structure(state)
+    after, info = jax.eval_shape(lambda state: method.step(problem, state, draws(method, jnp.asarray(THETA))), state)
+    assert after == state  # the same tree of shapes and dtypes
+    assert jax.tree.structure(info.x) == jax.tree.structure(x)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in OURS else pytest.mark.slow) for n in KINDS])
 def test_a_point_that_is_a_tree_goes_where_the_same_point_as_a_vector_goes(name):
-    kind, shapes = KINDS[name], {"b": (), "w": 2}
-    method, free = kind(), "unconstrained" in kind.needs
-
-    def problem(domain, flat):
-        def exact(x):
-            return flat(x)[:1] - 0.1
-
-        known = exact if "exact_constraints" in kind.needs else None
-        return tr.Problem(
-            lambda x, theta: jnp.sum((flat(x) - theta) ** 2),
-            None if free else lambda x, theta: exact(x) + 0.1 * theta[:1],
-            domain,
-            exact_constraints=known,
-        )
-
-    theta = jnp.asarray(np.random.default_rng(0).normal(0.5, 1.0, size=(4, 3)))
-    vector = problem(tr.L2Ball(0.8, shape=3), lambda x: x)
-    tree = problem(tr.L2Ball(0.8, shape=shapes), lambda x: tr.tree.ravel(x)[0])
-    start = jnp.array([0.1, -0.2, 0.3])
-    as_tree = three_steps(method, tree, {"b": start[0], "w": start[1:]}, theta)
-    as_vector = three_steps(method, vector, start, theta)
+    method, theta = KINDS[name](), jnp.asarray(THETA)
+    tree = on_a_ball(KINDS[name], {"b": (), "w": 2}, lambda x: tr.tree.ravel(x)[0])
+    as_tree = three_steps(method, tree, jax.tree.map(jnp.asarray, TREE), theta)
+    as_vector = three_steps(method, on_a_ball(KINDS[name], 3, lambda x: x), tr.tree.ravel(TREE)[0], theta)
     np.testing.assert_allclose(tr.tree.ravel(as_tree.x)[0], as_vector.x, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(as_tree.lam, as_vector.lam, rtol=1e-9, atol=1e-12)
 
