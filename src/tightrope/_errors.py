@@ -60,6 +60,3 @@ def whole_number(owner: str, name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{owner}: {name} is {value!r}; expected a whole number of at least {least}.")
     return int(value)
-
-
-positive_int = whole_number

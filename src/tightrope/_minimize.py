@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.driver import OneRun
 from tightrope.loop.feasible import pull, strictly_feasible
@@ -141,7 +141,7 @@ def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoi
             raise ValueError(f"{name} is {value!r}; expected a positive number.")
     for name, value in (("checkpoint_every", checkpoint_every), ("chunk", chunk)):
         if value is not None:
-            positive_int("minimize", name, value)
+            whole_number("minimize", name, value)
 
 
 _POINTS = {

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.progress import Progress
@@ -302,9 +302,9 @@ def _stacked(ready: Prepared, combos: list[_Combo]) -> tuple[Method, Array]:
 
 def _record_at(record: int | Sequence[int], steps: int) -> list[int]:
     if isinstance(record, int | np.integer):
-        count = positive_int("sweep", "record", record)
+        count = whole_number("sweep", "record", record)
         return sorted({max(1, round(steps * (i + 1) / count)) for i in range(count)})
-    at = sorted({positive_int("sweep", "record", k) for k in record})
+    at = sorted({whole_number("sweep", "record", k) for k in record})
     if not at or at[-1] > steps:
         raise ValueError(f"sweep: record is {list(record)}; expected steps from 1 to {steps}.")
     return at

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.datasets.adult import COLUMNS
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def one_hot(frame: "pd.DataFrame", min_count: int = 100, fit_on: Sequence[int] |
     """
     y, s = _labels("one_hot", frame, NUMBERS + ONE_HOT)
     rows = _fit_rows("one_hot", len(frame), fit_on)
-    if positive_int("one_hot", "min_count", min_count) > len(rows):
+    if whole_number("one_hot", "min_count", min_count) > len(rows):
         raise ValueError(
             f"one_hot: min_count is {min_count:,} and only {len(rows):,} rows are counted, so that no word is frequent "
             f"enough; give more rows, or a smaller min_count."

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.datasets.adult import load_adult
 from tightrope.datasets.features import label_encoded
 
@@ -26,8 +26,8 @@ def split(n: int = 45_222, seed: int = 0, train: int = TRAINING, validation: int
         >>> [len(part) for part in split(seed=3)]
         [28350, 3150, 13722]
     """
-    n, train = positive_int("split", "n", n), positive_int("split", "train", train)
-    validation = positive_int("split", "validation", validation)
+    n, train = whole_number("split", "n", n), whole_number("split", "train", train)
+    validation = whole_number("split", "validation", validation)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"split: seed is {seed!r}; expected a whole number of at least 0.")
     if n <= train + validation:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 
 
 class StructuredMatrix(NamedTuple):
@@ -61,7 +61,7 @@ def structured_matrix(
         ((20, 15), True)
     """
     for name, value in (("rows", rows), ("columns", columns), ("rank", rank)):
-        positive_int("structured_matrix", name, value)
+        whole_number("structured_matrix", name, value)
     if not (np.isfinite(noise) and noise >= 0):
         raise ValueError(f"structured_matrix: noise is {noise!r}; expected a number >= 0.")
     rng = np.random.default_rng(seed)
@@ -98,7 +98,7 @@ def _all_places(rng: np.random.Generator, left: np.ndarray, right: np.ndarray) -
 def _some_places(rng: np.random.Generator, left: np.ndarray, right: np.ndarray, observed: int) -> np.ndarray:
     """`observed` distinct places, drawn at random and kept with the probability that belongs to the entry there."""
     cells = left.shape[0] * right.shape[1]
-    if positive_int("structured_matrix", "observed", observed) > cells // 2:
+    if whole_number("structured_matrix", "observed", observed) > cells // 2:
         raise ValueError(
             f"structured_matrix: observed is {observed:,}; expected at most half of the {cells:,} entries."
         )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.datasets.features import Features
 
 POSITIVE = np.array([2.0, 2.0]), np.array([[5.0, 1.0], [1.0, 5.0]])
@@ -33,7 +33,7 @@ def rotated_gaussians(n: int = 4000, phi: float = np.pi / 4, seed: int = 0) -> F
     """
     from scipy.special import expit
 
-    n = positive_int("rotated_gaussians", "n", n)
+    n = whole_number("rotated_gaussians", "n", n)
     if not np.isfinite(phi):
         raise ValueError(f"rotated_gaussians: phi is {phi!r}; expected an angle in radians.")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

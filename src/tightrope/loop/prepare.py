@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.loop.choose import misfit, refuse_grids, resolve_method
 from tightrope.methods import Method, Refreshing, steps_within
 from tightrope.problem import Problem
@@ -124,9 +124,9 @@ def _batch_sizes(batch_size: int | tuple[int, int]) -> tuple[int, tuple[int, int
     if isinstance(batch_size, tuple):
         if len(batch_size) != 2:
             raise ValueError(f"batch_size is {batch_size!r}; expected a number or a pair (objective, constraints).")
-        f, h = (positive_int("minimize", "batch_size", b) for b in batch_size)
+        f, h = (whole_number("minimize", "batch_size", b) for b in batch_size)
         return max(f, h), (None if f == h else (f, h))
-    return positive_int("minimize", "batch_size", batch_size), None
+    return whole_number("minimize", "batch_size", batch_size), None
 
 
 def _checked_seed(seed: Any) -> int:
@@ -139,7 +139,7 @@ def _steps(steps: int | None, passes: float | None, sampler: Sampler, method: Me
     if (steps is None) == (passes is None):
         raise ValueError("Give either steps or passes: how long to run.")
     if steps is not None:
-        if positive_int("minimize", "steps", steps) >= 2**31:
+        if whole_number("minimize", "steps", steps) >= 2**31:
             raise ValueError(f"steps is {steps:,}; expected fewer than 2^31. Use a larger batch, or several runs.")
         return int(steps)
     assert passes is not None

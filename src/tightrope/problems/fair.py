@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import nonnegative, positive_int
+from tightrope._errors import nonnegative, whole_number
 from tightrope.fairness.metrics import is_positive
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.problem import Problem
@@ -158,7 +158,7 @@ def carried_by_few(data: tuple[Any, ...], max_rows: int | None = None) -> list[t
     counted = np.asarray(weight) > 0
     X, s = np.asarray(features)[counted], np.asarray(s)[counted]
     n = len(X)
-    limit = max(10, n // 2000) if max_rows is None else positive_int("carried_by_few", "max_rows", max_rows)
+    limit = max(10, n // 2000) if max_rows is None else whole_number("carried_by_few", "max_rows", max_rows)
     limit = min(limit, (n - 1) // 2)
     middle = np.partition(X, n // 2, axis=0)[n // 2]  # a value that most rows have is the median
     rows = np.sum(middle != X, axis=0)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.methods import CFWCSOA
 from tightrope.problem import Problem
 from tightrope.problems.entries import Grid, entries
@@ -108,7 +108,7 @@ def structured_completion(
         dense = NuclearBall(float(nuclear_norm), shape=seen.shape, rounds=rounds or 20)
         problem = _dense(seen, dense, params, sampled, dtype)
     else:
-        rank = positive_int("structured_completion", "rank", min(64, *seen.shape) if rank is None else rank)
+        rank = whole_number("structured_completion", "rank", min(64, *seen.shape) if rank is None else rank)
         factored = LowRankBall(float(nuclear_norm), size=seen.shape, rank=rank, rounds=rounds or 10)
         problem = _factored(seen, factored, params, sampled, dtype)
     return CompletionProblem(problem, Generator(_random_bits) if sampled else Rows(np.zeros(1, np.int32)))

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.sets.ball import Ball, project_l1
 from tightrope.sets.base import Shape
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
@@ -183,8 +183,8 @@ class LowRankBall(RemembersPair, Ball):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        set_field(self, "rank", min(positive_int(self.name, "rank", self.rank), *self.size))
-        set_field(self, "rounds", positive_int(self.name, "rounds", self.rounds))
+        set_field(self, "rank", min(whole_number(self.name, "rank", self.rank), *self.size))
+        set_field(self, "rounds", whole_number(self.name, "rounds", self.rounds))
         (m, n), r = self.size, self.rank
         set_field(self, "shape", Shape(LowRank((m, r), (r, r), (n, r))))  # pyright: ignore[reportArgumentType]
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, unit
 from tightrope.sets.base import Shape, as_shape, rounding
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
@@ -61,7 +61,7 @@ class NuclearBall(RemembersPair, Ball):
     def __post_init__(self) -> None:
         super().__post_init__()
         set_field(self, "shape", _matrix_shape(self.name, self.shape))
-        set_field(self, "rounds", positive_int(self.name, "rounds", self.rounds))
+        set_field(self, "rounds", whole_number(self.name, "rounds", self.rounds))
 
     @property
     def cheap_projection(self) -> bool:

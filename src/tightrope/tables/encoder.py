@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tightrope._errors import positive_int
+from tightrope._errors import whole_number
 from tightrope.datasets.features import merge_rare
 from tightrope.tables.reading import need_columns, refuse_missing, some_of
 
@@ -80,7 +80,7 @@ class TableEncoder:
         if text not in TEXT:
             raise ValueError(f"text is {text!r}; expected {' or '.join(map(repr, TEXT))}.")
         self.text = text
-        self.min_count = None if min_count is None else positive_int("TableEncoder", "min_count", min_count)
+        self.min_count = None if min_count is None else whole_number("TableEncoder", "min_count", min_count)
         self.columns: tuple[Column, ...] = ()
 
     @property
