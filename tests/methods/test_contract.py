@@ -232,8 +232,9 @@ def test_every_coefficient_is_checked(name):
         for wrong in (-1.0, np.nan, *([0.0] if coefficient in kind.positive else [])):
             with pytest.raises(ValueError, match=f"{kind.__name__}: {coefficient} is .*expected"):
                 kind(**{coefficient: wrong})
-        with pytest.raises(TypeError, match=f"{coefficient} is 'much'; expected a number"):
-            kind(**{coefficient: "much"})
+        for wrong in ("much", *([None] if getattr(kind, coefficient) is not None else [])):
+            with pytest.raises(TypeError, match=f"{coefficient} is {wrong!r}; expected a number"):
+                kind(**{coefficient: wrong})
 
 
 def test_a_subclass_of_the_user_is_checked_like_a_built_in():
@@ -248,6 +249,7 @@ def test_a_subclass_of_the_user_is_checked_like_a_built_in():
         ({"eta0": -1.0}, "Mine: eta0 is -1.0; expected finite and not negative"),
         ({"beta": 1}, "Mine: beta is 1.0; expected less than 1"),
         ({"kind": "c"}, "Mine: kind is 'c'; expected one of a, b"),
+        ({"anytime": "yes"}, "Mine: anytime is 'yes'; expected one of False, True"),
     ]
     for wrong, said in mistakes:
         with pytest.raises(ValueError, match=said):

@@ -91,13 +91,15 @@ class Method(ABC):
         owner = type(self).__name__
         for field in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
             name, value = field.name, getattr(self, field.name)
-            if value is None:  # the method chooses it
+            if value is None and field.default is None:  # the method chooses it
                 continue
             if not field.metadata.get("static"):
                 above, below = (0 if name in self.positive else None), (1 if name in self.below_one else None)
                 set_field(self, name, coefficient(owner, name, value, above=above, below=below))
             elif get_origin(field.type) is Literal:
                 one_of(owner, name, value, get_args(field.type))
+            elif field.type is bool:
+                one_of(owner, name, value, (False, True))
             elif int in (field.type, *get_args(field.type)):
                 set_field(self, name, whole_number(owner, name, value, field.metadata["least"]))
 
