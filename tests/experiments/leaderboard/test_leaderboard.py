@@ -63,6 +63,13 @@ def test_every_method_is_on_some_problem_and_misfits_have_a_reason():
     assert "no multipliers" in str(entrants.misfit(tr.METHODS["1-sfw"], PROBLEMS["infeasible"](), "streams"))
 
 
+def test_budgets_that_come_to_the_same_number_of_steps_are_told_apart():
+    size = dataclasses.replace(TINY, budgets=(2, 3, 40))  # ConEx takes two samples a step
+    table = runs.compete("scalar", "conex", "streams", size)
+    assert not table.duplicated(["budget", "seed", "setting"]).any()
+    assert table.groupby("budget").steps.first().to_dict() == {2: 1, 3: 1, 40: 20}
+
+
 def test_a_method_with_two_samples_a_step_takes_half_the_steps():
     ball = PROBLEMS["ball"]()
     one, two = (entrants.enter(tr.METHODS[name], ball, "streams", 1_000) for name in ("csoa", "conex"))

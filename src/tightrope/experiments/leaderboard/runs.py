@@ -140,11 +140,11 @@ def _runs(entry: Entry, solved: Solved, calls: tuple[int, ...], size: Size) -> p
     """All settings and seeds at every budget."""
     tuned = grid(entry, calls[0])
     seeds = [*range(size.seeds), *range(TUNING, TUNING + size.tuning_seeds)]
-    steps = [entry.steps(budget) for budget in calls]
     # a method whose steps do not depend on the horizon passes the smaller budgets on its way to the largest
-    ways = [steps] if entry.method.anytime else [[n] for n in steps]
+    ways = [calls] if entry.method.anytime else [(budget,) for budget in calls]
     tables = []
-    for way in ways:
+    for passed in ways:
+        way = [entry.steps(budget) for budget in passed]
         began = time.perf_counter()
         table = sweep(
             entry.problem,
@@ -158,11 +158,11 @@ def _runs(entry: Entry, solved: Solved, calls: tuple[int, ...], size: Size) -> p
             points=True,
             progress=False,
         )
-        seconds = (time.perf_counter() - began) / (len(table) // len(way)) * table.step / way[-1]
+        seconds = (time.perf_counter() - began) / (len(table) // len(set(way))) * table.step / way[-1]
         settings = [_setting(row) for row in table[[*tuned]].to_dict("records")]
         costs = pd.DataFrame([_costs(entry, key, n) for key, n in zip(settings, table.step, strict=True)])
         values = {"seconds": seconds, **judge(solved, list(table.x))}
-        budget = table.step.map(dict(zip(steps, calls, strict=True)))
+        budget = table.step.map(dict(zip(way, passed, strict=True)))
         columns = {"budget": budget, "seed": table.seed, "setting": settings, "steps": table.step}
         tables.append(pd.DataFrame(columns).join(costs).assign(**values))
     return pd.concat(tables, ignore_index=True)
