@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 
 from tightrope.sets import NuclearBall
 from tightrope.sets.lanczos import fresh_memory, leading_pairs
-from tightrope.sets.low_rank import LowRank, LowRankBall, compress, expand
+from tightrope.sets.low_rank import LowRank, LowRankBall, compress, decomposed, expand
 
 RNG = np.random.default_rng(3)
 M, N, R = 12, 9, 4
@@ -149,3 +150,18 @@ def test_it_works_in_float32_and_inside_compiled_code():
     x, memory = step(ball.start(jnp.float32), ball.lmo_memory(jnp.float32))
     assert {leaf.dtype for leaf in jax.tree.leaves((x, memory))} == {jnp.dtype("float32")}
     assert [leaf.shape for leaf in jax.tree.leaves(x)] == [leaf.shape for leaf in jax.tree.leaves(ball.start())]
+
+
+@pytest.mark.parametrize("finite", [True, False])
+def test_a_decomposition_that_does_not_converge_is_done_another_way(monkeypatch, finite):
+    """LAPACK's divide and conquer gives NaN for rare matrices that are finite; here for all of them."""
+    core = np.random.default_rng(0).normal(size=(6, 6)) + (0.0 if finite else np.nan)
+    monkeypatch.setattr(
+        jnp.linalg, "svd", lambda a: tuple(jnp.full(s, jnp.nan) for s in (a.shape, a.shape[:1], a.shape))
+    )
+    p, values, qt = jax.jit(decomposed)(core)
+    if finite:
+        np.testing.assert_allclose((p * values[None, :]) @ qt, core, atol=1e-12)
+        np.testing.assert_allclose(values, scipy.linalg.svdvals(core), rtol=1e-12)
+    else:
+        assert np.isnan(values).all()  # what is wrong already stays visible

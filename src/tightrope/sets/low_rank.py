@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.lax.linalg import SvdAlgorithm, svd
 
 from tightrope._errors import whole_number
 from tightrope.sets.ball import Ball, project_l1
@@ -139,7 +140,7 @@ def _correct(x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array], r
     x = expand(x, jnp.column_stack([s.u, g @ x.v]), jnp.column_stack([s.v, g.T @ x.u]))
     slope = x.u.T @ (g @ x.v)
     downhill = x.core - line(LowRank(x.u, -slope, x.v)) * slope
-    p, values, qt = jnp.linalg.svd(downhill)
+    p, values, qt = decomposed(downhill)
     kept = project_l1(jnp.where(jnp.arange(len(values)) < rank, values, 0), radius)
     move = (p * kept[None, :]) @ qt - x.core
     return compress(LowRank(x.u, x.core + jnp.clip(line(LowRank(x.u, move, x.v)), 0, 1) * move, x.v), rank)
@@ -155,9 +156,22 @@ def _pad(x: LowRank, rank: int) -> LowRank:
     return LowRank(*(jnp.pad(part, ((0, below), (0, more))) for part, below in ((x.u, 0), (x.core, more), (x.v, 0))))
 
 
+def decomposed(core: Array) -> tuple[Array, Array, Array]:
+    """The singular value decomposition of a small square matrix.
+
+    LAPACK's divide and conquer, which is fast, does not converge on rare matrices that are finite and harmless. QR
+    iteration, several times slower, then does.
+    """
+    fast = jnp.linalg.svd(core)
+    failed = jnp.isnan(fast[1][0]) & jnp.all(jnp.isfinite(core))
+    return jax.lax.cond(
+        failed, lambda: tuple(svd(core, algorithm=SvdAlgorithm.QR)), lambda: (fast[0], fast[1], fast[2])
+    )
+
+
 def compress(x: LowRank, rank: int) -> LowRank:
     """The nearest matrix of this rank, its core diagonal: a decomposition of the small core alone."""
-    p, values, qt = jnp.linalg.svd(x.core)
+    p, values, qt = decomposed(x.core)
     return drop_zeros(LowRank(x.u @ p[:, :rank], jnp.diag(values[:rank]), x.v @ qt[:rank].T))
 
 
