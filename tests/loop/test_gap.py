@@ -162,7 +162,7 @@ def verdict(seed: int, dtype: Any) -> Verdict:
     lowest = -6 if dtype == np.float32 else -11
     tol = float(10 ** np.random.default_rng(seed).uniform(lowest, -1) * case.range)
     terms = float(case.unit * np.abs(case.b).mean(axis=0).sum() * case.radius)  # that a constraint is made of
-    unit = float(np.finfo(dtype).eps) * (abs(float(case.offset)) + case.range * (1 + terms / float(case.level)))
+    unit = float(np.finfo(dtype).eps) * float(abs(float(case.offset)) + case.range * (1 + terms / float(case.level)))
     try:
         result = tr.minimize(problem_of(case), case.data, tol=tol, passes=40, record=0, seed=seed)
     except ValueError as error:

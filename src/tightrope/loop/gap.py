@@ -64,13 +64,13 @@ class Gap(NamedTuple):
 class _Seen(NamedTuple):
     """Values at a snapshot, the rounding of F, the margins below zero that a pull aims at, and a bound made there."""
 
-    f: Array
-    h: Array
-    f_rounding: Array
-    margin: Array
-    bound: Array
-    bound_rounding: Array
-    judged: Array  # rounding of the bound by the sizes of every row, over that by those of a few
+    f: Any
+    h: Any
+    f_rounding: Any
+    margin: Any
+    bound: Any
+    bound_rounding: Any
+    judged: Any  # rounding of the bound by the sizes of every row, over that by those of a few
 
 
 def inside_of(problem: Problem, s: Tree, data: Tree) -> Inside:
