@@ -12,6 +12,7 @@ from tightrope._errors import whole_number
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.driver import OneRun
 from tightrope.loop.feasible import pull, strictly_feasible
+from tightrope.loop.gap import inside_of, refuse_below_rounding
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
@@ -62,17 +63,20 @@ def minimize(
         warm_start: an earlier result whose last point and multipliers to start from. Steps and averages count anew.
         output: which point is `result.x`: "average" or "last"; the method's own choice by default. For rows also
             "feasible": the method's own, pulled towards a strictly feasible point just so far that every constraint
-            holds on the data; the report says how far and what it cost.
-        feasible_point: for "feasible", a point with every constraint strictly below its level. Without one the domain's
-            starting point is tried, then a short run that looks for one.
+            holds on the data; the report says how far and what it cost. With `tol` that is the default.
+        feasible_point: for "feasible" and `tol`, a point with every constraint strictly below its level. Without one the
+            domain's starting point is tried, then a short run that looks for one.
         record: about how many rows the trace has.
         trace_full: also evaluate the running average on all rows at each of them.
         track: a function of the iterate whose values (a dict of scalars) are averaged along the run into the trace.
         callback: called with a `Snapshot` at every row of the trace; return True to stop.
         progress: a progress bar; by default only on a terminal.
         time_limit: seconds.
-        tol: for rows, stop when the duality gap, a bound on F(x) - F* made once an epoch, is at most this. The gap
-            is in the trace. Without `steps` or `passes` the run then takes at most 100 passes.
+        tol: for rows, stop when the duality gap is at most this: a bound on F(x) - F*, made once an epoch, for the x of
+            output="feasible", which is then the default; it is not about the point of "average" or "last". Rounding is
+            counted, so the gap is never below the true one: a tolerance far below rounding is refused, and a run that
+            meets its tolerance but for rounding stops with `Status.PRECISION`. The gap is in the trace. Without `steps`
+            or `passes` the run takes at most 100 passes.
         checkpoint: a file to write the run to and, if it is there, to resume from, bit for bit.
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
         chunk: at most so many steps between two looks of Python at the run; the result does not depend on it.
@@ -101,10 +105,11 @@ def minimize(
     )  # fmt: skip
     if output == "average":
         refuse_mean(ready.method)
+    output = "feasible" if output is None and tol is not None else output
     program = OneRun(ready, track)
     track_names(program.variant, ready.x)  # refuses a wrong `track` before any work
     towards = _strictly_feasible(ready, feasible_point, output, tol)
-    inside = None if tol is None else full_values(ready.problem, towards, ready.sampler.rows)
+    inside = None if tol is None else inside_of(ready.problem, towards, ready.sampler.rows)
     options = Options(record, trace_full, callback, progress, time_limit, tol, inside, chunk)
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
     return _result(ready, run(program, options, file), output, towards)
@@ -119,9 +124,11 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
         asked = 'output="feasible"' if output == "feasible" else "tol"
         raise TypeError(f"{asked} looks at all the data; expected arrays, not a stream or a generator.")
     kind = type(ready.method)
-    if tol is not None and (not issubclass(kind, Refreshing) or kind.gap is Refreshing.gap):
+    if tol is not None and (not issubclass(kind, Refreshing) or kind.snapshot is Refreshing.snapshot):
         name = kind.__name__
         raise TypeError(f'tol needs a duality gap, which {name} does not know. Use method="svrg-csoa" on arrays.')
+    if tol is not None:
+        refuse_below_rounding(ready.problem, ready.x, ready.lam, ready.sampler.rows, tol)
     candidates = (
         [ready.x] if given is None else [jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), given, ready.x), ready.x]
     )
@@ -168,6 +175,11 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
             pulled = pull(ready.problem, ready.sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     f, h, measured_on = _measured(ready, x, sums)
+    message = outcome.message
+    if status in (Status.TOLERANCE, Status.PRECISION) and pulled is None and output != "feasible":
+        worst = max(float(np.max(np.asarray(h, float), initial=0.0)), 0.0)
+        said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
+        message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'
     return Result(
         x=x,
         output=chosen,
@@ -180,7 +192,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         measured_on=measured_on,
         point=where,
         status=status,
-        message=outcome.message,
+        message=message,
         trace=pd.DataFrame(outcome.rows),
         cost=_cost(ready, step, outcome.seconds),
         state=carry.state,

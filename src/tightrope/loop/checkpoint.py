@@ -3,7 +3,7 @@
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +33,7 @@ class Saved(NamedTuple):
     step: int
     seconds: float
     rows: list[dict[str, float]]
+    bound: list[float]  # on the optimal value, and its rounding; empty where none is known
 
 
 class Checkpoint:
@@ -69,7 +70,9 @@ class Checkpoint:
         by_steps = self.every_steps is not None and step % self.every_steps == 0
         return by_steps or time.monotonic() - self.written >= self.every_seconds
 
-    def save(self, carry: Tree, *, step: int, seconds: float, rows: list[dict[str, float]]) -> None:
+    def save(
+        self, carry: Tree, *, step: int, seconds: float, rows: list[dict[str, float]], bound: Sequence[float] = ()
+    ) -> None:
         """Write to a neighbour, then replace: a crash leaves the old file or the new one, never half of either."""
         leaves = jax.tree_util.tree_flatten_with_path(carry)[0]
         arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
@@ -79,6 +82,7 @@ class Checkpoint:
             "step": step,
             "seconds": seconds,
             "rows": rows,
+            "bound": list(bound) if np.all(np.isfinite(bound)) else [],
         }
         write_file(self.path, arrays, about)
         self.written = time.monotonic()
@@ -102,7 +106,7 @@ class Checkpoint:
         if set(keys) != set(arrays):
             raise CheckpointError(f"{self.path} holds other arrays than this run's state. {_REMEDY}")
         carry = jax.tree.unflatten(treedef, [jnp.asarray(arrays[key]) for key in keys])
-        return Saved(carry, about["step"], about["seconds"], about["rows"])
+        return Saved(carry, about["step"], about["seconds"], about["rows"], about["bound"])
 
 
 _REMEDY = "Give another path, or delete the file to start afresh."

@@ -17,6 +17,9 @@ from tightrope.problem.full_data import full_constraints, full_jacobian, full_me
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, float_dtype
 
+MARGIN = 64  # units of eps of what is summed
+BEYOND = 0.1  # of a margin, or rounding would decide on which side of zero the root falls
+
 
 class Pull(NamedTuple):
     """What the pull did."""
@@ -50,7 +53,7 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
     def worst(a: float) -> float:
         return float(np.max(np.asarray(full_constraints(problem, point(a), data), float) + margin))
 
-    beyond = 0.1 * margin.max()  # or rounding would decide on which side of zero the root falls
+    beyond = BEYOND * margin.max()
     a = 1.0
     if worst(1.0) + beyond < 0:
         a = root_scalar(lambda a: worst(a) + beyond, bracket=(0.0, 1.0), method="brentq", xtol=1e-15, rtol=1e-9).root
@@ -102,7 +105,7 @@ def _with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, n
     Its unit is the size of what is summed: sampled values, and the products of gradient and point that make them up.
     """
     h, size = _values_and_sizes(problem, x, data)
-    return np.asarray(h, float), 64 * float(jnp.finfo(float_dtype(x)).eps) * np.asarray(size, float)
+    return np.asarray(h, float), MARGIN * float(jnp.finfo(float_dtype(x)).eps) * np.asarray(size, float)
 
 
 @jax.jit

@@ -12,6 +12,7 @@ import numpy as np
 
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
+from tightrope.loop.gap import Bound, Gap, Inside, gap_of
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, output, running_mean, summarise, track_names
 from tightrope.methods import Refreshing, gradients_used
@@ -31,7 +32,7 @@ class Options:
     progress: bool | None = None
     time_limit: float | None = None
     tol: float | None = None
-    inside: Any = None  # (F, H) of a strictly feasible point, for the duality gap
+    inside: Inside | None = None  # a strictly feasible point, for the duality gap
     chunk: int | None = None
 
 
@@ -92,7 +93,7 @@ class _Run:
         self.out = Outcome(Position(program.start(), 0), [], 0.0)
         self.track_names = track_names(program.variant, ready.x)
         self.records = record_steps(ready.steps, options.record)
-        self.gap = float("nan")  # known after the first refresh, where one was asked for
+        self.gap, self.bound = float("nan"), Bound()  # known after the first refresh, where a tolerance was given
         self.pace = 64  # steps a chunk may take, until their speed is known
 
     def go(self, bar: Progress) -> None:
@@ -124,17 +125,31 @@ class _Run:
         method = self.ready.method
         if self.options.tol is None or not self.driver.refresh_due(position.step) or not isinstance(method, Refreshing):
             return False
-        gap = method.gap(ready.state, self.options.inside)
-        assert gap is not None  # a method that knows none was refused
-        self.gap = float(gap)
-        if self.gap > self.options.tol or not position.step:
+        found, status = self._gap(method.snapshot(ready.state))
+        if position.step and status is not None:
+            found, status = self._gap(method.snapshot(ready.state), every_row=True)
+        self.gap, self.bound = found.value, found.best
+        if not position.step or status is None:
             return False
         self.out.position = position._replace(carry=ready)
         if not self.out.rows or self.out.rows[-1]["step"] < position.step:
             self._record(bar)
         self.out.rows[-1]["gap"] = self.gap
-        self.stop(Status.TOLERANCE, f"The gap is {self.gap:.3g} after {position.step:,} steps.")
+        said = f"The gap is {self.gap:.3g} after {position.step:,} steps"
+        rounded = f", of which rounding is {found.rounding:.3g}" if status is Status.PRECISION else ""
+        self.stop(status, f"{said}{rounded}.")
         return True
+
+    def _gap(self, snap: Any, every_row: bool = False) -> tuple[Gap, Status | None]:
+        """The gap at a snapshot, and how it ends the run: below the tolerance, or but for rounding and no further."""
+        options, ready = self.options, self.ready
+        assert options.tol is not None
+        assert options.inside is not None
+        found = gap_of(ready.problem, snap, options.inside, ready.sampler.rows, self.bound, every_row)
+        exact = found.value - found.rounding
+        if found.value <= options.tol:
+            return found, Status.TOLERANCE
+        return found, Status.PRECISION if exact <= min(options.tol, found.rounding) else None
 
     def _take(self, step: int) -> Buffer | None:
         """Samples for the next chunk; None, and the run stopped, where there are none or reading them failed."""
@@ -237,7 +252,7 @@ class _Run:
         if self.checkpoint is not None:
             carry, step, _ = self.out.position
             try:
-                self.checkpoint.save(carry, step=step, seconds=self.out.seconds, rows=self.out.rows)
+                self.checkpoint.save(carry, step=step, seconds=self.out.seconds, rows=self.out.rows, bound=self.bound)
             except OSError as error:  # a full disk must not cost the run; the file of the last time is intact
                 warnings.warn(f"The checkpoint could not be written ({error}); the run goes on.", stacklevel=2)
 
@@ -245,4 +260,4 @@ class _Run:
         """Go on where the checkpoint stands."""
         saved = checkpoint.load(self.out.position.carry)
         self.out.position = Position(saved.carry, saved.step)
-        self.out.rows, self.out.seconds = saved.rows, saved.seconds
+        self.out.rows, self.out.seconds, self.bound = saved.rows, saved.seconds, Bound(*saved.bound)

@@ -146,12 +146,9 @@ class Refreshing(Method):
         """The method fitted to data of n rows: the place to set what depends on its size."""
         return self
 
-    def gap(self, state: Any, inside: tuple[Array, Array]) -> Array | None:
-        """After a refresh, a bound on F(x) - F* for the answer made feasible; None for methods that know none.
-
-        `inside` is (F(s), H(s)) of a strictly feasible point s, towards which an answer that violates a constraint would
-        be pulled.
-        """
+    def snapshot(self, state: Any) -> Any:
+        """After a refresh, the `Snapshot` of the answer, from which a bound on its gap is made; None for methods that take
+        none."""
         return None
 
     def gradients_a_refresh(self, n: int) -> int:

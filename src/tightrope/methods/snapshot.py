@@ -16,6 +16,7 @@ class Snapshot(NamedTuple):
     """The point, what a pass over all rows found there, and the best lower bound on F* so far."""
 
     w: Tree
+    lam: Array  # the multipliers that belong to w
     f: Array  # F(w)
     h: Array  # H(w)
     grad: Tree  # grad F(w)
@@ -28,14 +29,15 @@ def no_snapshot(x: Tree, lam: Array) -> Snapshot:
     zero = jnp.zeros((), lam.dtype)
     rows = jax.tree.map(lambda v: jnp.zeros((lam.size, *v.shape), v.dtype), x)
     lowest = jnp.full_like(zero, -jnp.finfo(lam.dtype).max)
-    return Snapshot(x, zero, jnp.zeros_like(lam), jax.tree.map(jnp.zeros_like, x), rows, lowest)
+    none = jnp.zeros_like(lam)
+    return Snapshot(x, none, zero, none, jax.tree.map(jnp.zeros_like, x), rows, lowest)
 
 
 def take_snapshot(problem: Problem, w: Tree, lam: Array, data: Tree, best: Array) -> Snapshot:
     """One pass over all rows at w; with the multipliers lam it also gives a lower bound on F*."""
     f, h, grad, rows = full_jacobian(problem, w, data)
     bound = lower_bound(problem, w, lam, f, h, grad, rows)
-    return Snapshot(w, f, h, grad, rows, jnp.maximum(best, bound.astype(best.dtype)))
+    return Snapshot(w, lam, f, h, grad, rows, jnp.maximum(best, bound.astype(best.dtype)))
 
 
 def lower_bound(problem: Problem, x: Tree, lam: Array, f: Array, h: Array, grad: Tree, rows: Tree) -> Array:
@@ -49,14 +51,6 @@ def lower_bound(problem: Problem, x: Tree, lam: Array, f: Array, h: Array, grad:
     g = problem.lagrangian_gradient(grad, rows, lam)
     lowest = -problem.domain.support(jax.tree.map(jnp.negative, g))
     return f + jnp.dot(lam, h) - dot(g, x) + lowest
-
-
-def duality_gap(snap: Snapshot, inner: tuple[Array, Array]) -> Array:
-    """F at the snapshot, pulled where it violates a constraint towards a point with (F, H) = inner, minus the bound."""
-    f_s, h_s = inner
-    violation = jnp.maximum(snap.h, 0)
-    a = jnp.max(violation / jnp.where(violation > 0, violation - h_s, 1), initial=0)
-    return snap.f + a * jnp.maximum(f_s - snap.f, 0) - snap.bound
 
 
 class Corrected(NamedTuple):

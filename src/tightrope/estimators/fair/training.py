@@ -162,7 +162,8 @@ def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **
     options = {"passes": passes, "output": "feasible", "feasible_point": start, "seed": seed} | options
     objective = float(np.log(2))  # at the start
     result = minimize(problem, data, tol=tol * objective, **options)
-    while result.status is Status.TOLERANCE and objective > 1e-12 and (result.objective or 0.0) < objective / 10:
+    ended = Status.TOLERANCE, Status.PRECISION
+    while result.status in ended and objective > 1e-12 and (result.objective or 0.0) < objective / 10:
         objective = max(result.objective or 0.0, 1e-12)
         result = minimize(problem, data, tol=tol * objective, warm_start=result, **options)
     return result

@@ -11,7 +11,6 @@ from tightrope.methods.snapshot import (
     Snapshot,
     correct,
     correct_slope,
-    duality_gap,
     jacobian_norm,
     no_snapshot,
     probe_rows,
@@ -138,8 +137,8 @@ class SVRFCSOA(Refreshing):
         """The weighted mean of the iterates and multipliers; before the first step, the start."""
         return state.x_mean, state.lam_mean
 
-    def gap(self, state: SVRFCSOAState, inside: tuple[Array, Array]) -> Array:
-        return duality_gap(state.snap, inside)
+    def snapshot(self, state: SVRFCSOAState) -> Snapshot:
+        return state.snap
 
 
 def _largest(*values: Array) -> Array:

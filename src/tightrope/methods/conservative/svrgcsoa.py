@@ -10,7 +10,6 @@ from tightrope.methods.snapshot import (
     Snapshot,
     correct,
     correct_slope,
-    duality_gap,
     jacobian_norm,
     no_snapshot,
     probe_rows,
@@ -147,8 +146,8 @@ class SVRGCSOA(Refreshing):
         x = jax.tree.map(lambda total, x: jnp.where(some, total / count, x), state.x_sum, state.x)
         return x, jnp.where(some, state.lam_sum / count, state.lam)
 
-    def gap(self, state: SVRGCSOAState, inside: tuple[Array, Array]) -> Array:
-        return duality_gap(state.snap, inside)
+    def snapshot(self, state: SVRGCSOAState) -> Snapshot:
+        return state.snap
 
     def _step_sizes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, lam: Array, probe: Tree) -> Steps:
         diameter, slope = jnp.asarray(problem.domain.diameter, state.lam.dtype), norm(snap.grad)

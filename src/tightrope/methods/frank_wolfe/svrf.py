@@ -8,7 +8,7 @@ import numpy as np
 
 from tightrope.methods.base import Cost, Info, Rates, Refreshing
 from tightrope.methods.frank_wolfe.sfw import Pool, empty_pool, pool_and_move
-from tightrope.methods.snapshot import Snapshot, correct, duality_gap, no_snapshot, take_snapshot
+from tightrope.methods.snapshot import Snapshot, correct, no_snapshot, take_snapshot
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, pytree, static
 
@@ -101,8 +101,8 @@ class SVRF(Refreshing):
         """The last w_e; x itself where the epoch has just been finished."""
         return jax.tree.map(lambda x, w: jnp.where(_finished(state), x, w), state.x, state.snap.w), state.lam
 
-    def gap(self, state: SVRFState, inside: tuple[Array, Array]) -> Array:
-        return duality_gap(state.snap, inside)
+    def snapshot(self, state: SVRFState) -> Snapshot:
+        return state.snap
 
     def total_cost(self, steps: int) -> Cost:
         """A linear minimisation for every full batch, not for every step."""
