@@ -86,7 +86,8 @@ def test_the_support_is_never_below_the_truth_nor_above_the_frobenius_norm(round
 
 
 def test_the_support_does_not_trust_a_search_that_began_beside_the_answer():
-    """A singular vector that the starting one is orthogonal to is not in the first round; Ritz value and residual both look perfect."""
+    """A singular vector that the starting one is orthogonal to is not in the first round; Ritz value and
+    residual both look perfect."""
     ball = LowRankBall(1.0, size=(20, 8), rounds=1)
     begin = np.asarray(leading_start(8))
     q = np.linalg.qr(np.column_stack([begin, RNG.normal(size=(8, 7))]))[0]  # the first column is the starting vector
