@@ -117,7 +117,7 @@ class SparsePlusLowRank:
         return self.values.dtype
 
     def energy(self) -> Array:
-        """The sum of the squared entries: those at the places, where both matrices add up, and those of the thin one alone."""
+        """The sum of the squared entries: at the places, where both matrices add up, and of the thin one elsewhere."""
         seen = seen_at(self.by_row, self.low)
         outside = jnp.maximum(self.low.energy() - jnp.sum(seen**2), 0)
         lost = 64 * float(jnp.finfo(self.dtype).eps) * self.low.energy()  # at most, by rounding of the difference
