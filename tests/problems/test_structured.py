@@ -17,7 +17,7 @@ from tightrope.problem.check import astype_problem
 from tightrope.problems import structured_completion
 from tightrope.problems.entries import Entries, Grid, entries, product
 from tightrope.problems.observed import observed
-from tightrope.sets.low_rank import LowRank
+from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.tree import astype
 
 SMALL = structured_matrix(20, 15, rank=3, noise=0.05, seed=4)
@@ -140,6 +140,12 @@ def test_products_and_entries_of_both_layouts_are_those_of_a_sparse_matrix():
     seen = table.seen(x)
     np.testing.assert_allclose(np.sort(seen[table.by_row.real]), np.sort(np.asarray(x.dense())[rows, columns]))
     np.testing.assert_allclose(table.inner(g, x, seen), np.sum(dense * np.asarray(x.dense())))
+    np.testing.assert_allclose(g.energy(), np.sum(dense**2))
+    truth, frobenius = np.linalg.norm(dense, 2), np.linalg.norm(dense)
+    for rounds in (1, 5, 30):
+        found = float(LowRankBall(1.0, size=shape, rounds=rounds).support(g))
+        assert truth <= found <= frobenius * (1 + 1e-10)
+    assert found <= truth * (1 + 1e-10)
 
 
 @pytest.mark.parametrize("spread", [1, 8], ids=["grid", "blocks"])

@@ -7,7 +7,7 @@ import pytest
 import scipy.linalg
 
 from tightrope.sets import NuclearBall
-from tightrope.sets.lanczos import fresh_memory, leading_pairs
+from tightrope.sets.lanczos import RESTART, _random_unit, fresh_memory, leading_pairs
 from tightrope.sets.low_rank import LowRank, LowRankBall, compress, decomposed, expand
 
 RNG = np.random.default_rng(3)
@@ -54,6 +54,53 @@ def test_compressing_gives_the_nearest_matrix_of_the_rank():
     u, s, vt = np.linalg.svd(np.asarray(x.dense()))
     np.testing.assert_allclose(compress(x, 2).dense(), (u[:, :2] * s[:2]) @ vt[:2], atol=1e-12)
     np.testing.assert_allclose(compress(x, 5).dense(), x.dense(), atol=1e-12)
+
+
+def spectra(rows: int, columns: int):
+    """Matrices of many kinds: noise, few directions and noise, clustered, spread, all equal, zero."""
+    short = min(rows, columns)
+    noise = RNG.normal(size=(rows, columns))
+    u, _, vt = np.linalg.svd(noise, full_matrices=False)
+    yield noise
+    yield RNG.normal(size=(rows, 2)) @ RNG.normal(size=(2, columns)) + 0.01 * noise
+    for values in (
+        np.ones(short),
+        0.9 ** np.arange(short),
+        1 / (1 + np.arange(short)),
+        np.r_[1, np.full(short - 1, 0.999)],
+    ):
+        yield (u * values) @ vt
+    yield np.zeros((rows, columns))
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 10, 60])
+def test_the_support_is_never_below_the_truth_nor_above_the_frobenius_norm(rounds, dtype):
+    ball = LowRankBall(2.0, size=(60, 40), rounds=rounds)
+    for matrix in spectra(60, 40):
+        g = np.asarray(matrix, dtype)
+        truth, frobenius = (np.linalg.norm(g.astype(float), kind) for kind in (2, "fro"))
+        found = float(ball.support(jnp.asarray(g)))
+        assert 2 * truth <= found <= 2 * frobenius * (1 + 64 * np.finfo(dtype).eps)
+        distinct = np.min(np.abs(np.diff(np.linalg.svd(g.astype(float), compute_uv=False)))) > 1e-3
+        if rounds >= 40 and distinct:  # all there is to find is found; of equal singular values it finds one
+            assert found <= 2 * truth + 400 * frobenius * np.finfo(dtype).eps
+
+
+def test_the_support_does_not_trust_a_search_that_began_beside_the_answer():
+    """The first round misses a singular vector orthogonal to the starting one; Ritz value and residual look perfect."""
+    ball = LowRankBall(1.0, size=(20, 8), rounds=1)
+    begin = np.asarray(leading_start(8))
+    q = np.linalg.qr(np.column_stack([begin, RNG.normal(size=(8, 7))]))[0]  # the first column is the starting vector
+    left = np.linalg.qr(RNG.normal(size=(20, 8)))[0]
+    g = (left * np.array([1.0, 5.0] + 6 * [0.0])) @ q.T
+    pairs, memory = leading_pairs(jnp.asarray(g), ball.lmo_memory().vector, 1)
+    assert float(pairs.values[0]) == pytest.approx(1.0, abs=1e-6)
+    assert float(memory.residual) < 1e-6
+    assert 5 <= float(ball.support(jnp.asarray(g))) < 5.1
+
+
+def leading_start(n: int) -> jax.Array:
+    return fresh_memory((n, n), float).vector + RESTART * jnp.asarray(_random_unit(n, 1))
 
 
 @pytest.mark.parametrize("a", [0.0, 0.3, 1.0])

@@ -17,7 +17,7 @@ from tightrope.loop.feasible import BEYOND, MARGIN
 from tightrope.methods.snapshot import Snapshot, lower_bound
 from tightrope.problem import Problem, full_values
 from tightrope.problem.full_data import full_jacobian, full_mean
-from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, norm
+from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, norm, replace
 
 _UNITS = 16  # of eps; the worst sum that was found, of one number repeated, was off by 8
 _LOOK = 256  # rows by which sizes are judged until a run is about to end
@@ -175,6 +175,10 @@ def _sizes(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
     theirs, and like the products of curvature and point: the residual of a fit may be small and what it is the difference
     of large. Of these products a signed one could vanish by accident, so there are two, the second with random signs.
     """
+    if problem.exact_constraints is not None and _count(data) > 1:  # they are the same in every row
+        once = _sizes(problem, x, jax.tree.map(lambda a: a[:1], data), curvature)
+        free = replace(problem, constraints=None, exact_constraints=None, levels=0.0)
+        return _sizes(free, x, data, curvature)._replace(h=once.h, rows=once.rows)
     levels = jnp.abs(jnp.asarray(problem.levels, float_dtype(x)))
     mixed = jax.tree.map(lambda v: v * jax.random.rademacher(jax.random.key(0), v.shape, v.dtype), x)
 

@@ -33,19 +33,7 @@ class Entries:
 
     def seen(self, x: LowRank) -> Array:
         """The entries of x at the observed places, in the layout of `values`."""
-        owner, other, real = self.by_row
-        left = x.u @ x.core
-
-        def at_once(left, v):
-            return jnp.sum(left[owner][:, None, :] * v[other], axis=-1)
-
-        def column_by_column(left, v):  # as in `product`
-            columns = left.T, v.T
-            none = jnp.zeros(other.shape, left.dtype)
-            return jax.lax.scan(lambda sum, uv: (sum + uv[0][owner][:, None] * uv[1][other], None), none, columns)[0]
-
-        found = jax.lax.platform_dependent(left, x.v, cpu=column_by_column, default=at_once)
-        return jnp.where(real, found, 0)
+        return seen_at(self.by_row, x)
 
     def matrix(self, values: Array, weight: Any, x: LowRank) -> "SparsePlusLowRank":
         """The matrix with these values at the observed places, plus weight times x."""
@@ -76,6 +64,23 @@ class Grid:
     def inner(self, g: Array, d: LowRank, seen: Array) -> Array:
         """<g, d>; `seen` is not needed, since g is known entry by entry."""
         return jnp.sum(g * d.dense())
+
+
+def seen_at(blocks: Blocks, x: LowRank) -> Array:
+    """The entries of x at the places of the blocks, 0 where they are filled up."""
+    owner, other, real = blocks
+    left = x.u @ x.core
+
+    def at_once(left, v):
+        return jnp.sum(left[owner][:, None, :] * v[other], axis=-1)
+
+    def column_by_column(left, v):  # as in `product`
+        columns = left.T, v.T
+        none = jnp.zeros(other.shape, left.dtype)
+        return jax.lax.scan(lambda sum, uv: (sum + uv[0][owner][:, None] * uv[1][other], None), none, columns)[0]
+
+    found = jax.lax.platform_dependent(left, x.v, cpu=column_by_column, default=at_once)
+    return jnp.where(real, found, 0)
 
 
 def product(blocks: Blocks, values: Array, w: Array, length: int) -> Array:
@@ -110,6 +115,13 @@ class SparsePlusLowRank:
     def dtype(self) -> Any:
         """The dtype of its values."""
         return self.values.dtype
+
+    def energy(self) -> Array:
+        """The sum of the squared entries: at the places, where both matrices add up, and of the thin one elsewhere."""
+        seen = seen_at(self.by_row, self.low)
+        outside = jnp.maximum(self.low.energy() - jnp.sum(seen**2), 0)
+        lost = 64 * float(jnp.finfo(self.dtype).eps) * self.low.energy()  # at most, by rounding of the difference
+        return jnp.sum(jnp.where(self.by_row.real, self.values + seen, 0) ** 2) + outside + lost
 
     @property
     def T(self) -> "SparsePlusLowRank":

@@ -107,6 +107,25 @@ def leading_pairs(g: Any, start: Array, rounds: int) -> tuple[Pairs, Memory]:
     return (Pairs(u, v, values) if tall is g else Pairs(v, u, values)), memory
 
 
+def norm_bound(g: Any, pairs: Pairs, energy: Array) -> Array:
+    """An upper bound on the largest singular value of g, from what a search found and the sum of the squared entries.
+
+    The largest Ritz value s is never above it, and that s is near to some singular value does not say to which: the search
+    may have missed the first. In bases that begin with those of the search, g is the blocks [[A, B], [0, C]] with |A| = s.
+    B is known from one product with g', and of C what the energy leaves: |g| is at most the norm of the 2 x 2 matrix of
+    the blocks' norms. It is s where the search found all there is, and never above the Frobenius norm.
+    """
+    eps = float(jnp.finfo(g.dtype).eps)
+    values = jnp.where(jnp.any(pairs.u != 0, axis=0), pairs.values, 0)
+    beside = jnp.sum((g.T @ pairs.u - pairs.v * values[None, :]) ** 2)
+    left = jnp.maximum(energy - jnp.sum(values**2) - beside, 0) + 64 * eps * energy
+    first = values[0] ** 2
+    total = first + beside + left
+    largest = (total + jnp.sqrt(jnp.maximum(total**2 - 4 * first * left, 0))) / 2
+    frobenius = jnp.sqrt(energy)
+    return jnp.minimum(jnp.sqrt(largest), frobenius) + 32 * eps * frobenius
+
+
 class RemembersPair(ConvexSet):
     """A set of matrices whose linear minimisation looks for a singular pair, starting from the last one it found."""
 

@@ -11,7 +11,7 @@ from jax.lax.linalg import SvdAlgorithm, svd
 from tightrope._errors import whole_number
 from tightrope.sets.ball import Ball, project_l1
 from tightrope.sets.base import Shape
-from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
+from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs, norm_bound
 from tightrope.tree import Array, nonzero, pytree, set_field, static
 
 _NARROWEST = 4  # columns; for fewer a smaller step saves nothing
@@ -237,9 +237,11 @@ class LowRankBall(RemembersPair, Ball):
         return compress(_sum(x * (1 - a), s * a), self.rank)
 
     def support(self, g: Any) -> Array:
-        """The radius times an estimate of the largest singular value; Lanczos may miss a little of it."""
+        """The radius times an upper bound on the largest singular value: tight where the search finds most of g, and never
+        more than the Frobenius norm, for which g is an array or has `energy()`, the sum of its squared entries."""
         pairs, _ = leading_pairs(g, self.lmo_memory(g.dtype).vector, self.rounds)
-        return jnp.asarray(self.radius, g.dtype) * pairs.values[0]
+        energy = jnp.sum(g**2) if isinstance(g, jax.Array) else g.energy()
+        return jnp.asarray(self.radius, g.dtype) * norm_bound(g, pairs, energy)
 
     @property
     def lmo_accuracy(self) -> float:
