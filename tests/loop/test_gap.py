@@ -166,7 +166,7 @@ def verdict(seed: int, dtype: Any) -> Verdict:
     try:
         result = tr.minimize(problem_of(case), case.data, tol=tol, passes=40, record=0, seed=seed)
     except ValueError as error:
-        refused = "the smallest duality gap that can be certified here in" in str(error) and tol < 100 * unit
+        refused = "the smallest duality gap that can be certified here in" in str(error) and tol < 200 * unit  # as `check` allows
         return Verdict(seed, "refused" if refused else str(error))
     if result.status is tr.Status.FINISHED:
         return Verdict(seed, "FINISHED")
