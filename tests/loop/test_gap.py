@@ -53,9 +53,8 @@ class Case:
         mean = np.asarray(self.b, float).mean(axis=0)
         self.level = stored(float(self.unit) * binding * float(self.radius) * np.linalg.norm(mean))
         slope = np.linalg.norm(self.derivatives(np.zeros(D, np.longdouble))[0].astype(float))
-        self.range = float(self.scale) * max(
-            slope * float(self.radius), 0.01
-        )  # about that of the objective on the ball
+        level = abs(float(self.parts(np.zeros(D, np.longdouble))))
+        self.range = float(self.scale) * (slope * float(self.radius) + level)  # about the objective's size on the ball
 
     @property
     def data(self):
@@ -166,7 +165,7 @@ def verdict(seed: int, dtype: Any) -> Verdict:
     try:
         result = tr.minimize(problem_of(case), case.data, tol=tol, passes=40, record=0, seed=seed)
     except ValueError as error:
-        refused = "the smallest duality gap that can be certified here in" in str(error) and tol < 200 * unit  # as `check` allows
+        refused = "the smallest duality gap that can be certified here in" in str(error) and tol < 100 * unit
         return Verdict(seed, "refused" if refused else str(error))
     if result.status is tr.Status.FINISHED:
         return Verdict(seed, "FINISHED")
