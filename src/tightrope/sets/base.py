@@ -119,6 +119,18 @@ class ConvexSet(ABC):
     def diameter(self) -> Any:
         """An upper bound on the distance of any two points."""
 
+    def widths(self, x: Tree) -> Tree:
+        """A scale for each coordinate of x, or one for all of a leaf: the diameter, unless coordinates move on their own.
+
+        A step that is scaled by them and projected is a projected step in the coordinates x/w.
+        """
+        return jax.tree.map(lambda v: jnp.asarray(self.diameter, float_dtype(v)), x)
+
+    @property
+    def scaled_diameter(self) -> Any:
+        """The diameter in the coordinates x/w, with w the widths."""
+        return 1.0
+
     @abstractmethod
     def contains(self, x: Tree, tol: float | None = None) -> Array:
         """Whether x is in the set, up to `tol` relative to the set's size (default: a bound on rounding)."""

@@ -92,6 +92,17 @@ class Box(ConvexSet):
         lower, upper = self._bounds(self._shape().full(0.0))
         return norm(subtract(upper, lower))
 
+    def widths(self, x: Tree) -> Tree:
+        """The lengths of the intervals."""
+        lower, upper = self._bounds(x)
+        return subtract(upper, lower)
+
+    @property
+    def scaled_diameter(self) -> Array:
+        """The diagonal of a unit cube of as many coordinates as can move."""
+        free = jax.tree.map(lambda width: jnp.sum(width > 0), self.widths(self._shape().full(0.0)))
+        return jnp.sqrt(jnp.sum(jnp.stack(jax.tree.leaves(free))).astype(float))
+
     def contains(self, x: Tree, tol: float | None = None) -> Array:
         """Whether every coordinate is in its interval, up to tol times the larger of its bounds."""
         slack = rounding(x, tol)

@@ -184,6 +184,15 @@ class Product(ConvexSet):
         """The Euclidean norm of the parts' diameters."""
         return jnp.linalg.norm(jnp.stack([jnp.asarray(part.diameter) for part in self._parts()]))
 
+    def widths(self, x: Tree) -> Tree:
+        """The widths of the parts, each for its own piece."""
+        return self._join(self._each(lambda part, v: part.widths(v), x))
+
+    @property
+    def scaled_diameter(self) -> Array:
+        """The Euclidean norm of the parts' scaled diameters."""
+        return jnp.linalg.norm(jnp.stack([jnp.asarray(part.scaled_diameter, float) for part in self._parts()]))
+
     def contains(self, x: Tree, tol: float | None = None) -> Array:
         """Whether every part contains its piece, up to tol times that part's size."""
         return jnp.all(jnp.stack(self._each(lambda part, v: part.contains(v, tol), x)))

@@ -1,14 +1,29 @@
 """CSOA: the conservative stochastic optimisation algorithm, with projections."""
 
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
+from tightrope.methods import measured
 from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, refuse_overshoot
+from tightrope.methods.measured import Measured
 from tightrope.methods.schedules import Power
 from tightrope.problem import Problem
-from tightrope.tree import Tree, add_scaled, pytree, static
+from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, set_field, static
+
+COEFFICIENTS = {"eta0": 1.0, "delta": 0.01, "upsilon0": 2.0, "dual_scale": 1.0}  # where some are given, of the others
+
+
+class MeasuredState(NamedTuple):
+    """What the next step needs where no coefficients were given."""
+
+    x: Tree  # x_t
+    lam: Array  # lambda_t
+    t: Array  # step number, from 1
+    horizon: Array  # T
+    scales: Measured
 
 
 @pytree
@@ -25,12 +40,17 @@ class CSOA(Method):
     enough and upsilon at most half the Slater margin. With `anytime`, eta_t = eta0/sqrt(t) and
     upsilon_t = upsilon0/sqrt(t), and the mean is weighted by eta_t (no proof in the paper; costs a logarithm).
 
-    The defaults suit f, h and x of order one. Summing the dual step shows what upsilon0 must cover: the mean of
+    Without coefficients the steps are made of scales that the run measures, see `tightrope.methods.measured`: the same
+    updates with an eta, gamma_i and upsilon_i for every constraint and epoch, in whatever units f, h and x come, and an
+    average that weighs x_t by t. That is a rule, not a theorem: nothing is proven for it.
+
+    With coefficients, f, h and x should be of order one. Summing the dual step shows what upsilon0 must cover: the mean of
     h(x_t, theta_t) is at most lambda_{T+1}/(s^2 eta T) + eta delta/s^2 mean(lambda_t) - upsilon, so upsilon0 has to
     exceed about lambda*/(s^2 eta0).
 
     Args:
-        eta0: coefficient of the step size.
+        eta0: coefficient of the step size. Where only some coefficients are given, the others are eta0 = 1,
+            delta = 0.01, upsilon0 = 2, dual_scale = 1.
         delta: regularisation of the multipliers, which keeps them bounded.
         upsilon0: coefficient of the tightening; 0 gives the plain regularised saddle-point method.
         dual_scale: s; the dual step is s^2 eta. 1 is the paper's single step.
@@ -46,10 +66,10 @@ class CSOA(Method):
         arXiv:2008.05758.
     """
 
-    eta0: Any = 1.0
-    delta: Any = 0.01
-    upsilon0: Any = 2.0
-    dual_scale: Any = 1.0
+    eta0: Any = None
+    delta: Any = None
+    upsilon0: Any = None
+    dual_scale: Any = None
     anytime: bool = static(default=False)
 
     name = "csoa"
@@ -60,8 +80,28 @@ class CSOA(Method):
     margin = "upsilon0"
     margin_power = 1 / 2
 
-    def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
-        """One Jacobi step of the regularised saddle-point problem."""
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.measures:
+            for name, value in COEFFICIENTS.items():
+                if getattr(self, name) is None:
+                    set_field(self, name, value)
+
+    @property
+    def measures(self) -> bool:
+        """Whether no coefficients were given, so that the run measures its own scales."""
+        return all(getattr(self, name) is None for name in COEFFICIENTS)
+
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> State | MeasuredState:
+        """x_1 and lambda_1."""
+        state = super().init(problem, x, lam, horizon)
+        return MeasuredState(*state, measured.begin(x, lam, horizon, self.anytime)) if self.measures else state
+
+    def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[State | MeasuredState, Info]:
+        """One Jacobi step of the saddle-point problem."""
+        return (self._measured_step if self.measures else self._step)(problem, state, theta)
+
+    def _step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         x, lam, t, horizon = state
         eta = Power(self.eta0, 0.5, self.anytime)(t, horizon)
         upsilon = Power(self.upsilon0, 0.5, self.anytime)(t, horizon)
@@ -71,8 +111,35 @@ class CSOA(Method):
         info = Info(x, lam, f, h, weight=eta if self.anytime else jnp.ones_like(eta))
         return state.after(x_next, lam_next), info
 
+    def _measured_step(self, problem: Problem, state: MeasuredState, theta: Tree) -> tuple[MeasuredState, Info]:
+        x, lam, t, horizon, scales = state
+        domain, w = problem.domain, problem.domain.widths(x)
+        f, h, g = problem.value_and_gradient(x, lam, theta)
+        wg = measured.in_units(w, g)
+        scales = measured.observe(scales, x, lam, wg, h, t)
+        x_next = domain.project(add_scaled(x, -measured.eta(scales), measured.in_units(w, wg)))
+        lam_next = measured.dual_step(scales, lam, h, t)
+
+        def far(direction: Tree) -> Tree:
+            longest = jnp.asarray(domain.scaled_diameter, lam.dtype) / nonzero(norm(direction))
+            return domain.project(add_scaled(scales.x, -longest, measured.in_units(w, direction)))
+
+        def turn(scales, x, lam):
+            return measured.turn(problem, scales, x, lam, horizon, self.anytime, far)
+
+        due = (t == scales.end) & (t < horizon)
+        scales, x_next, lam_next = jax.lax.cond(due, turn, lambda *same: same, scales, x_next, lam_next)
+        weight = t.astype(lam.dtype) / (1 if self.anytime else horizon.astype(lam.dtype))
+        return MeasuredState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)
+
+    def tightening(self, horizon: int) -> float:
+        """upsilon at this horizon; what the run measures keeps its own margin."""
+        return 0.0 if self.measures else super().tightening(horizon)
+
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""
+        if self.measures:
+            return
         shrink = float(self.eta0**2 * self.delta) / (1 if self.anytime else horizon)
         where = "at the first step" if self.anytime else f"at {horizon:,} steps"
         refuse_overshoot(self, "eta^2 delta", shrink, where, "eta0 or delta")

@@ -1,0 +1,186 @@
+"""Steps made of measured scales: what a method takes when nobody gives it coefficients.
+
+Every number here has the units of something that the run has seen, so f, any h_i, or x with its domain may be written in
+other units and nothing changes but rounding. Lengths are measured in y = x/w, with w the widths of the domain.
+
+A run is a pilot and epochs that double. The pilot stands still: half of it at x_1, and half of it as far off as the
+objective pulls, for constraints are often flat where a run begins. An epoch starts from the mean point and multipliers of the
+second half of the one before, and takes n steps of
+
+    eta     = R / (2 sigma_g sqrt n)                      sigma_g: root mean square of |w o (grad f + lambda' grad h)|
+    gamma_i = Lam_i / (2 sigma_i sqrt n)                  sigma_i: of h_i;  lambda_i stays below 2 Lam_i
+
+R is how far the solution may still be, Lam_i how large its multipliers are. At first R is the diameter and Lam_i what would
+make up for all that f can change, |w o mean grad f| R / (sigma_i sqrt N); later they follow what the epochs found. (After DoG:
+M. Ivgi, O. Hinder, Y. Carmon, ICML 2023. Steps c/(sigma sqrt n) are those of A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro,
+SIAM J. Optim. 2009.)
+
+The margin is steered. A mean of iterates that weighs x_t by t has H_i <= the same mean of h_i(x_t, theta_t) in expectation,
+by Jensen's inequality and because x_t does not depend on theta_t. That mean, m_i, is known at every step; what is missing
+until the end of the epoch is made up for by
+
+    upsilon_i = ( a m_i + margin ) / (1 - a),   a = (t / end)^2, the weight that is spent;   margin = sigma_i / (4 sqrt(3 end/4))
+
+in expectation it ends a quarter of its own standard error below zero.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.problem import Problem
+from tightrope.tree import Array, Tree, dot, nonzero, norm
+
+_PILOT = 32  # steps, at least; fewer do not tell a scale from its noise
+_STEP = 0.5  # of eta and gamma, in units of what the theory of a fixed horizon balances
+_MARGIN = 0.25  # standard errors of the mean of h that it ends below zero, in expectation
+_TIGHTEST, _LOOSEST = 4.0, 8.0  # the margin in units of sigma_i/sqrt(n): a run that steers harder only swings
+_MOST = 2.0  # times Lam_i that a multiplier may reach in an epoch, and Lam_i may grow by from one to the next
+_LEAST = 0.25  # of Lam_i that is kept from one epoch to the next
+_SHARE = 0.1  # of the others' force that every constraint is thought able to need
+_NEARER = 2**-0.5  # of R that is kept from one epoch to the next: what noise alone would leave of it
+_MEMORY = 1 / 8  # weight of the earlier epochs' noise beside that of the last
+
+
+class Seen(NamedTuple):
+    """Sums over the steps of an epoch."""
+
+    x: Tree  # of the iterates in its second half; in the pilot, of w o grad f
+    lam: Array  # of the multipliers in its second half
+    g: Array  # of |w o g|^2
+    h: Array  # of h^2
+
+
+class Measured(NamedTuple):
+    """The scales that an epoch works with, and what it has seen."""
+
+    seen: Seen
+    stage: Array  # 0 and 1: the pilot; 2, 3, ...: the epochs
+    begin: Array  # the epoch is the steps begin + 1 .. end
+    end: Array
+    sigma_g: Array
+    sigma_h: Array
+    Lam: Array  # 0 in the pilot, so that multipliers stand still
+    R: Array  # 0 in the pilot, so that x stands still
+    x: Tree  # where the epoch began; in the pilot, x_1
+    pull: Array  # |w o mean grad f| at x_1
+    mean_h: Array  # weighted by t, over the whole run
+
+
+def begin(x: Tree, lam: Array, horizon: Array, anytime: bool) -> Measured:
+    """Before the first step."""
+    zero, none = jnp.zeros((), lam.dtype), jnp.zeros_like(lam)
+    seen = Seen(jax.tree.map(jnp.zeros_like, x), none, zero, none)
+    first = jnp.zeros((), jnp.int32)
+    return Measured(seen, first, first, end_of(first, horizon, anytime), zero, none, none, zero, x, zero, none)
+
+
+def end_of(stage: Array, horizon: Array, anytime: bool) -> Array:
+    """The last step of a stage: the epochs end at T, T/2, T/4, ..., or without a horizon at 64, 128, 256, ..."""
+    halvings = 31 - jax.lax.clz(horizon) - _PILOT.bit_length() + 1
+    pilot = jnp.where(halvings > 0, horizon >> jnp.maximum(halvings, 0), (horizon + 1) // 2)
+    end = jnp.where(halvings > 0, horizon >> jnp.maximum(halvings - stage + 1, 0), horizon)
+    if anytime:
+        pilot = jnp.full_like(horizon, _PILOT)
+        end = jnp.where(stage < 26, pilot << jnp.clip(stage - 1, 0, 25), np.int32(2**31 - 1))
+    return jnp.where(stage == 0, jnp.maximum(pilot // 2, 1), jnp.where(stage == 1, pilot, end))
+
+
+def observe(m: Measured, x: Tree, lam: Array, wg: Tree, h: Array, t: Array) -> Measured:
+    """With what step t saw at x and lam: the scaled gradient of the Lagrangian, and h."""
+    pilot, length = m.stage < 2, m.end - m.begin
+    counts = pilot | (t - m.begin > length // 2)
+
+    def add(total, gradient, point):
+        return total + jnp.where(counts, jnp.where(pilot, gradient, point), 0)
+
+    seen = Seen(
+        jax.tree.map(add, m.seen.x, wg, x),
+        m.seen.lam + jnp.where(counts, lam, 0),
+        m.seen.g + dot(wg, wg),
+        m.seen.h + h * h,
+    )
+    share = 2 / (t + 1).astype(h.dtype)  # t / (1 + 2 + ... + t)
+    return m._replace(seen=seen, mean_h=m.mean_h + share * (h - m.mean_h))
+
+
+def eta(m: Measured) -> Array:
+    """The primal step in y; shorter as soon as the epoch has seen more noise than it was made for."""
+    return _STEP * m.R / nonzero(jnp.sqrt(jnp.maximum(_length(m) * m.sigma_g**2, m.seen.g)))
+
+
+def dual_step(m: Measured, lam: Array, h: Array, t: Array) -> Array:
+    """The next multipliers: a step for every constraint, towards a mean of h that ends below zero."""
+    n, end = _length(m), m.end.astype(h.dtype)
+    sigma = jnp.sqrt(jnp.maximum(m.sigma_h**2, m.seen.h / n))
+    unit = sigma / jnp.sqrt(n)
+    spent = (t.astype(h.dtype) / end) ** 2
+    missing = (spent * m.mean_h + margin(m)) / jnp.maximum(1 - spent, 0.1)
+    upsilon = jnp.clip(missing, -_LOOSEST * unit, _TIGHTEST * unit)
+    gamma = _STEP * m.Lam / nonzero(sigma * jnp.sqrt(n))
+    return jnp.where(m.stage < 2, lam, jnp.clip(lam + gamma * (h + upsilon), 0, _MOST * m.Lam))
+
+
+def margin(m: Measured) -> Array:
+    """How far below zero the mean of h is meant to end, by the end of this epoch."""
+    return _MARGIN * m.sigma_h / jnp.sqrt(0.75 * m.end.astype(m.sigma_h.dtype))
+
+
+def turn(
+    problem: Problem, m: Measured, x: Tree, lam: Array, horizon: Array, anytime: bool, far: Callable[[Tree], Tree]
+) -> tuple[Measured, Tree, Array]:
+    """The next epoch's scales, and the point and multipliers that it starts from.
+
+    Args:
+        problem, horizon, anytime: those of the run.
+        m: the epoch that has ended.
+        x, lam: where it ended.
+        far: a point of the domain far off along minus a direction (in the scaled coordinates of `observe`).
+    """
+    w, reach = problem.domain.widths(x), jnp.asarray(problem.domain.scaled_diameter, lam.dtype)
+    n, still = _length(m), m.stage == 0
+    counted = (m.end - m.begin - jnp.where(m.stage < 2, 0, (m.end - m.begin) // 2)).astype(lam.dtype)
+    mean_x, mean_lam = jax.tree.map(lambda total: total / counted, m.seen.x), m.seen.lam / counted
+    sigma_g, sigma_h = _noise(m.sigma_g, m.seen.g, n, m.stage), _noise(m.sigma_h, m.seen.h, n, m.stage)
+    # from the pilot: multipliers that would make up for all that the objective can change
+    pull = jnp.where(still, norm(mean_x), m.pull)
+    first = jnp.maximum(pull * reach / nonzero(sigma_h * np.sqrt(max(1, lam.size))), lam)
+    # from an epoch: those it found
+    force = jnp.maximum(mean_lam, _SHARE * jnp.dot(mean_lam, sigma_h) / nonzero(sigma_h))
+    later = jnp.clip(force, _LEAST * m.Lam, _MOST * m.Lam)
+    moved = norm(jax.tree.map(lambda a, b, width: (a - b) / nonzero(width), mean_x, m.x, w))
+    nearer = jnp.clip(2 * moved, _NEARER * m.R, reach)
+    pilot = m.stage < 2
+    Lam = jnp.where(still, 0, jnp.where(pilot, first, later))
+    R = jnp.where(still, 0, jnp.where(pilot, reach, nearer))
+    away = far(mean_x)
+
+    def choose(at_far, at_start, at_mean):
+        return jnp.where(still, at_far, jnp.where(pilot, at_start, at_mean))
+
+    x_next = jax.tree.map(choose, away, m.x, mean_x)
+    began = jax.tree.map(lambda a, b: jnp.where(pilot, a, b), m.x, mean_x)
+    stage = m.stage + 1
+    fresh = begin(x, lam, horizon, anytime)
+    next_epoch = Measured(
+        fresh.seen, stage, m.end, end_of(stage, horizon, anytime), sigma_g, sigma_h, Lam, R, began, pull, m.mean_h
+    )
+    return next_epoch, x_next, jnp.where(pilot, lam, mean_lam)
+
+
+def _length(m: Measured) -> Array:
+    return (m.end - m.begin).astype(m.sigma_g.dtype)
+
+
+def _noise(before: Array, squares: Array, n: Array, stage: Array) -> Array:
+    """The root mean square of an epoch and, with less weight, of those before; the pilot's two halves count alike."""
+    memory = jnp.where(stage == 0, 0, jnp.where(stage == 1, n, _MEMORY * n))
+    return jnp.sqrt((squares + memory * before**2) / (n + memory))
+
+
+def in_units(w: Tree, g: Tree) -> Tree:
+    """w o g: a gradient with respect to y = x/w."""
+    return jax.tree.map(jnp.multiply, w, g)
