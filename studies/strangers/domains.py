@@ -51,6 +51,16 @@ class Leaf:
             return (self.lower + self.upper) / 2
         return np.full(self.size, self.radius / self.size if self.kind == "simplex" else 0.0)
 
+    def restored(self, v: np.ndarray) -> np.ndarray:
+        """A point of the set next to one that has left it by a rounding."""
+        if self.kind == "box":
+            return np.clip(v, self.lower, self.upper)
+        if self.kind == "simplex":
+            return np.maximum(v, 0.0) * self.radius / np.maximum(v, 0.0).sum()
+        order = {"l2 ball": 2, "l1 ball": 1, "nuclear ball": "nuc"}[self.kind]
+        norm = float(np.linalg.norm(v.reshape(self.shape), order))
+        return v * min(1.0, self.radius / max(norm, 1e-300))
+
     def in_units(self, unit: np.ndarray) -> tr.ConvexSet:
         """The user's set."""
         if self.kind == "box":

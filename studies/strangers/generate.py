@@ -27,12 +27,12 @@ DOMAINS = ("box", "wide box", "l2 ball", "simplex", "l1 ball", "product", "nucle
 DOMAIN_SHARES = (0.2, 0.1, 0.2, 0.15, 0.15, 0.16, 0.04)
 ROWS = (200, 5_000)
 NUMBERS = 2e7  # products a pass: rows x scores x coordinates
-LINKED = 10_000, 4_000  # rows x scores that the reference sees one by one: all, and those with exponentials
-MOST_LINKED = 20  # constraints that are not linear or quadratic: the reference needs a cone for each row of each
+LINKED, LINKED_NUMBERS = 8_000, 1e6  # rows x scores that the reference sees one by one, and times coordinates
+EXPONENTIALS = 1_500  # of them those that take an exponential cone each
+MOST = {"hinge": 16, "cvar": 7, "logistic": 5}  # of a kind: the reference needs a cone for each row of each
 RISE = 0.01  # in scales of h: a constraint that rises less on the way to a low F cannot cut it off
 MARGIN = 0.002  # in scales of h: the least Slater margin at the anchor
 ALL_SLACK = 0.06  # the share of problems whose multipliers are zero
-QUANTILES = 8  # of CVaR, each a coordinate more
 
 
 @dataclasses.dataclass
@@ -179,9 +179,7 @@ class _Maker:
         pool = [kind for kind in CONSTRAINTS if kind != "mixture"]
         while len(kinds) < count:
             kind = str(rng.choice(pool)) if self.constraint == "mixture" else self.constraint
-            linked = sum(k in ("hinge", "logistic", "cvar") for k in kinds)
-            too_many = kind in ("hinge", "logistic", "cvar") and linked >= MOST_LINKED
-            too_many = too_many or (kind == "cvar" and kinds.count("cvar") >= QUANTILES - 1)
+            too_many = kinds.count(kind) >= MOST.get(kind, count)
             if too_many or (kind == "two-sided" and len(kinds) + 2 > count):
                 kind = "linear"
             kinds += [kind, "other side"] if kind == "two-sided" else [kind]
@@ -219,7 +217,9 @@ class _Maker:
         kinds = self.kinds + self.parts
         linked = sum(size.get(kind, 0) for kind in kinds)
         with_exponentials = sum(size[kind] for kind in kinds if kind in ("logistic", "log-sum-exp"))
-        most = min(NUMBERS / (scores * d), LINKED[0] / max(linked, 1), LINKED[1] / max(with_exponentials, 1))
+        most = NUMBERS / (scores * d)
+        most = min(most, LINKED / linked, LINKED_NUMBERS / (linked * d)) if linked else most
+        most = min(most, EXPONENTIALS / with_exponentials) if with_exponentials else most
         low, high = ROWS
         return round(min(float(_log_uniform(self.rng, low, high)), max(low, most)))
 
@@ -304,7 +304,7 @@ class _Maker:
         size = max(float((self.xi @ (M * x)).std()) for x in self.points)
         M *= noise * share / max(size, 1e-12)
         b = noise * np.sqrt(1 - share**2) * self._noise(self.n)
-        return Score(link, self._wide(slope), M, offset, b, weight)
+        return Score(link, self._wide(slope - M * self.xi.mean(axis=0)), M, offset, b, weight)  # of mean `slope`
 
     def _fit_score(self, link: str, offset: float, sharpness: float) -> Score:
         """<xi, x> against a target that some x in the domain would explain but for noise."""

@@ -150,6 +150,39 @@ class Model:
         by_score[:, : self.xi.shape[1]] += self.M * (slopes.T @ self.xi) / len(self.xi)
         return self.spread @ by_score + self.Q * x
 
+    def smooth_part(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values and gradients of the functions (without levels) but for their hinges and absolute values."""
+        s, slopes, values = self.scores(x), self.slopes(x), []
+        for name, at in self.groups:
+            value = link_values(name, s[:, at], np)
+            if name in KINKED:
+                value, slopes[:, at] = np.zeros_like(value), 0.0
+            values.append(value.mean(axis=0))
+        return self.W @ np.concatenate(values) + self.Q @ (x * x) / 2, self.gradients(x, slopes)
+
+    def curvature(self, x: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """The Hessian of sum_k lam_k function_k, hinges and absolute values left out."""
+        s, weights, hessian = self.scores(x), lam @ self.spread, np.diag(lam @ self.Q)
+        for name, at in self.groups:
+            if name in (*KINKED, "identity"):
+                continue
+            slopes, mean = link_slopes(name, s[:, at]), np.zeros((len(s), len(x)))
+            for j, p in enumerate(range(at.start, at.stop)):
+                if weights[p]:
+                    bend = {"square": np.ones(len(s)), "logistic": slopes[:, j] * (1 - slopes[:, j])}
+                    rows = self.row_slopes(p)
+                    hessian += weights[p] / len(s) * (rows * bend.get(name, slopes[:, j])[:, None]).T @ rows
+                    mean += slopes[:, j : j + 1] * rows
+            if name == "log-sum-exp":
+                hessian -= weights[at.start] / len(s) * mean.T @ mean
+        return (hessian + hessian.T) / 2
+
+    def row_slopes(self, p: int) -> np.ndarray:
+        """The slope of score p in every row, (n, d)."""
+        rows = np.tile(self.A[p], (len(self.xi), 1))
+        rows[:, : self.xi.shape[1]] += self.M[p] * self.xi
+        return rows
+
     def in_units(
         self, x_units: np.ndarray, f_unit: float, h_units: np.ndarray
     ) -> tuple[tr.Problem, dict[str, np.ndarray]]:
