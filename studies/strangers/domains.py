@@ -61,6 +61,10 @@ class Leaf:
         norm = float(np.linalg.norm(v.reshape(self.shape), order))
         return v * min(1.0, self.radius / max(norm, 1e-300))
 
+    def contains(self, v: np.ndarray, tol: float = 1e-9) -> bool:
+        """Whether a point is in the set, but for a share `tol` of the set's size, which is of order one."""
+        return bool(np.all(np.abs(v - self.restored(v)) <= tol))
+
     def in_units(self, unit: np.ndarray) -> tr.ConvexSet:
         """The user's set."""
         if self.kind == "box":
@@ -135,6 +139,10 @@ class Domain:
         """A point of the user's domain as a vector, in float64 (without a change of units)."""
         leaves = [x[name] for name in self.names] if len(self.leaves) > 1 else [x]
         return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in leaves])
+
+    def contains(self, v: np.ndarray) -> bool:
+        """Whether a point is in the domain, but for rounding."""
+        return all(leaf.contains(part) for leaf, part in self.parts(v))
 
     def cvxpy(self, v: Any) -> list[Any]:
         """The domain as constraints on an expression of cvxpy."""

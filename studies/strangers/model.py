@@ -150,6 +150,24 @@ class Model:
         by_score[:, : self.xi.shape[1]] += self.M * (slopes.T @ self.xi) / len(self.xi)
         return self.spread @ by_score + self.Q * x
 
+    def pulled(self, x: np.ndarray, inner: np.ndarray, rtol: float = 1e-3) -> np.ndarray:
+        """The point nearest to x, to rtol, on the way to a strictly feasible one at which no constraint is violated."""
+
+        def worst(a: float) -> float:
+            return float(np.max(self.means(x + a * (inner - x))[1:]))
+
+        if worst(0.0) <= 0:
+            return x
+        outside, safe = self.means(x)[1:], self.means(inner)[1:]
+        low, high = (
+            0.0,
+            min(1.0, 1.001 * float(np.max(outside[outside > 0] / (outside - safe)[outside > 0]))),
+        )  # convexity
+        while high - low > rtol * high and high > 1e-16:
+            middle = high / 100 if low == 0 and high < 0.01 else (low + high) / 2
+            low, high = (low, middle) if worst(middle) <= 0 else (middle, high)
+        return x + high * (inner - x)
+
     def smooth_part(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Values and gradients of the functions (without levels) but for their hinges and absolute values."""
         s, slopes, values = self.scores(x), self.slopes(x), []

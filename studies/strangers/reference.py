@@ -94,7 +94,7 @@ def _best(one: Stranger, inner: np.ndarray, tolerance: float) -> tuple[np.ndarra
         near = _programme(one, True, near)
         bound = _lower_bound(model, near, np.append(1.0, near.dual / one.h_scales))
         lower, dual = (bound, near.dual / one.h_scales) if bound > lower else (lower, dual)
-        x = _pulled(model, near.x, inner)
+        x = model.pulled(near.x, inner)
         best = min(best, (float(model.means(x)[0]), x), key=lambda pair: pair[0])
         scale = max(abs(float(model.means(p)[0]) - best[0]) for p in (model.domain.start(), inner))
         if best[0] - lower <= tolerance / 10 * scale:
@@ -224,18 +224,3 @@ def _lower_bound(model: Model, near: _Point, lam: np.ndarray) -> float:
     values = np.concatenate(tangents, axis=1).mean(axis=0) @ model.W.T + model.Q @ (x * x) / 2
     gradient = lam @ model.gradients(x, slopes)
     return float(lam @ (values - np.append(0.0, model.levels)) + gradient @ (model.domain.lmo(gradient) - x))
-
-
-def _pulled(model: Model, x: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """The point nearest to x on the way to the inner one at which no constraint is violated, by bisection."""
-
-    def worst(a: float) -> float:
-        return float(np.max(model.means(x + a * (inner - x))[1:]))
-
-    if worst(0.0) <= 0:
-        return x
-    low, high = 0.0, 1.0
-    while high - low > 1e-3 * high and high > 1e-16:
-        middle = high / 100 if low == 0 else (low + high) / 2
-        low, high = (low, middle) if worst(middle) <= 0 else (middle, high)
-    return x + high * (inner - x)
