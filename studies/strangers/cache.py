@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,8 @@ class Cache:
                 f"{self.path} has another problem under seed {one.seed}: its levels differ. The generator has changed "
                 "since, so delete the file and make references again with --what references."
             )
-        return Reference(**{name: value if value.ndim else float(value) for name, value in found.items()})
+        values: dict[str, Any] = {name: value if value.ndim else float(value) for name, value in found.items()}
+        return Reference(**values)
 
     def fill(self, seeds: Iterable[int], every: int = 10) -> None:
         """Solve what is missing and save it, with a line for each."""
@@ -67,5 +69,5 @@ class Cache:
     def _save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_suffix(".part.npz")
-        np.savez_compressed(beside, **self.arrays)
+        np.savez_compressed(beside, **self.arrays)  # pyright: ignore[reportArgumentType] (none is called "allow_pickle")
         beside.replace(self.path)

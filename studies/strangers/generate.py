@@ -57,7 +57,7 @@ class Function:
     Q: np.ndarray
 
     def value(self, x: np.ndarray, xi: np.ndarray) -> float:
-        """The mean over the rows; a quantile that belongs to it is the best one, whatever x says."""
+        """The mean over the rows."""
         total = self.Q @ (x * x) / 2
         for group in self._groups():
             s = np.stack([(xi @ (one.M * x[: xi.shape[1]])) + one.A @ x + one.offset + one.b for one in group], axis=-1)
@@ -291,11 +291,8 @@ class _Maker:
         return xi
 
     def _wide(self, a: np.ndarray) -> np.ndarray:
-        """A slope in the features' coordinates, with zeros for the quantiles."""
+        """A slope or a point in the features' coordinates, with zeros for the quantiles."""
         return np.append(a, np.zeros(self.d - self.features))
-
-    def _full(self, x: np.ndarray) -> np.ndarray:
-        return self._wide(x)
 
     def _score(self, link: str, slope: np.ndarray, offset: float, noise: float, weight: float = 1.0) -> Score:
         """A score with noise in slopes and shifts, of this standard deviation at the most distant of the points."""
@@ -454,7 +451,7 @@ class _Maker:
 
     def _settled(self, one: Function, x: np.ndarray) -> np.ndarray:
         """x with the quantiles of this function's CVaR where they are best."""
-        full = self._full(x)
+        full = self._wide(x)
         for score in one.scores:
             if score.tail is not None:
                 place, share = score.tail
@@ -480,7 +477,7 @@ class _Maker:
         model = _model(domain, objective, functions, levels, self.xi)
         x_units, f_unit, h_units = self._units(objective, functions)
         problem, table = model.in_units(x_units, f_unit, h_units)
-        anchor = self._full(self.points[0])
+        anchor = self._wide(self.points[0])
         for one in (objective, *functions):
             anchor = np.where(np.arange(self.d) < self.features, anchor, anchor + self._settled(one, self.points[0]))
         constraint = self.constraint if self.constraint in ("mixture", *self.kinds) else "linear"

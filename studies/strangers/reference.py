@@ -8,6 +8,8 @@ is the optimum of record. A reference whose bounds differ by more than `TOLERANC
 
 import dataclasses
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,73 +75,82 @@ def solve(one: Stranger, tolerance: float = TOLERANCE) -> Reference:
 
 def _safest(one: Stranger, tolerance: float) -> tuple[np.ndarray, np.ndarray, float, float]:
     """min over x of max_i H_i/scale_i: the point, weights of sum one, and an upper and a lower bound."""
-    model, near, best, lower = one.model, None, (np.inf, None), -np.inf
-    weights = np.zeros(one.N)
+    model, near, x, worst = one.model, None, one.anchor, np.inf
+    weights, lower = np.zeros(one.N), -np.inf
     for _ in range(POLISHED):
         near = _programme(one, False, near)
         weights = near.dual / (near.dual.sum() or 1.0)
         lower = max(lower, _lower_bound(model, near, np.append(0.0, weights / one.h_scales)))
-        worst = float(np.max(model.means(near.x)[1:] / one.h_scales))
-        best = min(best, (worst, near.x), key=lambda pair: pair[0])
-        if best[0] - lower <= tolerance / 10:
+        value = float(np.max(model.means(near.x)[1:] / one.h_scales))
+        x, worst = (near.x, value) if value < worst else (x, worst)
+        if worst - lower <= tolerance / 10:
             break
-    return best[1], weights, best[0], lower
+    return x, weights, worst, lower
 
 
 def _best(one: Stranger, inner: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray, float, float, float]:
     """The solution, its multipliers, an upper and a lower bound on F*, and the scale of F."""
-    model, near, best, lower, scale = one.model, None, (np.inf, None), -np.inf, 1.0
-    dual = np.zeros(one.N)
+    model, near, x, F = one.model, None, inner, float(one.model.means(inner)[0])
+    dual, lower, scale = np.zeros(one.N), -np.inf, 1.0
     for _ in range(POLISHED):
         near = _programme(one, True, near)
         bound = _lower_bound(model, near, np.append(1.0, near.dual / one.h_scales))
-        lower, dual = (bound, near.dual / one.h_scales) if bound > lower else (lower, dual)
-        x = model.pulled(near.x, inner)
-        best = min(best, (float(model.means(x)[0]), x), key=lambda pair: pair[0])
-        scale = max(abs(float(model.means(p)[0]) - best[0]) for p in (model.domain.start(), inner))
-        if best[0] - lower <= tolerance / 10 * scale:
+        dual, lower = (near.dual / one.h_scales, bound) if bound > lower else (dual, lower)
+        there = model.pulled(near.x, inner)
+        value = float(model.means(there)[0])
+        x, F = (there, value) if value < F else (x, F)
+        scale = max(abs(float(model.means(p)[0]) - F) for p in (model.domain.start(), inner))
+        if F - lower <= tolerance / 10 * scale:
             break
-    return best[1], dual, best[0], lower, scale
+    return x, dual, F, lower, scale
+
+
+# ---- the programme ---------------------------------------------------------------------------------------------------
 
 
 class _Point(NamedTuple):
-    """What the solver gives: a point, multipliers of H_i/scale_i, and slopes at kinks."""
+    """What the solver gives: a point, multipliers of H_i/scale_i, and for kinked scores the share of the upper branch."""
 
     x: np.ndarray
     dual: np.ndarray
-    slopes: dict[int, np.ndarray]
+    shares: dict[int, np.ndarray]
 
 
 def _programme(one: Stranger, with_objective: bool, near: _Point | None) -> _Point:
     """Minimise F under the constraints, or else the largest H_i/scale_i, exactly or by a quadratic model near a point."""
     import cvxpy as cp
 
-    model, t = one.model, cp.Variable()
-    x, (F, *H), rules, kinks = _cvxpy(model, None if near is None else near.x, with_objective)
-    size = abs(float(np.ptp([model.means(p)[0] for p in (model.domain.start(), one.anchor)]))) or 1.0
-    size = size if with_objective else 1.0
-    bounds = [h / s <= (0 if with_objective else t) for h, s in zip(H, one.h_scales, strict=True)]
-    cost = F / size if with_objective else t
+    model, x, t = one.model, cp.Variable(one.d), cp.Variable()
+    rules, kinks = model.domain.cvxpy(x), {}
+    smooth = _tangents(model, x, near.x) if near is not None else partial(_smooth, model, x)
+
+    def function(k: int) -> Any:
+        return smooth(k) + _kinked(model, x, k, rules, kinks) - np.append(0.0, model.levels)[k]
+
+    limit = 0.0 if with_objective else t
+    bounds = [function(1 + i) / scale <= limit for i, scale in enumerate(one.h_scales)]
+    size = (
+        (abs(float(model.means(model.domain.start())[0] - model.means(one.anchor)[0])) or 1.0)
+        if with_objective
+        else 1.0
+    )
+    cost = function(0) / size if with_objective else t
     if near is not None:
-        lam = np.append(float(with_objective), near.dual / one.h_scales)
-        cost = cost + cp.quad_form(x - near.x, cp.psd_wrap(model.curvature(near.x, lam) / size)) / 2
-    programme = cp.Problem(cp.Minimize(cost), [*bounds, *rules])
-    if not _run(programme):
+        bend = model.curvature(near.x, np.append(float(with_objective), near.dual / one.h_scales))
+        cost = cost + cp.quad_form(x - near.x, cp.psd_wrap(bend / size)) / 2
+    if not _run(cp.Problem(cp.Minimize(cost), [*bounds, *rules])):
         if near is None:  # go on by quadratic models from a point that is known
             return _Point(one.anchor, np.zeros(one.N), {})
         raise NotSolved(f"seed {one.seed}: the solver failed.")
-    dual = np.maximum([np.squeeze(b.dual_value) for b in bounds], 0.0) * size
-    slopes = {}
-    for p, rule in kinks.items():
-        up, down = (np.maximum(np.asarray(r.dual_value, float), 0.0) for r in rule)
-        slopes[p] = np.where(up + down > 0, up / np.where(up + down > 0, up + down, 1.0), np.nan)
+    dual = np.maximum([np.squeeze(bound.dual_value) for bound in bounds], 0.0) * size
     point = np.concatenate([leaf.restored(part) for leaf, part in model.domain.parts(np.asarray(x.value))])
-    return _Point(point, dual, slopes)
+    return _Point(point, dual, {p: _share(*pair) for p, pair in kinks.items()})
 
 
 def _run(programme: Any) -> bool:
     """Solve, to less accuracy where more is refused: bounds are judged afterwards."""
     import cvxpy as cp
+    from cvxpy.error import SolverError
 
     for accuracy in (1e-11, 1e-8):
         options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), accuracy)
@@ -147,66 +158,68 @@ def _run(programme: Any) -> bool:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # "may be inaccurate"
                 programme.solve(solver=cp.CLARABEL, max_iter=200, **options)
-        except cp.error.SolverError:
+        except SolverError:
             continue
         if programme.status in ("optimal", "optimal_inaccurate"):
             return True
     return False
 
 
-def _cvxpy(
-    model: Model, near: np.ndarray | None, with_objective: bool
-) -> tuple[Any, list[Any], list[Any], dict[int, Any]]:
-    """x, the functions, rules, and by score the two rules whose multipliers are the slopes at a kink.
+def _smooth(model: Model, x: Any, k: int) -> Any:
+    """The smooth part of function k, without its level; means of squares are one quadratic form."""
+    import cvxpy as cp
 
-    Means of squares are one quadratic form each. Hinges and absolute values get a variable for each row, above both
-    branches. Near a point what is smooth is replaced by its tangent.
+    n, d, weights, shifts = len(model.xi), model.domain.d, model.spread[k], model.b + model.offset
+    squares = [np.append(np.diag(np.sqrt(model.Q[k])), np.zeros((d, 1)), axis=1)]
+    total = cp.Constant(0.0)
+    for name, group in model.groups:
+        used = [p for p in range(group.start, group.stop) if weights[p]]
+        if name == "log-sum-exp" and used:
+            scores = cp.vstack([model.row_slopes(p) @ x + shifts[:, p] for p in used])
+            total += weights[used[0]] / n * cp.sum(cp.log_sum_exp(scores, axis=0))
+        elif name == "square":
+            squares += [np.sqrt(weights[p] / n) * np.column_stack([model.row_slopes(p), shifts[:, p]]) for p in used]
+        elif name == "logistic":
+            total += sum(weights[p] / n * cp.sum(cp.logistic(model.row_slopes(p) @ x + shifts[:, p])) for p in used)
+        elif name == "identity":
+            total += sum(weights[p] * (model.row_slopes(p).mean(axis=0) @ x + shifts[:, p].mean()) for p in used)
+    stacked = np.concatenate(squares)
+    stacked = stacked[np.any(stacked, axis=1)]
+    if len(stacked):
+        factor = np.asarray(np.linalg.qr(stacked, mode="r"))
+        total += cp.sum_squares(factor[:, :d] @ x + factor[:, d]) / 2
+    return total
+
+
+def _tangents(model: Model, x: Any, near: np.ndarray) -> Callable[[int], Any]:
+    """The smooth parts of functions, by their tangents at a point."""
+    values, slopes = model.smooth_part(near)
+    return lambda k: slopes[k] @ x + (values[k] - slopes[k] @ near)
+
+
+def _kinked(model: Model, x: Any, k: int, rules: list[Any], kinks: dict[int, tuple[Any, Any]]) -> Any:
+    """The means of the hinges and absolute values of function k: a variable for each row, above both branches.
+
+    The two rules that say so are added to `rules` and, by score, to `kinks`: their multipliers are slopes at the kink.
     """
     import cvxpy as cp
 
-    n, d = len(model.xi), model.domain.d
-    x = cp.Variable(d)
-    rules, kinks, made = model.domain.cvxpy(x), {}, []
-    shifts = model.b + model.offset
+    n, weights, total = len(model.xi), model.spread[k], 0.0
+    for name, group in model.groups:
+        for p in range(group.start, group.stop):
+            if name in KINKED and weights[p]:
+                above, score = cp.Variable(n), model.row_slopes(p) @ x + (model.b[:, p] + model.offset[p])
+                kinks[p] = above >= score, above >= (0 if name == "hinge" else -score)
+                rules += kinks[p]
+                total = total + weights[p] / n * cp.sum(above)
+    return total
 
-    smooth_values, smooth_slopes = (None, None) if near is None else model.smooth_part(near)
-    for k, weights in enumerate(model.spread):
-        if k == 0 and not with_objective:
-            made.append(0.0)
-            continue
-        linear, constant = np.zeros(d), 0.0 if k == 0 else -model.levels[k - 1]
-        squares, total = [np.append(np.diag(np.sqrt(model.Q[k])), np.zeros((d, 1)), axis=1)], []
-        for name, group in model.groups:
-            used = [p for p in range(group.start, group.stop) if weights[p]]
-            if near is not None and name not in KINKED:
-                continue
-            if name == "log-sum-exp" and used:
-                scores = cp.vstack([model.row_slopes(p) @ x + shifts[:, p] for p in used])
-                total.append(weights[used[0]] / n * cp.sum(cp.log_sum_exp(scores, axis=0)))
-                continue
-            for p in used:
-                if name == "identity":
-                    slope = model.row_slopes(p).mean(axis=0)
-                    linear, constant = linear + weights[p] * slope, constant + weights[p] * shifts[:, p].mean()
-                elif name == "square":
-                    squares.append(np.sqrt(weights[p] / n) * np.column_stack([model.row_slopes(p), shifts[:, p]]))
-                elif name == "logistic":
-                    total.append(weights[p] / n * cp.sum(cp.logistic(model.row_slopes(p) @ x + shifts[:, p])))
-                else:
-                    above = cp.Variable(n)
-                    score = model.row_slopes(p) @ x + shifts[:, p]
-                    kinks[p] = above >= score, above >= (0 if name == "hinge" else -score)
-                    rules += kinks[p]
-                    total.append(weights[p] / n * cp.sum(above))
-        stacked = np.concatenate(squares)
-        if near is not None:
-            linear = smooth_slopes[k]
-            constant += smooth_values[k] - smooth_slopes[k] @ near
-        elif np.any(stacked):
-            factor = np.linalg.qr(stacked[np.any(stacked, axis=1)], mode="r")
-            total.append(cp.sum_squares(factor[:, :d] @ x + factor[:, d]) / 2)
-        made.append(sum(total, linear @ x + constant))
-    return x, made, rules, kinks
+
+def _share(upper: Any, lower: Any) -> np.ndarray:
+    """The upper branch's share in the slopes; NaN where neither is heard."""
+    up, down = (np.maximum(np.asarray(rule.dual_value, float), 0.0) for rule in (upper, lower))
+    heard = up + down > 0
+    return np.where(heard, up / np.where(heard, up + down, 1.0), np.nan)
 
 
 def _lower_bound(model: Model, near: _Point, lam: np.ndarray) -> float:
@@ -215,8 +228,8 @@ def _lower_bound(model: Model, near: _Point, lam: np.ndarray) -> float:
     s, slopes = model.scores(x), model.slopes(x)
     for name, group in model.groups:
         for p in range(group.start, group.stop):
-            if name in KINKED and p in near.slopes:
-                share = np.where(np.isnan(near.slopes[p]), s[:, p] > 0, near.slopes[p])
+            if name in KINKED and p in near.shares:
+                share = np.where(np.isnan(near.shares[p]), s[:, p] > 0, near.shares[p])
                 slopes[:, p] = share if name == "hinge" else 2 * share - 1
     tangents = [
         slopes[:, at] * s[:, at] if name in KINKED else link_values(name, s[:, at], np) for name, at in model.groups

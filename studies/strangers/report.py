@@ -109,7 +109,7 @@ def _rows(table: pd.DataFrame) -> list[str]:
         "",
         "How the runs that missed 1e-3 ended:",
         "",
-        *markdown(("status", "method", "count"), _statuses(table[~solved(table, 1e-3)])),
+        *markdown(("status", "method", "count"), _counts(table[~solved(table, 1e-3)], "status", "method")),
     ]
 
 
@@ -133,9 +133,10 @@ def _row_cells(name: str, part: pd.DataFrame) -> list[Any]:
     return [name, len(part), *shares, *(rest if len(part) else ["-"] * 3)]
 
 
-def _statuses(table: pd.DataFrame) -> list[list[Any]]:
-    counts = table.fillna("").groupby(["status", "method"]).size().sort_values(ascending=False)
-    return [[*key, count] for key, count in counts.items()]
+def _counts(table: pd.DataFrame, *columns: str) -> list[list[Any]]:
+    """How often each combination occurs, the most frequent first."""
+    counts = table[list(columns)].fillna("").value_counts().reset_index()
+    return counts.to_numpy().tolist()
 
 
 def _streams(table: pd.DataFrame) -> list[str]:
@@ -186,10 +187,5 @@ def _infeasible(table: pd.DataFrame) -> list[str]:
         "",
         *_verdicts({"infeasible": table}),
         "",
-        *markdown(("status, data at hand", "status, stream", "count"), _pairs(table)),
+        *markdown(("status, data at hand", "status, stream", "count"), _counts(table, "status", "stream status")),
     ]
-
-
-def _pairs(table: pd.DataFrame) -> list[list[Any]]:
-    counts = table.fillna("").groupby(["status", "stream status"]).size().sort_values(ascending=False)
-    return [[*key, count] for key, count in counts.items()]

@@ -31,9 +31,7 @@ def best_of(one: Stranger, reference: Reference, steps: int, count: int = 50) ->
     return float(_gaps(one, reference, steps, best, SCORE).mean()), {name: float(v[0]) for name, v in best.items()}
 
 
-def _gaps(
-    one: Stranger, reference: Reference, steps: int, coefficients: dict[str, np.ndarray], seeds: range
-) -> np.ndarray:
+def _gaps(one: Stranger, reference: Reference, steps: int, coefficients: dict[str, Any], seeds: range) -> np.ndarray:
     """Gaps of the pulled outputs, (configurations, seeds)."""
     problem, table = one.model.in_units(np.ones(one.d), 1 / reference.f_scale, 1 / one.h_scales)
     draws = [np.random.Generator(np.random.Philox(key=(one.seed, seed))) for seed in seeds]
