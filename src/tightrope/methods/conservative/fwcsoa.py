@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.methods import measured
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
+from tightrope.methods.measured import Measured
 from tightrope.methods.schedules import Power
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, static, subtract
+from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, nonzero, pytree, set_field, static, subtract
 
 
 class FWCSOAState(NamedTuple):
@@ -26,7 +28,26 @@ class FWCSOAState(NamedTuple):
     horizon: Array  # T
 
 
-Schedule = Literal["paper", "two_scale", "sqrt"]
+class MeasuredFWCSOAState(NamedTuple):
+    """What the next step needs where no coefficients were given."""
+
+    tracked: FWCSOAState
+    scales: Measured
+    size: Array  # mean of |w o g|^2, weighted by t
+    change: Array  # of |w o (g(x_t) - g(x_{t-1}))|^2, on the same sample
+
+    @property
+    def x(self) -> Tree:
+        """x_t."""
+        return self.tracked.x
+
+    @property
+    def lam(self) -> Array:
+        """lambda_t."""
+        return self.tracked.lam
+
+
+Schedule = Literal["measured", "paper", "two_scale", "sqrt"]
 
 
 class _Schedule(NamedTuple):
@@ -67,6 +88,7 @@ class FWCSOA(Method):
     ============= =========== =========== ====== ============= =========== ==========================================
     schedule      eta/eta0    gamma/gamma0 rho/rho0 r           upsilon/upsilon0 what is known
     ============= =========== =========== ====== ============= =========== ==========================================
+    "measured"    n^-1/2      see below   see below none       see below   no proof; needs no coefficients
     "paper"       T^-3/4      T^-3/4      T^-1/2 delta eta     T^-1/4      as printed; the proof of its T^-1/4 fails
     "two_scale"   T^-1/2      T^-3/4      T^-1/2 delta T^-1/4  T^-1/4      gap T^-1/4 and zero violation, provable
     "sqrt"        T^-1/2      T^-1/2      T^-1/2 delta eta     T^-1/2      no proof; the best in practice
@@ -75,8 +97,14 @@ class FWCSOA(Method):
     eta and rho are capped at 1. The time-averaged violation without tightening is about lambda*/(gamma T): the dual
     step sets it, which is why "sqrt" wins.
 
+    "measured" is the default: gamma_i and upsilon_i come from scales that the run measures in epochs of n steps (see
+    `tightrope.methods.measured`), the output weighs x_t by t, and rho = rms |g(x_t) - g(x_{t-1})| / rms |g|. That is where
+    the tracker's noise is least: what it forgets too slowly are the changes of g, which add up over 1/rho steps, and what
+    it forgets too fast leaves the noise of g. On smooth problems such a rho is of the order of eta, as in the paper; where a
+    gradient jumps it is larger, and a tracker with the paper's rho would carry noise that never falls.
+
     Args:
-        schedule: "paper", "two_scale" or "sqrt".
+        schedule: "measured", "paper", "two_scale" or "sqrt". With coefficients and no schedule, "sqrt".
         eta0: coefficient of the Frank-Wolfe step. Left out, a value that suits the schedule; so for the others.
         rho0: coefficient of the tracker's forgetting.
         delta: regularisation of the multipliers.
@@ -95,7 +123,7 @@ class FWCSOA(Method):
         Non-Convex SGD, NeurIPS 2019.
     """
 
-    schedule: Schedule = static(default="sqrt")
+    schedule: Schedule = static(default="measured")
     eta0: Any = None
     rho0: Any = None
     delta: Any = None
@@ -111,17 +139,27 @@ class FWCSOA(Method):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("eta0", "rho0", "delta", "upsilon0", "gamma0"):
-            if getattr(self, name) is None:
+        names = ("eta0", "rho0", "delta", "upsilon0", "gamma0")
+        if self.schedule == "measured" and any(getattr(self, name) is not None for name in names):
+            set_field(self, "schedule", "sqrt")
+        for name in names:
+            if self.schedule != "measured" and getattr(self, name) is None:
                 set_field(self, name, getattr(SCHEDULES[self.schedule], name))
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> FWCSOAState:
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> FWCSOAState | MeasuredFWCSOAState:
         """x_1 and lambda_1; the first step takes d_1 = g_1 whatever d_0 is."""
         memory = problem.domain.lmo_memory(float_dtype(x))
-        return FWCSOAState(x, lam, x, lam, jax.tree.map(jnp.zeros_like, x), memory, jnp.ones((), jnp.int32), horizon)
+        state = FWCSOAState(x, lam, x, lam, jax.tree.map(jnp.zeros_like, x), memory, jnp.ones((), jnp.int32), horizon)
+        if self.schedule != "measured":
+            return state
+        zero = jnp.zeros((), lam.dtype)
+        return MeasuredFWCSOAState(state, measured.begin(x, lam, horizon, anytime=False), zero, zero)
 
-    def step(self, problem: Problem, state: FWCSOAState, theta: Tree) -> tuple[FWCSOAState, Info]:
+    def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[FWCSOAState | MeasuredFWCSOAState, Info]:
         """Track the Lagrangian's gradient, move towards the best vertex, step in the dual."""
+        return (self._measured_step if self.schedule == "measured" else self._step)(problem, state, theta)
+
+    def _step(self, problem: Problem, state: FWCSOAState, theta: Tree) -> tuple[FWCSOAState, Info]:
         x, lam, t = state.x, state.lam, state.t
         eta, gamma, rho, shrink, upsilon = self.steps(t, state.horizon)
         f, h, g = problem.value_and_gradient(x, lam, theta)
@@ -134,6 +172,40 @@ class FWCSOA(Method):
         info = Info(x, lam, f, h, weight=jnp.ones_like(eta), record=problem.domain.lmo_record(memory))
         return FWCSOAState(x_next, lam_next, x, lam, d, memory, t + 1, state.horizon), info
 
+    def _measured_step(
+        self, problem: Problem, state: MeasuredFWCSOAState, theta: Tree
+    ) -> tuple[MeasuredFWCSOAState, Info]:
+        before, scales, domain = state.tracked, state.scales, problem.domain
+        x, lam, t, horizon = before.x, before.lam, before.t, before.horizon
+        f, h, g = problem.value_and_gradient(x, lam, theta)
+        _, _, g_before = problem.value_and_gradient(before.x_before, before.lam_before, theta)
+        w, fresh = domain.widths(x), (scales.stage <= 2) & (t == scales.begin + 1)  # x has jumped: nothing to go on from
+        wg, share = measured.in_units(w, g), 2 / (t + 1).astype(lam.dtype)
+        wc = measured.in_units(w, subtract(g, g_before))
+        size = state.size + share * (dot(wg, wg) - state.size)
+        change = state.change + share * (jnp.where(fresh, 0, dot(wc, wc)) - state.change)
+        keep = jnp.where(fresh, 0, jnp.maximum(1 - jnp.sqrt(change / nonzero(size)), 0))
+        d = add_scaled(g, keep, subtract(before.d, g_before))
+        s, memory = domain.warm_lmo(d, before.memory)
+        scales = measured.observe(scales, x, lam, wg, h, t)
+        eta = jnp.where(scales.stage < 2, 0, 1 / jnp.sqrt((scales.end - scales.begin).astype(lam.dtype)))
+        x_next, lam_next = add_scaled(x, eta, subtract(s, x)), measured.dual_step(scales, lam, h, t)
+
+        def far(direction: Tree) -> Tree:
+            return domain.lmo(jax.tree.map(lambda v, width: v / nonzero(width), direction, w))
+
+        def turn(scales, x, lam):
+            following, start, _ = measured.turn(problem, scales, x, lam, horizon, False, far)
+            pilot = scales.stage < 2  # later there is no jump, which the tracker could not follow
+            return following, jax.tree.map(lambda a, b: jnp.where(pilot, a, b), start, x), lam
+
+        due = (t == scales.end) & (t < horizon)
+        scales, x_next, lam_next = jax.lax.cond(due, turn, lambda *same: same, scales, x_next, lam_next)
+        weight = t.astype(lam.dtype) / horizon.astype(lam.dtype)
+        tracked = FWCSOAState(x_next, lam_next, x, lam, d, memory, t + 1, horizon)
+        info = Info(x, lam, f, h, weight, record=domain.lmo_record(memory))
+        return MeasuredFWCSOAState(tracked, scales, size, change), info
+
     def steps(self, t: Any, horizon: Any) -> tuple[Array, Array, Array, Array, Array]:
         """eta, gamma, rho, gamma r and upsilon."""
         p = SCHEDULES[self.schedule]
@@ -144,10 +216,12 @@ class FWCSOA(Method):
         return eta, gamma, rho, gamma * r, Power(self.upsilon0, p.upsilon)(t, horizon)
 
     def tightening(self, horizon: int) -> float:
-        """upsilon at this horizon."""
-        return float(np.max(self.upsilon0)) / horizon ** SCHEDULES[self.schedule].upsilon
+        """upsilon at this horizon; what the run measures keeps its own margin."""
+        return 0.0 if self.schedule == "measured" else float(np.max(self.upsilon0)) / horizon ** SCHEDULES[self.schedule].upsilon
 
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: gamma r < 1."""
+        if self.schedule == "measured":
+            return
         shrink = float(np.max(np.asarray(self.steps(1, horizon)[3])))
         refuse_overshoot(self, "gamma r", shrink, f"at {horizon:,} steps", "gamma0 or delta, or more steps")
