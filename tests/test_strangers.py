@@ -1,6 +1,7 @@
 """Random problems: the same for the same seed, varied, solved with a proof, and judged without units."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +35,7 @@ def test_a_seed_is_a_problem():
     jax.tree.map(np.testing.assert_array_equal, (one.table, one.problem.params), (same.table, same.problem.params))
 
 
-@pytest.mark.parametrize("seed", [4, 32, 48])  # every link, matrices, products, quantiles
+@pytest.mark.parametrize("seed", [4, 32, 36, 48])  # every link, matrices, products, quantiles
 def test_what_the_user_sees_is_what_the_reference_sees(seed):
     one = stranger(seed)
     v = between(one)
@@ -197,7 +198,7 @@ def in_other_units(one):
 def test_verdicts(seed):
     one = stranger(seed)
     best = judge(one, one.reference, one.in_units(one.reference.x))
-    assert best.gap == 0
+    assert best.gap == pytest.approx(0, abs=1e-12)
     assert not best.violated
     assert best.inside
     bold = one.reference.x + 0.1 * (one.reference.x - one.reference.inner)
@@ -213,7 +214,7 @@ def test_verdicts(seed):
 
 def test_tuned_runs_have_gaps_that_fall_with_their_length():
     one = stranger(SMOOTH)
-    coefficients = {"eta0": np.ones(1), "upsilon0": np.ones(1), "dual_scale": np.ones(1), "delta": np.full(1, 0.01)}
+    coefficients = {"eta0": np.ones(1), "upsilon0": np.ones(1), "dual_scale": np.ones(1)}
     short, long = (_gaps(one, one.reference, steps, coefficients, range(4)) for steps in (50, 5_000))
     assert short.shape == (1, 4)
     assert 0 <= long.mean() < short.mean() / 2
@@ -227,7 +228,7 @@ def test_a_study_goes_on_where_it_was_and_is_split_into_parts(tmp_path, monkeypa
     monkeypatch.setitem(command.STUDIES, "rows", lambda one, known: looked_at.append(one.seed) or {"gap": 0.5})
     cache = Cache(tmp_path, "develop")
     cache.fill([12, 16, 30])
-    run = ["rows", "develop", [12, 16, 30], cache, tmp_path]
+    run: Any = ["rows", "develop", [12, 16, 30], cache, tmp_path]
     command.study(*run, "2/3", 1000)
     assert looked_at == [16]
     command.study(*run, "1/1", 1000)
@@ -242,8 +243,8 @@ def test_a_study_goes_on_where_it_was_and_is_split_into_parts(tmp_path, monkeypa
 def tables(gap, violated, significant, tuned):
     rows = {
         "seed": [0, 2], "family": ["linear / linear / box", "hinge / cvar / box x simplex"], "d": [5, 80],
-        "smooth": [True, False], "gap": [gap, gap], "violated": violated, "inside": True, "status": "FINISHED", "infeasible": False,
-        "not converged": False, "method": "svrg-csoa", "passes": 100.0, "seconds": 1.0,
+        "smooth": [True, False], "gap": [gap, gap], "violated": violated, "inside": True, "status": "FINISHED",
+        "infeasible": False, "not converged": False, "method": "svrg-csoa", "passes": 100.0, "seconds": 1.0,
     }  # fmt: skip
     streams = {k: rows[k] for k in ("seed", "family", "d", "smooth")} | {
         "significant": significant, "pulled_gap": 0.1, "tuned": tuned
