@@ -1,7 +1,6 @@
 """Random problems: the same for the same seed, varied, solved with a proof, and judged without units."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ from studies.strangers import generate, reference, report
 from studies.strangers.cache import Cache, seeds_of
 from studies.strangers.generate import stranger
 from studies.strangers.judge import judge, recognisable
+from studies.strangers.model import Model
 from studies.strangers.reference import NotSolved, solve
 from studies.strangers.tuned import _gaps
 from tightrope.problem.full_data import full_jacobian
@@ -33,6 +33,20 @@ def test_a_seed_is_a_problem():
     one, same, other = stranger(38), stranger(38), stranger(12)
     assert one.description == same.description != other.description
     jax.tree.map(np.testing.assert_array_equal, (one.table, one.problem.params), (same.table, same.problem.params))
+
+
+@pytest.mark.parametrize("seed", [118, 184])  # a CVaR objective and CVaR constraints, whose quantiles are at kinks
+def test_rounding_does_not_decide_what_is_drawn(seed, monkeypatch):
+    one, rng, means, gradients = stranger(seed), np.random.default_rng(0), Model.means, Model.gradients
+
+    def rough(values):
+        return values + 1e-14 * np.abs(values).max() * rng.normal(size=values.shape)
+
+    monkeypatch.setattr(Model, "means", lambda self, x: rough(means(self, x)))
+    monkeypatch.setattr(Model, "gradients", lambda self, x: rough(gradients(self, x)))
+    other = stranger(seed)
+    assert other.description == one.description
+    np.testing.assert_allclose(other.model.levels, one.model.levels, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", [4, 32, 36, 48])  # every link, matrices, products, quantiles
@@ -228,12 +242,15 @@ def test_a_study_goes_on_where_it_was_and_is_split_into_parts(tmp_path, monkeypa
     monkeypatch.setitem(command.STUDIES, "rows", lambda one, known: looked_at.append(one.seed) or {"gap": 0.5})
     cache = Cache(tmp_path, "develop")
     cache.fill([12, 16, 30])
-    run: Any = ["rows", "develop", [12, 16, 30], cache, tmp_path]
-    command.study(*run, "2/3", 1000)
+
+    def run(part):
+        command.study("rows", "develop", [12, 16, 30], cache, tmp_path, part, largest=1000)
+
+    run("2/3")
     assert looked_at == [16]
-    command.study(*run, "1/1", 1000)
+    run("1/1")
     assert looked_at == [16, 12, 30]
-    command.study(*run, "1/1", 1000)
+    run("1/1")
     assert looked_at == [16, 12, 30]
     assert command.measured(tmp_path, "rows", "develop").seed.tolist() == [12, 16, 30]
     assert not command.wanted(stranger(12), "infeasible", 1000)
