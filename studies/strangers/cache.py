@@ -53,9 +53,8 @@ class Cache:
 
     def _belongs(self, one: Stranger) -> bool:
         """Whether what is kept under a problem's seed is about that problem, but for rounding."""
-        kept = self.arrays.get(f"{one.seed}/levels")
-        same = kept is not None and kept.shape == one.model.levels.shape
-        return same and np.allclose(kept, one.model.levels, rtol=1e-9, atol=1e-9)
+        kept = self.arrays.get(f"{one.seed}/levels", np.zeros(0))
+        return kept.shape == one.model.levels.shape and np.allclose(kept, one.model.levels, rtol=1e-9, atol=1e-9)
 
     def fill(self, seeds: Iterable[int], every: int = 10) -> None:
         """Solve what is missing or has changed and save it, with a line for each."""
