@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from studies.strangers import __main__ as command
-from studies.strangers import generate, reference, report
+from studies.strangers import generate, measure, reference, report
 from studies.strangers.cache import Cache, seeds_of
 from studies.strangers.generate import stranger
 from studies.strangers.judge import judge, recognisable
@@ -255,6 +255,26 @@ def test_a_study_goes_on_where_it_was_and_is_split_into_parts(tmp_path, monkeypa
     assert command.measured(tmp_path, "rows", "develop").seed.tolist() == [12, 16, 30]
     assert not command.wanted(stranger(12), "infeasible", 1000)
     assert not command.wanted(stranger(16), "rows", 36)  # it has 37 coordinates
+
+
+@pytest.mark.slow  # compiles four methods
+def test_what_is_measured_fits_the_columns(monkeypatch):
+    monkeypatch.setattr(measure, "PASSES", 5)
+    monkeypatch.setattr(measure, "STEPS", 100)
+    for what, seed in (("rows", SMOOTH), ("streams", SMOOTH), ("infeasible", INFEASIBLE)):
+        one = stranger(seed)
+        row = measure.about(one, one.reference) | measure.STUDIES[what](one, one.reference)
+        assert list(row) == command.columns_of(what)
+
+
+def test_an_error_is_a_status(monkeypatch):
+    def broken(*given, **options):
+        raise ValueError("no")
+
+    monkeypatch.setattr(measure.tr, "minimize", broken)
+    row = measure.rows(stranger(SMOOTH), stranger(SMOOTH).reference)
+    assert row["status"] == "raised ValueError: no"
+    assert row["violated"]
 
 
 def tables(gap, violated, significant, tuned):

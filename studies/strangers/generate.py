@@ -187,10 +187,10 @@ class _Maker:
             shape = tuple(int(k) for k in rng.integers(2, 9, size=2))
             return (Leaf("x", kind, shape, radius=float(rng.uniform(0.5, 3))),)
         if kind == "product":
-            first = int(rng.integers(1, d)) if d > 1 else 1
-            pool = ["box", "l2 ball", "simplex", "l1 ball"]
-            sizes = [first, d - first] if d > 1 else [1]
-            return tuple(self._leaf(name, str(rng.choice(pool)), size) for name, size in zip("xy", sizes, strict=False))
+            first, pool = int(rng.integers(1, d)), ["box", "l2 ball", "simplex", "l1 ball"]
+            return tuple(
+                self._leaf(name, str(rng.choice(pool)), size) for name, size in (("x", first), ("y", d - first))
+            )
         return (self._leaf("x", kind, d),)
 
     def _leaf(self, name: str, kind: str, size: int) -> Leaf:
@@ -475,10 +475,11 @@ class _Maker:
             anchor = np.where(np.arange(self.d) < self.features, anchor, anchor + self._settled(one, self.points[0]))
         kinds = {one.kind for one in functions}
         constraint = self.constraint if self.constraint in ("mixture", *kinds) else "linear"
-        family = f"{self.objective} / {constraint} / {domain.said}"
+        said = self.domain_kind if self.domain_kind == "wide box" else domain.said
+        family = f"{self.objective} / {constraint} / {said}"
         description = (
             f"{'+'.join(self.parts)}; {len(functions)} constraints ({constraint}), "
-            f"{'no feasible point' if self.infeasible else f'{binding} made to bind'}; {domain.said}, d = {self.d}; "
+            f"{'no feasible point' if self.infeasible else f'{binding} made to bind'}; {said}, d = {self.d}; "
             f"{self.n} rows, noise {self.noise:.2g}{'; units' if self.has_units else ''}"
         )
         return Stranger(
