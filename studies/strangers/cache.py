@@ -42,26 +42,30 @@ class Cache:
             raise KeyError(f"{self.path} has no reference for seed {one.seed}; make it with --what references.")
         if self.refusal(one.seed):
             raise NotSolved(self.refusal(one.seed))
-        found = {name: self.arrays[f"{one.seed}/{name}"] for name in FIELDS}
-        if not np.allclose(found["levels"], one.model.levels, rtol=1e-9, atol=1e-9):
+        if not self._belongs(one):
             raise ValueError(
                 f"{self.path} has another problem under seed {one.seed}: its levels differ. The generator has changed "
-                "since, so delete the file and make references again with --what references."
+                "since, so solve again with --what references."
             )
+        found = {name: self.arrays[f"{one.seed}/{name}"] for name in FIELDS}
         values: dict[str, Any] = {name: value if value.ndim else float(value) for name, value in found.items()}
         return Reference(**values)
 
+    def _belongs(self, one: Stranger) -> bool:
+        """Whether what is kept under a problem's seed is about that problem, but for rounding."""
+        kept = self.arrays.get(f"{one.seed}/levels", np.zeros(0))
+        return kept.shape == one.model.levels.shape and np.allclose(kept, one.model.levels, rtol=1e-9, atol=1e-9)
+
     def fill(self, seeds: Iterable[int], every: int = 10) -> None:
-        """Solve what is missing and save it, with a line for each."""
-        new = [seed for seed in seeds if seed not in self]
-        for count, seed in enumerate(new, 1):
-            one = stranger(seed)
+        """Solve what is missing or has changed and save it, with a line for each."""
+        new = [one for one in map(stranger, seeds) if one.seed not in self or not self._belongs(one)]
+        for count, one in enumerate(new, 1):
+            seed, refused = one.seed, ""
             try:
-                reference, refused = solve(one), ""
-                self.arrays |= {f"{seed}/{k}": np.asarray(v) for k, v in dataclasses.asdict(reference).items()}
+                self.arrays |= {f"{seed}/{k}": np.asarray(v) for k, v in dataclasses.asdict(solve(one)).items()}
             except NotSolved as error:
                 refused = str(error)
-            self.arrays[f"{seed}/refused"] = np.asarray(refused)
+            self.arrays |= {f"{seed}/refused": np.asarray(refused), f"{seed}/levels": one.model.levels}
             print(f"{count} of {len(new)}: {refused or f'seed {seed} solved'}", flush=True)
             if count % every == 0 or count == len(new):
                 self._save()

@@ -19,7 +19,7 @@ import numpy as np
 
 import tightrope as tr
 from studies.strangers.domains import Domain, Leaf
-from studies.strangers.model import LINKS, Model, draw_row, link_values
+from studies.strangers.model import LINKS, Model, draw_row
 
 OBJECTIVES = ("least squares", "logistic", "quadratic", "log-sum-exp", "hinge", "absolute", "linear", "cvar", "mixture")
 CONSTRAINTS = ("linear", "quadratic", "hinge", "logistic", "cvar", "two-sided", "mixture")
@@ -32,6 +32,7 @@ EXPONENTIALS = 1_500  # of them those that take an exponential cone each
 MOST = {"hinge": 16, "cvar": 7, "logistic": 5}  # of a kind: the reference needs a cone for each row of each
 RISE = 0.01  # in scales of h: a constraint that rises less on the way to a low F cannot cut it off
 MARGIN = 0.002  # in scales of h: the least Slater margin at the anchor
+TIE = 1e-9  # relative: differences below it are rounding, and must not decide what is drawn
 ALL_SLACK = 0.06  # the share of problems whose multipliers are zero
 
 
@@ -56,19 +57,6 @@ class Function:
     scores: list[Score]
     Q: np.ndarray
 
-    def value(self, x: np.ndarray, xi: np.ndarray) -> float:
-        """The mean over the rows."""
-        total = self.Q @ (x * x) / 2
-        for group in self._groups():
-            s = np.stack([(xi @ (one.M * x[: xi.shape[1]])) + one.A @ x + one.offset + one.b for one in group], axis=-1)
-            total += group[0].weight * link_values(group[0].link, s, np).mean(axis=0).sum()
-        return float(total)
-
-    def _groups(self) -> list[list[Score]]:
-        """Scores one by one, those of log-sum-exp together."""
-        joint = [one for one in self.scores if one.link == "log-sum-exp"]
-        return [[one] for one in self.scores if one.link != "log-sum-exp"] + ([joint] if joint else [])
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Stranger:
@@ -85,7 +73,8 @@ class Stranger:
         model: the same in natural units, in float64.
         x_units, f_unit, h_units: what x, f and h were multiplied by.
         h_scales: in natural units, how far each H_i ranges over the domain: the width of the domain along the gradient
-            at the anchor, at the start and where F is low, or the difference between these points, whichever is largest.
+            at the anchor, at the start and where F is low, or the difference between these points, whichever is
+            largest; quantiles of CVaR are at their best and do not count.
         anchor: in natural units, a strictly feasible point; without a feasible point, one of least violation.
         least_violation: in scales of h; 0 where there is a feasible point.
     """
@@ -159,15 +148,15 @@ class _Maker:
     def __init__(self, rng: np.random.Generator, seed: int):
         self.rng, self.seed = rng, seed
         self.infeasible = bool(rng.random() < 1 / 8)
-        self.tau = float(_log_uniform(rng, 0.01, 0.3)) if self.infeasible else 0.0
+        self.tau = _log_uniform(rng, 0.01, 0.3) if self.infeasible else 0.0
         self.has_units = bool(rng.random() < 0.5)
-        self.noise = float(_log_uniform(rng, 0.03, 10.0))
+        self.noise = _log_uniform(rng, 0.03, 10.0)
         if self.infeasible:  # five standard errors of 10,000 samples are less than tau
             self.noise = min(self.noise, 5 * self.tau)
         self.objective = str(rng.choice(OBJECTIVES))
         self.constraint = str(rng.choice(CONSTRAINTS))
         self.domain_kind = str(rng.choice(DOMAINS, p=DOMAIN_SHARES))
-        self.kinds = self._constraint_kinds(round(float(_log_uniform(rng, 1, 50))))
+        self.kinds = self._constraint_kinds(round(_log_uniform(rng, 1, 50)))
         self.parts = self._objective_parts()
         self.quantiles = self.kinds.count("cvar") + self.parts.count("cvar")
 
@@ -198,10 +187,10 @@ class _Maker:
             shape = tuple(int(k) for k in rng.integers(2, 9, size=2))
             return (Leaf("x", kind, shape, radius=float(rng.uniform(0.5, 3))),)
         if kind == "product":
-            first = int(rng.integers(1, d)) if d > 1 else 1
-            pool = ["box", "l2 ball", "simplex", "l1 ball"]
-            sizes = [first, d - first] if d > 1 else [1]
-            return tuple(self._leaf(name, str(rng.choice(pool)), size) for name, size in zip("xy", sizes, strict=False))
+            first, pool = int(rng.integers(1, d)), ["box", "l2 ball", "simplex", "l1 ball"]
+            return tuple(
+                self._leaf(name, str(rng.choice(pool)), size) for name, size in (("x", first), ("y", d - first))
+            )
         return (self._leaf("x", kind, d),)
 
     def _leaf(self, name: str, kind: str, size: int) -> Leaf:
@@ -221,14 +210,14 @@ class _Maker:
         most = min(most, LINKED / linked, LINKED_NUMBERS / (linked * d)) if linked else most
         most = min(most, EXPONENTIALS / with_exponentials) if with_exponentials else most
         low, high = ROWS
-        return round(min(float(_log_uniform(self.rng, low, high)), max(low, most)))
+        return round(min(_log_uniform(self.rng, low, high), max(low, most)))
 
     # ---- the parts -------------------------------------------------------------------------------------------------
 
     def make(self) -> Stranger:
         """All of it."""
         rng = self.rng
-        wanted = round(float(_log_uniform(rng, 2, 200)))
+        wanted = round(_log_uniform(rng, 2, 200))
         leaves = self._domain(min(wanted, 200 - self.quantiles))
         self.inner = Domain(leaves)
         self.features = self.inner.d
@@ -310,7 +299,7 @@ class _Maker:
         if link in ("logistic", "hinge"):  # rows have been turned by their labels
             return Score(link, np.zeros(self.d), M, offset, np.zeros(self.n))
         truth = 1.5 * self.inner.lmo(self._normal(self.features))
-        y = self.xi @ (M * truth) + float(_log_uniform(self.rng, 0.03, 3.0)) * self._noise(self.n)
+        y = self.xi @ (M * truth) + _log_uniform(self.rng, 0.03, 3.0) * self._noise(self.n)
         return Score(link, np.zeros(self.d), M, offset, -y)
 
     def _tail(self, score: Score, share: float) -> list[Score]:
@@ -354,19 +343,20 @@ class _Maker:
             return Function(kind, scores, Q)
         loss = self._score("identity", self._direction(), 0.0, self.noise)
         if kind == "cvar":
-            return Function(kind, self._tail(loss, float(_log_uniform(rng, 0.05, 0.5))), Q)
+            return Function(kind, self._tail(loss, _log_uniform(rng, 0.05, 0.5)), Q)
         return Function(kind, [loss], Q)
 
     def _lower(self, objective: Function) -> np.ndarray:
         """A point where F is lower than at the anchor, by a dozen Frank-Wolfe steps with a coarse line search.
 
-        Few steps, so that what is drawn does not depend on rounding.
+        Few steps, and ties broken beyond rounding, so that another machine draws the same problem.
         """
         x = self.points[0]
         for _ in range(12):
             vertex = self.inner.lmo(self._slope(objective, x))
             line = [x + a * (vertex - x) for a in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)]
-            x = line[int(np.argmin([self._value(objective, point) for point in line]))]
+            values = np.array([self._value(objective, point) for point in line])
+            x = line[int(np.argmax(values <= values.min() + TIE * np.ptp(values)))]
         return x
 
     # ---- constraints -----------------------------------------------------------------------------------------------
@@ -378,7 +368,7 @@ class _Maker:
             if kind == "other side":
                 made.append(Function(kind, [_turned(made[-1].scores[0])], np.zeros(self.d)))
                 continue
-            noise = self.noise * float(_log_uniform(self.rng, 0.3, 1.0))
+            noise = self.noise * _log_uniform(self.rng, 0.3, 1.0)
             made.append(self._constraint_function(kind, noise, low))
         return made
 
@@ -398,15 +388,15 @@ class _Maker:
             kink = rng.uniform() * float(slope @ (low - anchor)) + 0.7 * noise * rng.normal()
             kink = -0.1 * rng.uniform() if self.infeasible else kink  # at the anchor, where conflicts are
             hinge = Function(kind, [self._score("hinge", slope, centred - kink, noise)], Q)
-            if np.ptp([hinge.value(self._wide(x), self.xi) for x in (anchor, low)]) > 0:
+            if np.ptp([self._value(hinge, x) for x in (anchor, low)]) > TIE:
                 return hinge
             kind = "linear"  # the hinge was flat
         if kind == "logistic":
-            sharp = float(_log_uniform(rng, 1.0, 8.0))
+            sharp = _log_uniform(rng, 1.0, 8.0)
             return Function(kind, [self._score("logistic", sharp * slope, sharp * centred + rng.normal(), noise)], Q)
         score = self._score("identity", slope, centred, noise)
         if kind == "cvar":
-            return Function(kind, self._tail(score, float(_log_uniform(rng, 0.05, 0.5))), Q)
+            return Function(kind, self._tail(score, _log_uniform(rng, 0.05, 0.5)), Q)
         return Function(kind, [score], Q)
 
     def _levels(self, functions: list[Function], low: np.ndarray) -> tuple[list[Function], np.ndarray, np.ndarray, int]:
@@ -460,19 +450,22 @@ class _Maker:
         return full
 
     def _value(self, one: Function, x: np.ndarray) -> float:
-        return one.value(self._settled(one, x), self.xi)
+        return float(self._alone(one).means(self._settled(one, x))[0])
 
     def _slope(self, one: Function, x: np.ndarray) -> np.ndarray:
-        """The gradient in the coordinates with features."""
-        full = self._settled(one, x)
-        model = _model(Domain(()), one, [], np.zeros(0), self.xi)
-        return model.gradients(full)[0, : self.features]
+        """The gradient in the coordinates with features; what is zero but for rounding is zero."""
+        slope = self._alone(one).gradients(self._settled(one, x))[0, : self.features]
+        return np.where(np.abs(slope) > TIE * np.abs(slope).max(), slope, 0.0)
+
+    def _alone(self, one: Function) -> Model:
+        """A function as the objective of a model without constraints."""
+        return _model(self.inner, one, [], np.zeros(0), self.xi)
 
     # ---- together --------------------------------------------------------------------------------------------------
 
     def _assemble(self, objective: Function, functions: list[Function], levels, scales, binding: int) -> Stranger:
         rng = self.rng
-        _scale(objective, float(_log_uniform(rng, 1.0, 300.0)) if rng.random() < 0.4 else 1.0)  # large multipliers
+        _scale(objective, _log_uniform(rng, 1.0, 300.0) if rng.random() < 0.4 else 1.0)  # large multipliers
         domain = Domain((*self.inner.leaves, *self._quantile_box([objective, *functions])))
         model = _model(domain, objective, functions, levels, self.xi)
         x_units, f_unit, h_units = self._units(objective, functions)
@@ -480,11 +473,13 @@ class _Maker:
         anchor = self._wide(self.points[0])
         for one in (objective, *functions):
             anchor = np.where(np.arange(self.d) < self.features, anchor, anchor + self._settled(one, self.points[0]))
-        constraint = self.constraint if self.constraint in ("mixture", *self.kinds) else "linear"
-        family = f"{self.objective} / {constraint} / {domain.said}"
+        kinds = {one.kind for one in functions}
+        constraint = self.constraint if self.constraint in ("mixture", *kinds) else "linear"
+        said = self.domain_kind if self.domain_kind == "wide box" else domain.said
+        family = f"{self.objective} / {constraint} / {said}"
         description = (
             f"{'+'.join(self.parts)}; {len(functions)} constraints ({constraint}), "
-            f"{'no feasible point' if self.infeasible else f'{binding} made to bind'}; {domain.said}, d = {self.d}; "
+            f"{'no feasible point' if self.infeasible else f'{binding} made to bind'}; {said}, d = {self.d}; "
             f"{self.n} rows, noise {self.noise:.2g}{'; units' if self.has_units else ''}"
         )
         return Stranger(
@@ -496,7 +491,7 @@ class _Maker:
         """Bounds for the quantiles: wherever the losses are at the points, and a third more."""
         if not self.quantiles:
             return []
-        lower, upper = np.zeros(self.quantiles), np.zeros(self.quantiles)
+        lower, upper = -np.ones(self.quantiles), np.ones(self.quantiles)
         for score in (score for one in functions for score in one.scores if score.tail is not None):
             assert score.tail is not None
             slope = score.A[: self.features]

@@ -15,6 +15,7 @@ from studies.strangers.tuned import best_of
 
 PASSES, STEPS = 100, 10_000
 SEEDS = range(20)  # of a stream's samples
+AUTO: Any = {"default": "auto"}  # what `minimize` takes where it is told nothing
 
 
 def about(one: Stranger, reference: Reference) -> dict[str, Any]:
@@ -73,9 +74,7 @@ def streams(one: Stranger, reference: Reference) -> dict[str, Any]:
     the number of constraints looked at (Bonferroni): chance then gives 5 % of the problems at most.
     """
     began = time.perf_counter()
-    table = tr.sweep(
-        one.problem, one.samples, {"default": "auto"}, steps=STEPS, seeds=SEEDS, points=True, progress=False
-    )
+    table = tr.sweep(one.problem, one.samples, AUTO, steps=STEPS, seeds=SEEDS, points=True, progress=False)
     points = [one.natural(x) for x in table["x"]]
     seconds = time.perf_counter() - began
     H = np.stack([one.model.means(v)[1:] / one.h_scales for v in points])

@@ -19,7 +19,7 @@ from studies.strangers.domains import Domain
 
 LINKS = ("identity", "square", "logistic", "hinge", "absolute", "log-sum-exp")  # the order of the scores
 KINKED = ("hinge", "absolute")
-BY_ROWS = ("logistic", "hinge", "absolute", "log-sum-exp")  # the mean over rows has no closed form
+KINK = 1e-12  # scores are of order one: what is closer to zero is zero
 
 
 def link_values(name: str, s: Any, np: Any) -> Any:
@@ -39,15 +39,15 @@ def link_values(name: str, s: Any, np: Any) -> Any:
 
 
 def link_slopes(name: str, s: np.ndarray) -> np.ndarray:
-    """Derivatives of the values with respect to each score; at a kink, one of them."""
+    """Derivatives of the values with respect to each score; at a kink, one that rounding does not choose."""
     if name == "square":
         return s
     if name == "logistic":
         return np.exp(-np.logaddexp(0.0, -s))
     if name == "hinge":
-        return (s > 0).astype(float)
+        return (s > KINK).astype(float)
     if name == "absolute":
-        return np.sign(s)
+        return np.where(np.abs(s) > KINK, np.sign(s), 0.0)
     if name == "log-sum-exp":
         e = np.exp(s - s.max(axis=-1, keepdims=True))
         return e / e.sum(axis=-1, keepdims=True)

@@ -24,7 +24,6 @@ def best_of(one: Stranger, reference: Reference, steps: int, count: int = 50) ->
     """The mean gap, pulled, of the best of `count` configurations, on seeds on which it was not chosen; and it."""
     rng = np.random.Generator(np.random.Philox(key=(one.seed, count)))
     drawn = {name: np.exp(rng.uniform(*np.log(bounds), size=count)) for name, bounds in RANGES.items()}
-    drawn["delta"] = np.full(count, DELTA)
     scores = _gaps(one, reference, steps, drawn, CHOOSE).mean(axis=1)
     k = int(np.nanargmin(scores))
     best = {name: values[k : k + 1] for name, values in drawn.items()}
@@ -36,7 +35,7 @@ def _gaps(one: Stranger, reference: Reference, steps: int, coefficients: dict[st
     problem, table = one.model.in_units(np.ones(one.d), 1 / reference.f_scale, 1 / one.h_scales)
     draws = [np.random.Generator(np.random.Philox(key=(one.seed, seed))) for seed in seeds]
     rows = np.stack([draw.integers(one.n, size=steps) for draw in draws])
-    methods = tr.CSOA(**coefficients)
+    methods = tr.CSOA(**coefficients, delta=np.full_like(coefficients["eta0"], DELTA))
     means = _run(methods, problem, jax.tree.map(jnp.asarray, table), jnp.asarray(rows))
     leaves = [means[name] for name in one.model.domain.names] if isinstance(means, dict) else [means]
     points = np.concatenate([np.asarray(leaf).reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=-1)
