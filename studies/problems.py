@@ -152,9 +152,7 @@ def report() -> str:
         "expectations; sigma are roots of second moments (of the gradients of f and h, and of the values of h); L is",
         "smoothness in the mean square, mu strong convexity of F.",
         "",
-        *markdown(
-            ("problem", "size", "N", "F*", "sum of multipliers", "margin", *BOUNDS), map(_cells, solved)
-        ),
+        *markdown(("problem", "size", "N", "F*", "sum of multipliers", "margin", *BOUNDS), map(_cells, solved)),
     ]
     for one, make in zip(solved, PROBLEMS.values(), strict=True):
         said = inspect.getdoc(make) or ""

@@ -57,8 +57,9 @@ class Constants(NamedTuple):
         """
         (slope, slopes, values), width = noise, math.sqrt(size)
         sigma_lam = math.hypot(H, slopes * largest, values)
-        sigmas = math.hypot(G_f, slope * width), math.hypot(G_h, slopes * width), sigma_lam
-        return cls(*map(float, (D, G_f, G_h, *sigmas, L_f, L_h, mu)))
+        sigma_f, sigma_h = math.hypot(G_f, slope * width), math.hypot(G_h, slopes * width)
+        bounds = map(float, (D, G_f, G_h, sigma_f, sigma_h, sigma_lam, L_f, L_h, mu))  # from NumPy's numbers
+        return cls(**dict(zip(cls._fields, bounds, strict=False)))  # pyright: ignore[reportArgumentType]
 
     @property
     def multipliers(self) -> float:
@@ -77,8 +78,8 @@ class Constants(NamedTuple):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(
-                    f"Constants: {name} is {value}; this rule needs smooth functions, hence a finite number. Rules for CSOA and "
-                    "Split-CSOA need no smoothness."
+                    f"Constants: {name} is {value}; this rule needs smooth functions, hence a finite number. Rules "
+                    "for CSOA and Split-CSOA need no smoothness."
                 )
         if self.sigma is None or not self.sigma > 0:
             raise ValueError(
@@ -87,8 +88,8 @@ class Constants(NamedTuple):
             )
         if self.sigma > self.sigma_lam * (1 + 1e-9):
             raise ValueError(
-                f"Constants: sigma is {self.sigma:.4g} and sigma_lam {self.sigma_lam:.4g}; expected sigma <= sigma_lam, because "
-                "sigma_lam^2 bounds E h_i^2, also where H_i <= -sigma."
+                f"Constants: sigma is {self.sigma:.4g} and sigma_lam {self.sigma_lam:.4g}; expected sigma <= sigma_lam, "
+                "because sigma_lam^2 bounds E h_i^2, also where H_i <= -sigma."
             )
         if self.N < 1 or (self.C is not None and not (math.isfinite(self.C) and self.C >= 0)):
             raise ValueError(f"Constants: N is {self.N} and C {self.C}; expected N >= 1 and C >= 0 (or None).")

@@ -69,9 +69,9 @@ class Estimates:
         lines = [f"Constants from {self.samples:,} samples at {self.points} points, with 95 % intervals there"]
         lines += [f"  {name:<9}  {interval}" for name, interval in self.intervals.items()]
         lines += [
-            "Suprema over X (G, sigma_f, sigma_h, sigma_lam, L) were sought at these points alone: they are LOWER estimates, not",
-            "bounds, whatever the intervals say, and what follows from them is a guess. mu is an upper estimate for the same",
-            "reason. sigma is the margin of a point that was found; larger ones may exist.",
+            "Suprema over X (G, sigma_f, sigma_h, sigma_lam, L) were sought at these points alone: they are LOWER",
+            "estimates, not bounds, whatever the intervals say, and what follows from them is a guess. For the same",
+            "reason mu is an upper estimate. sigma is the margin of a point that was found; larger ones may exist.",
         ]
         if self.intervals["sigma"].value <= 0:
             lines += ["No strictly feasible point was found; without one no rule applies."]
@@ -104,7 +104,9 @@ def estimate(
     x = jax.tree.map(jnp.asarray, problem.domain.start() if x0 is None else x0)
     n = check_shapes(problem, x, sampler.example())
     if n == 0:
-        raise ValueError("estimate: the problem has no constraints; expected at least one, because rules are about them.")
+        raise ValueError(
+            "estimate: the problem has no constraints; expected at least one, because rules are about them."
+        )
     problem, theta = astype_problem(problem, float_dtype(x)), sampler.some(samples, seed)
     count = jax.tree.leaves(theta)[0].shape[0]
     search, judge = (jax.tree.map(lambda a, part=part: a[part], theta) for part in _halves(count))

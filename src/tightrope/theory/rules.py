@@ -137,8 +137,8 @@ def csoa_corrected(constants: Constants, T: int) -> Rule:
         eta = C1/sqrt T,  C1 = sqrt(K1/K2),  delta = 4 B^2,  gap <= sqrt(K1 K2)/sqrt T
         upsilon = C2/sqrt T,  C2 = sqrt(K1 K2)/(1 + C)
 
-    Needs eta <= 1/(4 B) and upsilon <= sigma/2. Testing with lam* + 1_i adds a number to multipliers, which have units: the rule
-    changes when f or h is measured in other units (E25). `csoa_tight` does not.
+    Needs eta <= 1/(4 B) and upsilon <= sigma/2. Testing with lam* + 1_i adds a number to multipliers, which have units:
+    the rule changes when f or h is measured in other units (E25). `csoa_tight` does not.
     """
     k, C, B, P = _csoa_constants(constants, T)
     K1, K2 = (k.D**2 + (1 + C) ** 2) * (1 + C), (P + 4 * B**2 * (1 + C) ** 2) * (1 + C)
@@ -238,8 +238,8 @@ def fw_csoa_printed(constants: Constants, T: int) -> Rule:
             + (N G_h^2 D + 4 D B)/(3 L)
         upsilon = C2hat T^-1/4,  C2hat = A + (15/4) L D (1 + C^2),  gap <= (A + C C2hat) T^-1/4
 
-    The proof needs 2 A_2/eta + 2 delta^2 eta^2 <= delta, and with these steps 2 A_2/eta = (9/2) L^2 D^2 (T + sqrt T + 1): it fails
-    at every T. No other steps of the printed form mend it; `fw_csoa_two_scale` does.
+    The proof needs 2 A_2/eta + 2 delta^2 eta^2 <= delta, and with these steps 2 A_2/eta = (9/2) L^2 D^2 (T + sqrt T + 1):
+    it fails at every T. No other steps of the printed form mend it; `fw_csoa_two_scale` does.
     """
     whole_number("theory", "T", T)
     k = constants.checked("L_f", "L_h")
@@ -290,15 +290,14 @@ def fw_csoa_two_scale(constants: Constants, T: int) -> Rule:
         b = 1/(2 gamma) + r T/2
         upsilon = (2/(s T)) ( b C/s + sqrt(b (A + b C^2/s^2)) ),    gap <= A/T + C upsilon
 
-    with eta, gamma, s, and L where it is free (linear functions), such that the gap is smallest; gap and margin fall as T^-1/4. In
-    the units of h the dual step is s^2 gamma and the regularisation r/s^2. Needs eta <= 1, rho <= 1, gamma r <= 1/8,
-    30 B^3 D gamma^2 <= L eta (all four are kept by the choice of steps) and upsilon <= sigma/2.
+    with eta, gamma, s, and L where it is free (linear functions), such that the gap is smallest; gap and margin fall as
+    T^-1/4. In the units of h the dual step is s^2 gamma and the regularisation r/s^2. Needs eta <= 1, rho <= 1,
+    gamma r <= 1/8, 30 B^3 D gamma^2 <= L eta (all four are kept by the choice of steps) and upsilon <= sigma/2.
     """
     whole_number("theory", "T", T)
     k = constants.checked("L_f", "L_h")
     steps, u, gap = _two_scale_at(k, T)
-    eta, gamma, s, B, L = steps
-    r, rho, _ = _two_scale_derived(k, steps)
+    (eta, gamma, s, *_), (r, rho, _) = steps, _two_scale_derived(k, steps)
     method = FWCSOA(
         "two_scale",
         eta0=eta * T**0.5,
@@ -468,7 +467,8 @@ def _smallest(ratio: Callable[[float], float]) -> float:
         return 1.0
     if log_ratio(high) > 0:
         return math.inf
-    return float(math.ceil(math.exp(brentq(log_ratio, low, high, xtol=1e-10))))
+    root: Any = brentq(log_ratio, low, high, xtol=1e-10)
+    return float(math.ceil(math.exp(root)))
 
 
 RULES: dict[str, Callable[..., Rule]] = {
