@@ -143,9 +143,9 @@ def scaled(f=1.0, h=(1.0, 1.0), x=1.0, level=0.4, radius=2.0, noise=1.0, spread=
     return tr.Problem(objective, constraints, tr.L2Ball(radius * x, shape=3), levels=level * np.asarray(h))
 
 
-def leaves(width):
-    domain = tr.Product({"a": tr.Box(-1.0, 1.0, shape=2), "b": tr.Box(-width, width, shape=())})
-    return tr.Problem(lambda x, t: jnp.sum((x["a"] - t[:2]) ** 2) + (x["b"] / width - t[2]) ** 2, None, domain)
+def leaves(narrow, wide):
+    domain = tr.Product({"a": tr.Box(-narrow, narrow, shape=2), "b": tr.Box(-wide, wide, shape=())})
+    return tr.Problem(lambda x, t: jnp.sum((x["a"] / narrow - t[:2]) ** 2) + (x["b"] / wide - t[2]) ** 2, None, domain)
 
 
 def outlier():
@@ -159,7 +159,7 @@ DEFECTS = {
     "small h": (scaled(h=(1.0, 1e-5)), NORMAL, "units", ["h[1] spreads by", "it and its level by 1e5"]),
     "constraints far apart": (scaled(h=(200.0, 0.02)), NORMAL, "units", ["h[0] spreads", "times as far as h[1]"]),
     "wide x": (scaled(x=1e6), NORMAL, "units", ["x spreads by", "multiply it by 1e-7"]),
-    "leaves far apart": (leaves(900.0), NORMAL, "units", ["x['b'] spreads", "times as far as x['a']"]),
+    "leaves far apart": (leaves(0.05, 200.0), NORMAL, "units", ["x['b'] spreads", "times as far as x['a']"]),
     "hidden mean": (scaled(noise=100.0, level=0.0), NORMAL, "noise", ["noise of h[0] hides its mean", "400 samples"]),
     "hidden level": (
         scaled(noise=2.0, level=0.02),
