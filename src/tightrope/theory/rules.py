@@ -220,7 +220,7 @@ def _csoa(
         *more,
     )
     never = any(not condition.holds for condition in more)  # both of their sides fall alike
-    smallest = math.inf if never else math.ceil(max((2 * u / sigma) ** 2, (4 * steepest * c) ** 2) * (1 - 1e-9))
+    smallest = math.inf if never else _whole(max((2 * u / sigma) ** 2, (4 * steepest * c) ** 2))
     given = {key: getattr(method, key) for key in names}
     return Rule(name, source, T, method, given, u / root, gap / root, conditions, smallest, flaw)
 
@@ -401,7 +401,7 @@ def split_csoa(constants: Constants, T: int, D_Y: float | None = None) -> Rule:
     given = steps | {"upsilon": u / root, "radius of lam": R, "radius of q": M}
     sigma = k.sigma or math.nan
     conditions = (Condition("upsilon <= sigma/2", u / root, sigma / 2),)
-    smallest = math.ceil((2 * u / sigma) ** 2 * (1 - 1e-9))
+    smallest = _whole((2 * u / sigma) ** 2)
     source = "its theorem, docs/theory.md"
     return Rule("Split-CSOA", source, T, None, given, u / root, gap / root, conditions, smallest)
 
@@ -468,7 +468,12 @@ def _smallest(ratio: Callable[[float], float]) -> float:
     if log_ratio(high) > 0:
         return math.inf
     root: Any = brentq(log_ratio, low, high, xtol=1e-10)
-    return float(math.ceil(math.exp(root)))
+    return _whole(math.exp(root))
+
+
+def _whole(T: float) -> float:
+    """The next whole number, up to rounding."""
+    return float(math.ceil(T * (1 - 1e-9)))
 
 
 RULES: dict[str, Callable[..., Rule]] = {
