@@ -35,6 +35,7 @@ verify: install
 	$(BIN)/python -m studies.fairness
 	$(BIN)/python -m studies.completion
 	$(BIN)/python -m studies.problems
+	$(BIN)/python -m studies.theory
 
 bench: install
 	$(BIN)/python -m benchmarks.imports

@@ -19,6 +19,7 @@ from tightrope.problems import PROBLEMS, Constants, Solved
 from tightrope.tree import ravel
 
 SIDE = 121  # points of a grid
+BOUNDS = Constants._fields[: Constants._fields.index("N")]  # N and what follows are columns of their own
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 
 
@@ -151,9 +152,7 @@ def report() -> str:
         "expectations; sigma are roots of second moments (of the gradients of f and h, and of the values of h); L is",
         "smoothness in the mean square, mu strong convexity of F.",
         "",
-        *markdown(
-            ("problem", "size", "N", "F*", "sum of multipliers", "margin", *Constants._fields), map(_cells, solved)
-        ),
+        *markdown(("problem", "size", "N", "F*", "sum of multipliers", "margin", *BOUNDS), map(_cells, solved)),
     ]
     for one, make in zip(solved, PROBLEMS.values(), strict=True):
         said = inspect.getdoc(make) or ""
@@ -165,7 +164,7 @@ def report() -> str:
 def _cells(solved: Solved) -> list[str]:
     best = (f"{solved.optimum:.6g}", f"{solved.dual.sum():.4g}") if solved.feasible else ("none", "none")
     cells = [solved.name, str(size_of(solved)), str(len(solved.dual)), *best, f"{solved.slater:.4g}"]
-    return cells + [f"{value:.3g}" for value in solved.constants]
+    return cells + [f"{getattr(solved.constants, name):.3g}" for name in BOUNDS]
 
 
 def _answer(solved: Solved) -> str:

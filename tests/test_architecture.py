@@ -25,6 +25,7 @@ ROOMS = [
     {"result"},
     {"loop"},
     {"_minimize", "online", "_sweep", "plotting", "slsqp"},
+    {"theory"},
     {"core"},
     {"problems"},
     {"estimators"},

@@ -57,6 +57,7 @@ __all__ = [
     "stack",
     "static",
     "sweep",
+    "theory",
     "tree",
     "two_sided",
 ]

@@ -1,5 +1,6 @@
 """The public names that need JAX and nothing heavier."""
 
+from tightrope import theory as theory
 from tightrope import tree as tree
 from tightrope._minimize import minimize as minimize
 from tightrope._sweep import sweep as sweep

@@ -7,6 +7,7 @@ import pytest
 from core_cases import BALL, PROBLEM, ROWS, SAMPLERS, constraints, objective
 
 import tightrope as tr
+from tightrope.problems import PROBLEMS
 
 
 def findings(problem, data: Any = ROWS, **options):
@@ -106,3 +107,109 @@ def test_a_sorted_stream_is_found(noise):
 def test_wrong_shapes_raise_as_they_do_in_a_run():
     with pytest.raises(ValueError, match="returns a scalar"):
         tr.check_problem(tr.Problem(objective, lambda x, theta: x[0], BALL), ROWS)
+
+
+# ---- scales ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_problems_with_known_solutions_raise_no_false_alarm(name):
+    """One of them is made of scales far apart, and that is what is said of it."""
+    solved = PROBLEMS[name]()
+    with jax.enable_x64(False):
+        report, found = findings(solved.problem, solved.samples if solved.table is None else solved.table, samples=500)
+    assert {"units", "rows", "domain", "noise", "constraints"} <= set(found)
+    wrong = {f.what: f.sentence for f in report.findings if not f.ok}
+    assert set(wrong) == ({"units"} if name == "ill-scaled" else set()), wrong
+    if name == "ill-scaled":
+        assert "h[0] spreads" in wrong["units"]
+        assert "Multiply h[0] by 1e-2 and h[2] by 1e2" in wrong["units"]
+
+
+NORMAL = np.random.default_rng(2).normal(size=(400, 3)) + np.array([1.0, -0.5, 0.2])
+
+
+def scaled(f=1.0, h=(1.0, 1.0), x=1.0, level=0.4, radius=2.0, noise=1.0, spread=0.0):
+    """A mild problem in which one thing at a time can be made wrong."""
+
+    def objective(p, theta):
+        return f * jnp.sum((p / x - theta) ** 2) / 2
+
+    def constraints(p, theta):
+        wobble = noise * (theta - jnp.asarray([1.0, -0.5, 0.2]))
+        values = jnp.stack([jnp.sum(p) / x + wobble[0], p[0] / x * (1 + spread * wobble[1]) + wobble[2]])
+        return jnp.asarray(h) * values
+
+    return tr.Problem(objective, constraints, tr.L2Ball(radius * x, shape=3), levels=level * np.asarray(h))
+
+
+def leaves(narrow, wide):
+    domain = tr.Product({"a": tr.Box(-narrow, narrow, shape=2), "b": tr.Box(-wide, wide, shape=())})
+    return tr.Problem(lambda x, t: jnp.sum((x["a"] / narrow - t[:2]) ** 2) + (x["b"] / wide - t[2]) ** 2, None, domain)
+
+
+def outlier():
+    rows = NORMAL.copy()
+    rows[7] *= 1e4
+    return rows
+
+
+DEFECTS = {
+    "large f": (scaled(f=1e7), NORMAL, "units", ["the objective spreads by", "multiply it by 1e-"]),
+    "small h": (scaled(h=(1.0, 1e-5)), NORMAL, "units", ["h[1] spreads by", "it and its level by 1e5"]),
+    "constraints far apart": (scaled(h=(200.0, 0.02)), NORMAL, "units", ["h[0] spreads", "times as far as h[1]"]),
+    "wide x": (scaled(x=1e6), NORMAL, "units", ["x spreads by", "multiply it by 1e-7"]),
+    "leaves far apart": (leaves(0.05, 200.0), NORMAL, "units", ["x['b'] spreads", "times as far as x['a']"]),
+    "hidden mean": (scaled(noise=100.0, level=0.0), NORMAL, "noise", ["noise of h[0] hides its mean", "400 samples"]),
+    "hidden level": (
+        scaled(noise=2.0, level=0.02),
+        NORMAL,
+        "noise",
+        ["noise of h[0] hides its level", "samples would tell"],
+    ),
+    "hidden where it binds": (scaled(spread=500.0, level=0.5), NORMAL, "noise", ["the noise of h[1] hides"]),
+    "one row": (scaled(), outlier(), "rows", ["largest 1 % of the samples carry", "the objective's gradient"]),
+    "too wide a domain": (scaled(radius=400.0 * 10, level=1e6), NORMAL, "domain", ["it never binds"]),
+    "too small a domain": (scaled(radius=0.01), NORMAL, "domain", ["it binds everywhere"]),
+    "always": (scaled(level=9.0), NORMAL, "constraints", ["h[0] holds at every point tried, by"]),
+    "never": (scaled(level=-9.0), NORMAL, "constraints", ["h[0] holds at no point tried"]),
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_defect_of_scale_is_found_and_named(name):
+    problem, rows, what, words = DEFECTS[name]
+    _, found = findings(problem, rows, samples=400)
+    assert not found[what].ok, found[what].sentence
+    assert all(part in found[what].sentence for part in words), found[what].sentence
+
+
+def test_the_mild_problem_has_none_of_these_defects():
+    report, _ = findings(scaled(), NORMAL, samples=400)
+    assert report.ok, str(report)
+
+
+def test_what_is_not_about_units_does_not_depend_on_them():
+    """f, h and x in other units: the same verdicts on noise, rows, domain and constraints."""
+    for defect in ({}, {"noise": 100.0, "level": 0.0, "radius": 0.01}):
+        verdicts = [
+            {w: f.ok for w, f in findings(scaled(**units, **defect), NORMAL, samples=200)[1].items() if w != "units"}
+            for units in ({}, {"f": 1e-6, "h": (1e6, 1e-6), "x": 1e6})
+        ]
+        assert verdicts[0] == verdicts[1], defect
+
+
+def test_kinks_are_no_wrong_gradients():
+    """A mean of hinges has kinks everywhere; a wrong slope is still seen."""
+    rows = np.random.default_rng(4).normal(size=(50, 3))
+
+    def hinge(x, theta):
+        return jnp.maximum(jnp.dot(x, theta), 0.0)
+
+    assert findings(tr.Problem(hinge, None, BALL), rows)[1]["gradients"].ok
+
+    def wrong(x, theta):
+        active = jnp.dot(x, theta) > 0
+        return hinge(x, theta), 1.1 * active * theta, jnp.zeros(1), jnp.zeros((1, 3))
+
+    assert not findings(tr.Problem.from_oracle(wrong, BALL, n_constraints=1), rows)[1]["gradients"].ok

@@ -1,6 +1,5 @@
-"""Is this the problem you meant? Shapes before every run; gradients, convexity and bias on request, in sentences."""
+"""Is this the problem you meant? Shapes before every run; gradients, convexity, bias and scales on request, in sentences."""
 
-import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.problem.findings import Finding as Finding
+from tightrope.problem.findings import Report as Report
 from tightrope.problem.problem import Problem
+from tightrope.problem.scales import Probe, look_at_scales
 from tightrope.sampling import Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
 from tightrope.tree import Tree, add_scaled, astype, dot, float_dtype, norm, replace, subtract
@@ -77,34 +79,8 @@ def _check_vector(name: str, h: Any) -> int:
 # ---- on request -------------------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """One thing that was probed."""
-
-    what: str
-    ok: bool
-    sentence: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Report:
-    """What `check_problem` found; prints as sentences."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing suspicious was found."""
-        return all(f.ok for f in self.findings)
-
-    def __str__(self) -> str:
-        return "\n".join(f"{'ok   ' if f.ok else 'CHECK'}  {f.what}: {f.sentence}" for f in self.findings)
-
-    __repr__ = __str__
-
-
 def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int = 2000, seed: int = 0) -> Report:
-    """Probe shapes, gradients, convexity and unbiasedness on random points and samples; speak in sentences.
+    """Probe shapes, gradients, convexity, unbiasedness and scales on random points and samples; speak in sentences.
 
     A clean report is not a proof: it says that nothing was found in the places looked at.
 
@@ -137,6 +113,7 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
         findings += [_gradients(means, points, names, problem), _convexity(means, points, names)]
         findings += [_drift(problem, points[0], theta, sampler)]
         findings += [_bias(problem, points, theta)] if problem.exact_constraints and problem.constraints else []
+        findings += look_at_scales(Probe(problem, theta, points, problem.constraint_names(n)))
     if problem.oracle is not None and problem.oracle.numpy:
         findings += [Finding("speed", True, "the oracle is NumPy, called back once a sample; JAX would be far faster.")]
     return Report(tuple(findings))
@@ -171,18 +148,19 @@ def _finite(means: Callable, points: list[Tree]) -> Finding:
 
 
 def _gradients(means: Callable, points: list[Tree], names: list[str], problem: Problem) -> Finding:
-    """Central differences along random chords against the derivative; kinks are allowed for by a loose tolerance."""
-    eps = float(jnp.finfo(float_dtype(points[0])).eps)
+    """The derivative along random chords must lie between the two one-sided differences, which at a kink are apart."""
+    eps, jacobian = float(jnp.finfo(float_dtype(points[0])).eps), jax.jit(jax.jacrev(means))
     step = eps ** (1 / 3)
     worst, culprit = 0.0, ""
     for here, there in itertools.pairwise(points):
         direction = subtract(there, here)
         middle = add_scaled(here, 0.5, direction)
-        up, down = means(add_scaled(middle, step, direction)), means(add_scaled(middle, -step, direction))
-        rows = jax.jacrev(means)(middle)
+        up, level, down = (np.asarray(means(add_scaled(middle, t * step, direction))) for t in (1, 0, -1))
+        rows = jacobian(middle)
         slope = np.asarray(jax.vmap(lambda row, d=direction: dot(row, d))(rows))
-        error = np.abs(np.asarray((up - down) / (2 * step)) - slope)
-        scale = np.abs(slope) + np.abs(np.asarray(up)) + float(norm(direction)) * eps
+        sides = (up - level) / step, (level - down) / step
+        error = np.maximum(np.maximum(np.minimum(*sides) - slope, slope - np.maximum(*sides)), 0)
+        scale = np.abs(slope) + np.abs(up) + float(norm(direction)) * eps
         relative = error / np.maximum(scale, 1e-30)
         if relative.max() > worst:
             worst, culprit = float(relative.max()), names[int(relative.argmax())]

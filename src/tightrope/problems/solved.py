@@ -13,7 +13,8 @@ import numpy as np
 from tightrope.problem import Problem
 from tightrope.sampling import Generator
 from tightrope.sets import ConvexSet
-from tightrope.tree import Array, Tree, astype, float_dtype
+from tightrope.theory import Constants
+from tightrope.tree import Array, Tree, astype, float_dtype, set_field
 
 
 class Noise(NamedTuple):
@@ -22,53 +23,6 @@ class Noise(NamedTuple):
     slope: float
     slopes: float
     values: float
-
-
-class Constants(NamedTuple):
-    """Bounds that hold everywhere on X, for a single sample; the worst constraint counts. inf where there is none.
-
-    Smoothness is meant in the mean square over samples, E |grad f(x) - grad f(y)|^2 <= L_f^2 |x - y|^2: a Gaussian
-    sample has no bound of its own.
-    """
-
-    D: float  # diameter of X
-    G_f: float  # |grad F|
-    G_h: float  # |grad H_i|
-    sigma_f: float  # square root of E |grad f|^2
-    sigma_h: float  # square root of E |grad h_i|^2
-    sigma_lam: float  # square root of E h_i^2
-    L_f: float  # smoothness of f
-    L_h: float  # smoothness of h_i
-    mu: float = 0.0  # strong convexity of F
-
-    @classmethod
-    def additive(
-        cls,
-        noise: Noise,
-        *,
-        size: int,
-        largest: float | np.floating,
-        D: float | np.floating,
-        G_f: float | np.floating,
-        G_h: float | np.floating,
-        H: float | np.floating,
-        L_f: float | np.floating = 0.0,
-        L_h: float | np.floating = 0.0,
-        mu: float = 0.0,
-    ) -> "Constants":
-        """The constants of F and H under additive noise.
-
-        Args:
-            noise: the noise of single samples.
-            size: the number of coordinates of x.
-            largest: a bound on |x|.
-            D, G_f, G_h, L_f, L_h, mu: those of F and H, without noise.
-            H: a bound on |H_i(x)|.
-        """
-        width = math.sqrt(size)
-        sigma_lam = math.hypot(H, noise.slopes * largest, noise.values)
-        sigmas = math.hypot(G_f, noise.slope * width), math.hypot(G_h, noise.slopes * width), sigma_lam
-        return cls(*map(float, (D, G_f, G_h, *sigmas, L_f, L_h, mu)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -86,7 +40,7 @@ class Solved:
         objective: F(x) = E f(x, theta).
         constraints: H(x) = E h(x, theta).
         slater: the largest sigma such that some point has H_i <= -sigma for all i; negative without a feasible point.
-        constants: bounds on gradients, values and curvature.
+        constants: bounds on gradients, values and curvature; N and sigma are those of `dual` and `slater`.
         noise: one phrase on what is random.
         table: where samples are rows of a finite table, drawn with replacement: the rows. The solution is then that of the
             table as a data set, too.
@@ -104,6 +58,9 @@ class Solved:
     constants: Constants
     noise: str
     table: Tree = None
+
+    def __post_init__(self):
+        set_field(self, "constants", self.constants._replace(N=len(self.dual), sigma=self.slater))
 
     @classmethod
     def under_noise(

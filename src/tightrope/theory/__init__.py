@@ -1,0 +1,19 @@
+"""What is proven: the constants of a problem, and the steps, margins and gaps that theorems make of them.
+
+The errata (E1, E2, ...) and the proofs are in docs/theory.md.
+"""
+
+from tightrope.theory.constants import Constants as Constants
+from tightrope.theory.constants import multiplier_bound as multiplier_bound
+from tightrope.theory.estimates import Estimates as Estimates
+from tightrope.theory.estimates import Interval as Interval
+from tightrope.theory.estimates import estimate as estimate
+from tightrope.theory.rules import RULES as RULES
+from tightrope.theory.rules import Condition as Condition
+from tightrope.theory.rules import Rule as Rule
+from tightrope.theory.rules import csoa_corrected as csoa_corrected
+from tightrope.theory.rules import csoa_printed as csoa_printed
+from tightrope.theory.rules import csoa_tight as csoa_tight
+from tightrope.theory.rules import fw_csoa_printed as fw_csoa_printed
+from tightrope.theory.rules import fw_csoa_two_scale as fw_csoa_two_scale
+from tightrope.theory.rules import split_csoa as split_csoa
