@@ -156,7 +156,7 @@ def turn(
     pilot = m.stage < 2
     Lam = jnp.where(still, 0, jnp.where(pilot, first, later))
     R = jnp.where(still, 0, jnp.where(pilot, reach, nearer))
-    away = far(mean_x)
+    away = jax.lax.cond(still, far, lambda _: m.x, mean_x)
 
     def choose(at_far, at_start, at_mean):
         return jnp.where(still, at_far, jnp.where(pilot, at_start, at_mean))

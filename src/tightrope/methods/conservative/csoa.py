@@ -132,6 +132,11 @@ class CSOA(Method):
         weight = t.astype(lam.dtype) / (1 if self.anytime else horizon.astype(lam.dtype))
         return MeasuredState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)
 
+    def total_cost(self, steps: int) -> Cost:
+        """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
+        cost = super().total_cost(steps)
+        return cost._replace(projections=cost.projections + 1) if self.measures and steps > 1 else cost
+
     def tightening(self, horizon: int) -> float:
         """upsilon at this horizon; what the run measures keeps its own margin."""
         return 0.0 if self.measures else super().tightening(horizon)

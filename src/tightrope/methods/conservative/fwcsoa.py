@@ -215,6 +215,11 @@ class FWCSOA(Method):
         r = Power(self.delta, 1 / 4)(t, horizon) if self.schedule == "two_scale" else self.delta * eta
         return eta, gamma, rho, gamma * r, Power(self.upsilon0, p.upsilon)(t, horizon)
 
+    def total_cost(self, steps: int) -> Cost:
+        """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
+        cost = super().total_cost(steps)
+        return cost._replace(lmos=cost.lmos + 1) if self.schedule == "measured" and steps > 1 else cost
+
     def tightening(self, horizon: int) -> float:
         """upsilon at this horizon; what the run measures keeps its own margin."""
         return 0.0 if self.schedule == "measured" else float(np.max(self.upsilon0)) / horizon ** SCHEDULES[self.schedule].upsilon
