@@ -71,6 +71,11 @@ def misfit(
             f"{name} needs a linear minimisation oracle and {domain.name} has none. Use a projection method such as "
             'method="csoa", or give the set an lmo.'
         )
+    if "conic" in needs and not domain.has_conic:
+        return (
+            f"{name} solves small programmes on the domain, and {domain.name} has no description for that. Use a method such "
+            'as "svrg-csoa" or "svrf-csoa", or give the set a `conic`.'
+        )
     if kind.averages and not domain.additive:
         return (
             f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
