@@ -84,6 +84,11 @@ def gap_of(problem: Problem, snap: Snapshot, inside: Inside, data: Tree, best: B
     return Gap(value, value - (f + _pulled(h, inside.h) * rise - best.value), best)
 
 
+def judged_by_every_row(problem: Problem, x: Tree, data: Tree) -> float:
+    """How many times larger the sizes at x are by every row than by a few; at least one."""
+    return float(_ratio(problem, x, data)) if count(data) > LOOK else 1.0
+
+
 def refuse_below_rounding(problem: Problem, x: Tree, lam: Array, data: Tree, tol: float) -> None:
     """Refuse a tolerance far below what rounding leaves certain, as estimated by a few rows at the starting point."""
     dtype = np.dtype(float_dtype(x))
@@ -130,6 +135,13 @@ def _look(problem: Problem, snap: Snapshot, data: Tree, every_row: bool) -> _See
     aim = MARGIN * (sizes.h + BEYOND * jnp.max(sizes.h, initial=0))
     parts = UNITS * eps * sizes.f, eps * aim
     return _Seen(snap.f, snap.h, *parts, bound, rounding, rounding / nonzero(few))
+
+
+@jax.jit
+def _ratio(problem: Problem, x: Tree, data: Tree) -> Array:
+    by_few, by_all = (sizes_of(problem, x, rows, curvature=False) for rows in (few(data), data))
+    ratios = jax.tree.map(lambda a, b: jnp.max(b / nonzero(a), initial=1), by_few, by_all)
+    return jnp.max(jnp.stack(jax.tree.leaves(ratios)))
 
 
 @jax.jit
