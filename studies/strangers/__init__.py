@@ -1,0 +1,1 @@
+"""Random problems that nobody has tuned for, their solutions, and what `minimize` does with them."""
