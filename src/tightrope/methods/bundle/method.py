@@ -21,6 +21,10 @@ _ROWS = 64  # by which sizes are judged
 _CUT = 2 / 3  # a step of sequential programming that leaves more than this of the gap is followed by a level step
 
 
+_LONGEST = 8  # level steps for which sequential programming pauses at most
+_LOWEST = 0.01  # of the way from the lower bound to the value of the output
+
+
 class Kept(NamedTuple):
     """What is kept of every look; arrays with a place for each, of which the first `count` are filled."""
 
@@ -54,7 +58,11 @@ class BundleState(NamedTuple):
     lower: Array  # F* is at least this ...
     lower_error: Array  # ... but for this
     gap: Array  # what progress is judged by, before this look
-    newton: Array  # whether the last step was one of sequential quadratic programming
+    promised: Array  # (1 + N,) F and H at the next look by the cuts so far
+    newton: Array  # whether the next look is where sequential quadratic programming leads
+    pace: Array  # by how much level steps have lowered the logarithm of the gap of late
+    pause: Array  # how many level steps it pauses for ...
+    patience: Array  # ... and would, if it failed again
     conflict: Array  # (N,) weights that prove that no point is feasible; zero where nothing is proven
     violation: Array  # the least violation proven, in units
 
@@ -133,7 +141,8 @@ class Bundle(Refreshing):
         return BundleState(
             x=x, lam=lam, t=jnp.ones((), jnp.int32), seen=jnp.zeros((1 + N,), dtype), kept=kept,
             units=jnp.zeros((1 + N,), dtype), hessian=jnp.zeros((d, d), dtype), best=x, feasible=flags, upper=most,
-            upper_error=zero, lower=-most, lower_error=zero, gap=most, newton=flags, conflict=jnp.zeros((N,), dtype),
+            upper_error=zero, lower=-most, lower_error=zero, gap=most,
+            promised=jnp.zeros((1 + N,), dtype), newton=flags, pace=zero + 0.4, pause=numbers[0], patience=numbers[0] + 1, conflict=jnp.zeros((N,), dtype),
             violation=zero,
         )  # fmt: skip
 
@@ -248,14 +257,30 @@ class _Look:
     def _next(self, state: BundleState, output: Combination) -> BundleState:
         lower, upper = float(state.lower), float(state.upper)
         gap = (upper - lower) / self.units.f if state.feasible else 1e6 * (1 + max(output.worst, 0.0))
-        newton = not state.newton or gap <= _CUT * float(state.gap)
-        x = self._newton_point(state) if newton else None
+        pause, patience = int(state.pause), int(state.patience)
+        gain, pace = np.log(max(float(state.gap), 1e-300) / max(gap, 1e-300)), float(state.pace)
+        if state.newton:
+            pause, patience = (0, 1) if gain >= max(pace, 0.05) else (patience, min(2 * patience, _LONGEST))
+        else:
+            pace = (pace + min(max(gain, 0.0), 1.0)) / 2
+        x = self._newton_point(state) if pause == 0 else None
         newton = x is not None
         if x is None:
-            level = lower + float(self.method.level) * (upper - lower) if state.feasible else None
+            level = lower + self._aim(state) * (upper - lower) if state.feasible else None
             x = self.model.level_point(level, self.model.region.centre, float(self.method.slack))
-        x = self.model.region.centre if x is None else x
-        return state._replace(x=self._into(x), gap=min(gap, float(np.finfo(self.dtype).max)), newton=newton)
+            pause = max(pause - 1, 0)
+        x = self._into(self.model.region.centre if x is None else x)
+        promised = self.model.values(np.asarray(ravel(x)[0], float))
+        return state._replace(
+            pace=pace, x=x, gap=min(gap, float(np.finfo(self.dtype).max)), promised=promised, newton=newton, pause=pause, patience=patience
+        )
+
+    def _aim(self, state: BundleState) -> float:
+        """Where between the bounds a level step aims: low where the cuts have just kept what they promised."""
+        short = np.asarray(state.seen, float) - np.asarray(state.promised, float)
+        broken = short[0] + np.asarray(state.lam, float) @ np.maximum(short[1:], 0)
+        share = broken / max(float(state.gap) * self.units.f, np.finfo(float).tiny)
+        return float(np.clip(share, _LOWEST, float(self.method.level)))
 
     def _newton_point(self, state: BundleState) -> np.ndarray | None:
         """A step of sequential quadratic programming from the look of least merit F + 2 <lam, H_+>; None without curvature
@@ -309,6 +334,7 @@ class _Look:
         floats = jax.tree.map(lambda _: np.zeros((), dtype), self.state)
         numbers = {"order": np.zeros((), np.int32), "used": np.zeros((), np.int32)}
         flags = {"feasible": np.zeros((), bool), "newton": np.zeros((), bool), "t": np.zeros((), np.int32)}
+        flags |= {"pause": np.zeros((), np.int32), "patience": np.zeros((), np.int32)}
         return floats._replace(kept=floats.kept._replace(**numbers), x=self.state.x, best=self.state.x, **flags)
 
 

@@ -122,6 +122,12 @@ class Model:
         mu, nu = self._split(answer)
         return self.bound(mu, nu / nu.sum() / self.units.h) if nu.sum() > 0 else None
 
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """What the cuts promise at a point: F, then H."""
+        y = (x - self.region.centre) / self.region.widths
+        f = (self.f + self.F @ y).max() * self.units.f + self.looks.f.min()
+        return np.append(f, (self.h + self.H @ y).reshape(self.looks.h.shape).max(axis=0) * self.units.h)
+
     # ---- points ------------------------------------------------------------------------------------------------------
 
     def level_point(self, level: float | None, target: np.ndarray, share: float) -> np.ndarray | None:
