@@ -178,6 +178,7 @@ class _Look:
     def __init__(self, method: Bundle, problem: Problem, state: BundleState, data: Tree):
         self.method, self.problem, self.data = method, problem, data
         self.t, self.dtype = int(state.t), np.asarray(state.lam).dtype
+        self.n = jax.tree.leaves(data)[0].shape[0]
         self.back = ravel(state.x)[1]
         conic = problem.domain.conic(state.x)
         self.conic, self.widths = conic, np.where(conic.upper > conic.lower, conic.upper - conic.lower, 1.0)
@@ -288,7 +289,7 @@ class _Look:
         looks, lam = self.looks, np.asarray(state.lam, float)
         at = int(np.argmin(looks.f + 2 * np.maximum(looks.h, 0) @ lam))
         slopes = looks.grad + np.einsum("n,knd->kd", lam, looks.rows)
-        hessian = with_secants(np.asarray(state.hessian, float), at, looks.x, slopes, self.widths)
+        hessian = with_secants(np.asarray(state.hessian, float), rows_for_hessian(self.n, len(self.widths)), at, looks.x, slopes, self.widths)
         if is_flat(hessian, self.widths, self.units.f):
             return None
         x = self.model.newton_point(at, hessian, float(state.upper) if state.feasible else None)
@@ -301,7 +302,7 @@ class _Look:
         """The Hessian on some rows at looks 1, 2, 4, 8, ..., each time on others; the last one otherwise."""
         if self.t & (self.t - 1) or self.problem.oracle is not None:
             return state.hessian
-        looks, lam, n = self.looks, np.asarray(state.lam, float), jax.tree.leaves(self.data)[0].shape[0]
+        looks, lam, n = self.looks, np.asarray(state.lam, float), self.n
         at = int(np.argmin(looks.f + 2 * np.maximum(looks.h, 0) @ lam))
         count = rows_for_hessian(n, looks.x.shape[1])
         first = (self.t.bit_length() - 1) * count % max(1, n - count + 1)

@@ -29,13 +29,22 @@ def rows_for_hessian(n: int, d: int) -> int:
     return max(1, n // (2 * d))
 
 
-def with_secants(hessian: np.ndarray, at: int, x: np.ndarray, slopes: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    """The matrix after damped BFGS updates with the differences to every other point, the farthest first.
+def with_secants(
+    hessian: np.ndarray, rows: int, at: int, x: np.ndarray, slopes: np.ndarray, widths: np.ndarray
+) -> np.ndarray:
+    """A Hessian on some rows, after damped BFGS updates with the differences to every other point, the farthest first.
 
     The nearest points, whose differences say most about the curvature where the step begins, come last and count most.
+    A Hessian in d coordinates on m rows is first mixed with d/(d + m) of a multiple of the identity, the curvature that
+    is usual among the differences.
     """
     B = _positive(hessian, widths)
     distance = np.linalg.norm((x - x[at]) / widths, axis=1)
+    others = distance > 1e-9
+    if np.any(others):
+        usual = np.median(np.sum((x - x[at]) * (slopes - slopes[at]), axis=1)[others] / distance[others] ** 2)
+        share = len(widths) / (len(widths) + rows) if np.any(B) else 1.0
+        B = (1 - share) * B + share * max(float(usual), 0.0) * np.diag(widths**-2.0)
     for k in np.argsort(-distance, kind="stable"):
         s, y = x[k] - x[at], slopes[k] - slopes[at]
         bent, Bs = s @ y, B @ s
