@@ -127,14 +127,14 @@ def _values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array,
 def _look(problem: Problem, snap: Snapshot, data: Tree, every_row: bool) -> _Seen:
     x, eps = snap.w, eps_of(snap.w)
     sizes = sizes_of(problem, x, few(data), curvature=True)
-    bound, few = _bound(problem, snap, sizes)
-    rounding = few
+    bound, by_few = _bound(problem, snap, sizes)
+    rounding = by_few
     if every_row and count(data) > LOOK:
         sizes = jax.tree.map(jnp.maximum, sizes, sizes_of(problem, x, data, curvature=False))
         rounding = _bound(problem, snap, sizes)[1]
     aim = MARGIN * (sizes.h + BEYOND * jnp.max(sizes.h, initial=0))
     parts = UNITS * eps * sizes.f, eps * aim
-    return _Seen(snap.f, snap.h, *parts, bound, rounding, rounding / nonzero(few))
+    return _Seen(snap.f, snap.h, *parts, bound, rounding, rounding / nonzero(by_few))
 
 
 @jax.jit

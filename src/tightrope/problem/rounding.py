@@ -36,17 +36,23 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
         return sizes_of(free, x, data, curvature)._replace(h=once.h, rows=once.rows)
     levels = jnp.abs(jnp.asarray(problem.levels, float_dtype(x)))
     mixed = jax.tree.map(lambda v: v * jax.random.rademacher(jax.random.key(0), v.shape, v.dtype), x)
+    directions = jax.tree.map(lambda *v: jnp.stack(v), x, mixed)
 
     def of_row(theta: Tree) -> Sizes:
         one = jax.tree.map(lambda a: a[None], theta)
-        f, h, *slopes = problem.jacobian(x, one)
+
+        def seen(point: Tree) -> tuple[Array, Array, Tree, Tree]:
+            return problem.jacobian(point, one)
+
+        bends = curvature and problem.oracle is None
+        (f, h, *slopes), bend = jax.linearize(seen, x) if bends else (seen(x), None)
         grad, rows = absolute(slopes)
         made = [jnp.sum(r.reshape(h.size, v.size) * jnp.abs(v).reshape(1, -1), axis=1)
                 for r, v in zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)]  # fmt: skip
         size_f, size_h = jnp.abs(f) + dot(grad, absolute(x)), jnp.abs(h) + sum(made) + levels
-        for direction in (x, mixed) if curvature and problem.oracle is None else ():
-            bent = jax.jvp(lambda p: problem.jacobian(p, one)[2:], (x,), (direction,))[1]
-            grad, rows = jax.tree.map(lambda size, b: size + jnp.abs(b), (grad, rows), bent)
+        if bend is not None:
+            bent = jax.vmap(lambda direction: bend(direction)[2:])(directions)
+            grad, rows = jax.tree.map(lambda size, b: size + jnp.sum(jnp.abs(b), axis=0), (grad, rows), bent)
         return Sizes(size_f, size_h, grad, rows)
 
     n_constraints = jax.eval_shape(of_row, jax.tree.map(lambda a: a[0], data)).h.size
