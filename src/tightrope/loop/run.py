@@ -145,7 +145,7 @@ class _Run:
         if proof is None:
             return False
         self.gap = proof.gap
-        if proof.conflict:
+        if proof.conflict and (proof.settled or self.out.position.step >= self.ready.steps):
             self._last_row(bar)
             self.stop(Status.INFEASIBLE, _said_of(proof.conflict, self.ready.names))
             return True

@@ -63,8 +63,9 @@ class Certificate(NamedTuple):
     lower: float  # a bound on F*
     rounding: float  # by how much upper - lower may be below F(x) - F*, because numbers are rounded
     scale: float  # of F over the domain: a gap is small or large beside this
-    conflict: dict[int, float] = {}  # noqa: RUF012 (never changed) by constraint: every point of the domain violates one
-    # of these by as much; empty where that is not proven
+    conflict: dict[int, float] = {}  # noqa: RUF012 (never changed) every point of the domain violates one of these
+    # constraints by as much; empty where no such thing is proven
+    settled: bool = True  # whether a conflict is as well known as it need be
 
     @property
     def gap(self) -> float:

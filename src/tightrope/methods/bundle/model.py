@@ -65,8 +65,8 @@ class Combination(NamedTuple):
 
     weights: np.ndarray
     f: float
-    h: np.ndarray
-    worst: float  # the largest H_i plus margin, in units; feasible where it is not above zero
+    h: np.ndarray  # H plus margins, in units
+    worst: float  # the largest of them: the combination is feasible where it is not above zero
 
 
 class Model:
@@ -81,11 +81,11 @@ class Model:
 
     def __init__(self, looks: Looks, units: Units, region: Region, support: Callable[[np.ndarray], float]):
         self.looks, self.units, self.region, self.support = looks, units, region, support
-        away, (K, N) = region.centre - looks.x, looks.h.shape
+        away, (K, N, d) = region.centre - looks.x, looks.rows.shape
         self.f = (looks.f - looks.f.min() + np.sum(looks.grad * away, axis=1)) / units.f  # the cuts at the centre
         self.h = ((looks.h + np.einsum("knd,kd->kn", looks.rows, away)) / units.h).reshape(K * N)
         self.F = looks.grad * region.widths / units.f
-        self.H = (looks.rows * region.widths / units.h[:, None]).reshape(K * N, -1)
+        self.H = (looks.rows * region.widths / units.h[:, None]).reshape(K * N, d)
 
     # ---- bounds ------------------------------------------------------------------------------------------------------
 
@@ -220,19 +220,18 @@ class Model:
 # ---- combinations of the points looked at ----------------------------------------------------------------------------
 
 
-def best_combination(looks: Looks, units: Units, margin: np.ndarray) -> Combination:
+def best_combination(looks: Looks, units: Units, margins: np.ndarray) -> Combination:
     """The combination of least F whose H_i are at most minus the margins; where there is none, that of least violation.
 
-    A linear programme over the weights, whose inaccuracy is mended by a little of the combination deepest inside.
+    Margins are those of each look, and combined like values. A linear programme over the weights, whose inaccuracy is mended by a little of the combination deepest inside.
     """
 
     def combined(weights: np.ndarray) -> Combination:
-        h = weights @ looks.h
-        return Combination(weights, float(weights @ looks.f), h, float(np.max((h + margin) / units.h, initial=-np.inf)))
+        h = weights @ values
+        return Combination(weights, float(weights @ looks.f), h, float(np.max(h, initial=-np.inf)))
 
     K = len(looks.f)
-    singles = np.eye(K)
-    values = (looks.h + margin) / units.h
+    singles, values = np.eye(K), (looks.h + margins) / units.h
     depth = np.max(values, axis=1, initial=-np.inf)
     if not units.h.size:
         return combined(singles[np.argmin(looks.f)])
@@ -250,7 +249,7 @@ def best_combination(looks: Looks, units: Units, margin: np.ndarray) -> Combinat
     answer = solve(region, (looks.f - looks.f.min()) / units.f, values.T, -values.mean(axis=0))
     if answer is not None:
         mixed = combined(_weights(region.point(answer.v)))
-        over, room = np.maximum((mixed.h + margin) / units.h, 0), np.maximum(-(inside.h + margin) / units.h, 0)
+        over, room = np.maximum(mixed.h, 0), np.maximum(-inside.h, 0)
         share = float(np.max(np.divide(over, over + room, out=np.zeros_like(over), where=over > 0)))
         while share < 1:
             mended = combined((1 - share) * mixed.weights + share * inside.weights)
