@@ -126,7 +126,7 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
     if tol is not None:
         _refuse_without_gap(type(ready.method))
         refuse_below_rounding(ready.problem, ready.x, ready.lam, ready.sampler.rows, tol)
-    if gives_feasible(ready.method):
+    if _gives_feasible(ready.method):
         return None
     candidates = (
         [ready.x] if given is None else [jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), given, ready.x), ready.x]
@@ -137,7 +137,7 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
     return towards
 
 
-def gives_feasible(method: Method) -> bool:
+def _gives_feasible(method: Method) -> bool:
     """Whether the method's own output satisfies the constraints, so that nothing need be pulled."""
     return isinstance(method, Refreshing) and method.feasible_output
 
@@ -182,17 +182,18 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     sums = summarise(carry.totals.scalars, len(ready.names), ())
     dual = _dual(method, carry, chosen, sums)
     status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
-    if output == "feasible" and ready.names and not gives_feasible(method):
+    own = _gives_feasible(method) and chosen == "own"
+    if output == "feasible" and ready.names and not own:
         if towards is None:
             status = Status.NO_FEASIBLE_POINT
         else:
             pulled = pull(ready.problem, ready.sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     f, h, measured_on = _measured(ready, x, sums)
-    if gives_feasible(method) and chosen == "own" and status in (Status.FINISHED, Status.TIME_LIMIT) and np.any(h > 0):
+    if own and status is Status.FINISHED and np.any(h > 0):
         status = Status.NO_FEASIBLE_POINT
     message = outcome.message
-    if status in (Status.TOLERANCE, Status.PRECISION) and pulled is None and not ("feasible" in (output,) or (chosen == "own" and gives_feasible(method))):
+    if status in (Status.TOLERANCE, Status.PRECISION) and pulled is None and output != "feasible" and not own:
         worst = max(float(np.max(np.asarray(h, float), initial=0.0)), 0.0)
         said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
         message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'

@@ -73,8 +73,8 @@ def misfit(
         )
     if "conic" in needs and not domain.has_conic:
         return (
-            f"{name} solves small programmes on the domain, and {domain.name} has no description for that. Use a method such "
-            'as "svrg-csoa" or "svrf-csoa", or give the set a `conic`.'
+            f"{name} solves small programmes on the domain, and {domain.name} has no description for them. Use a method "
+            'such as "svrg-csoa" or "svrf-csoa", or give the set a `conic`.'
         )
     if kind.averages and not domain.additive:
         return (

@@ -140,35 +140,35 @@ class _Run:
 
     def _certified(self, bar: Progress) -> bool:
         """Whether what the method itself proves ends the run: a gap that is small enough, or that no point is feasible."""
-        method, state = self.ready.method, self.out.position.carry.state
-        proof = method.certificate(state) if isinstance(method, Refreshing) else None
+        ready, state, last = self.ready, self.out.position.carry.state, self.out.position.step >= self.ready.steps
+        proof = ready.method.certificate(state) if isinstance(ready.method, Refreshing) else None
         if proof is None:
             return False
         self.gap = proof.gap
-        if proof.conflict and (proof.settled or self.out.position.step >= self.ready.steps):
+        if proof.conflict and (proof.settled or last):
             self._last_row(bar)
-            self.stop(Status.INFEASIBLE, _said_of(proof.conflict, self.ready.names))
+            self.stop(Status.INFEASIBLE, _said_of(proof.conflict, ready.names))
             return True
-        status = self._judge(Gap(proof.gap, proof.rounding, self.bound))
-        if status is not None:  # by the sizes of every row, as they are where the run ends
-            rounding = proof.rounding * judged_by_every_row(self.ready.problem, method.answer(state)[0], self._rows)
-            self.gap = proof.gap - proof.rounding + rounding
-            status = self._judge(Gap(self.gap, rounding, self.bound))
+        found = Gap(proof.gap, proof.rounding, self.bound)
+        status = self._judge(found)
+        if status is not None:  # judge again, by the sizes of every row
+            more = judged_by_every_row(ready.problem, ready.method.answer(state)[0], ready.sampler.rows)
+            found = Gap(proof.gap + (more - 1) * proof.rounding, more * proof.rounding, self.bound)
+            self.gap, status = found.value, self._judge(found)
         if status is not None:
-            self._stop_at(status, self.gap - (proof.gap - proof.rounding), bar)
+            self._stop_at(status, found.rounding, bar)
+        elif last and np.isfinite(self.gap):
+            self.stop(Status.FINISHED, self._said_of_gap())
         return status is not None
-
-    @property
-    def _rows(self) -> Tree:
-        return self.ready.sampler.rows
 
     def _stop_at(self, status: Status, rounding: float, bar: Progress) -> None:
         """End the run because of its gap, which the last row then has."""
         self._last_row(bar)
         self.out.rows[-1]["gap"] = self.gap
-        said = f"The gap is {self.gap:.3g} after {self.out.position.step:,} steps"
-        rounded = f", of which rounding is {rounding:.3g}" if status is Status.PRECISION else ""
-        self.stop(status, f"{said}{rounded}.")
+        self.stop(status, self._said_of_gap(f", of which rounding is {rounding:.3g}" * (status is Status.PRECISION)))
+
+    def _said_of_gap(self, more: str = "") -> str:
+        return f"The gap is {self.gap:.3g} after {self.out.position.step:,} steps{more}."
 
     def _last_row(self, bar: Progress) -> None:
         """See to it that the trace has a row of where the run stands."""

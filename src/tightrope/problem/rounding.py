@@ -70,9 +70,9 @@ def count(data: Tree) -> int:
     return jax.tree.leaves(data)[0].shape[0]
 
 
-def few(data: Tree, most: int = LOOK) -> Tree:
-    """At most so many rows, spread evenly; all of them where there are no more."""
-    return jax.tree.map(lambda a: a[:: -(-count(data) // most)], data)
+def few(data: Tree) -> Tree:
+    """At most `LOOK` rows, spread evenly; all of them where there are no more."""
+    return jax.tree.map(lambda a: a[:: -(-count(data) // LOOK)], data)
 
 
 def eps_of(x: Tree) -> float:

@@ -114,8 +114,8 @@ def nuclear_ball(radius: float, rows: int, columns: int) -> Conic:
 
 def product(parts: list[Conic]) -> Conic:
     """All vectors made of a piece from each."""
-    rows, columns, helpers = (sum(part[k].shape[axis] for part in parts) for k, axis in ((0, 0), (0, 1), (1, 1)))
-    A, E = np.zeros((rows, columns)), np.zeros((rows, helpers))
+    rows, columns = np.sum([part.A.shape for part in parts], axis=0)
+    A, E = np.zeros((rows, columns)), np.zeros((rows, sum(part.E.shape[1] for part in parts)))
     row = column = helper = 0
     for part in parts:
         (m, n), p = part.A.shape, part.E.shape[1]

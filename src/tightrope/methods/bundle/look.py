@@ -13,7 +13,6 @@ from tightrope.problem.full_data import full_jacobian
 from tightrope.problem.rounding import UNITS, count, eps_of, few, sizes_of
 from tightrope.tree import Array, Tree, ravel
 
-_ROWS = 64  # by which the sizes of what is rounded are judged
 _MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
 _LOWEST = 0.01  # of the way from the lower bound to the value of the output
 _LEAST_GAIN = 0.05  # in the logarithm of the distance: less is none
@@ -171,7 +170,10 @@ class Look:
         n = count(self.data)
         size = rows_for_hessian(n, len(self.widths))
         first = (self.t.bit_length() - 1) * size % (n - size + 1)
-        x, lam = self.shape(jnp.asarray(self.looks.x[self._centre(state)], self.dtype)), jnp.asarray(state.lam, self.dtype)
+        x, lam = (
+            self.shape(jnp.asarray(self.looks.x[self._centre(state)], self.dtype)),
+            jnp.asarray(state.lam, self.dtype),
+        )
         found = np.asarray(lagrangian_hessian(self.problem, x, lam, self.data, np.int32(first), size))
         return found if np.all(np.isfinite(found)) else state.hessian
 
@@ -203,7 +205,7 @@ class Look:
 def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
     """What is kept with one look more, and the places of all, the latest last. Where there is no room left, it takes the
     place of the one that has been of no use for longest."""
-    kept = Kept(*(np.array(v) for v in kept))
+    kept = jax.tree.map(np.array, kept)
     place = int(np.argmin(np.where(kept.number == 0, -1, kept.used)))
     for array, value in zip(kept, look, strict=True):
         array[place] = value
@@ -221,7 +223,7 @@ def _shaped_like(x: Tree, vector: np.ndarray) -> Tree:
 def _see(problem: Problem, x: Tree, data: Tree, widths: Array) -> tuple[Array, ...]:
     """One pass: the point, values, slopes, and bounds on their rounding, as `Kept` has them."""
     f, h, grad, rows = full_jacobian(problem, x, data)
-    sizes, unit = sizes_of(problem, x, few(data, _ROWS), curvature=True), UNITS * eps_of(x)
+    sizes, unit = sizes_of(problem, x, few(data), curvature=True), UNITS * eps_of(x)
 
     def flat(rows: Tree) -> Array:
         return jnp.concatenate([r.reshape(h.size, -1) for r in jax.tree.leaves(rows)], axis=1)

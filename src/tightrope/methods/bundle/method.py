@@ -42,7 +42,10 @@ class Bundle(Refreshing):
         >>> import numpy as np, tightrope as tr
         >>> theta = np.random.default_rng(0).normal([-1.0, 0.0, 1.0], 1.0, size=(500, 3))
         >>> problem = tr.Problem(
-        ...     lambda x, theta: abs(x - theta).sum(), lambda x, theta: x[2:] - x[:1], tr.Box(-3.0, 3.0, shape=3), levels=1.0
+        ...     lambda x, theta: abs(x - theta).sum(),
+        ...     lambda x, theta: x[2:] - x[:1],
+        ...     tr.Box(-3.0, 3.0, shape=3),
+        ...     levels=1.0,
         ... )
         >>> tr.minimize(problem, theta, method="bundle", tol=1e-3).status.name
         'TOLERANCE'

@@ -223,7 +223,8 @@ class Model:
 def best_combination(looks: Looks, units: Units, margins: np.ndarray) -> Combination:
     """The combination of least F whose H_i are at most minus the margins; where there is none, that of least violation.
 
-    Margins are those of each look, and combined like values. A linear programme over the weights, whose inaccuracy is mended by a little of the combination deepest inside.
+    Margins are those of each look, and combined like values. A linear programme over the weights, whose inaccuracy is
+    mended by a little of the combination deepest inside.
     """
 
     def combined(weights: np.ndarray) -> Combination:

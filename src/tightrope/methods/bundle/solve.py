@@ -6,6 +6,7 @@ looked at before anything is said of it; an inaccurate solution costs a look, ne
 
 from contextlib import AbstractContextManager
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,9 +71,9 @@ def solve(
 
     u are further variables without bounds, as many as `cost` is longer than a point. The quadratic form is of y alone.
     """
-    import clarabel
     from scipy.sparse import csc_matrix
 
+    clarabel: Any = import_module("clarabel")  # it has no stubs
     n, columns, helpers = len(region.widths), len(cost), region.E.shape[1]
     total = columns + helpers
     A = np.zeros((len(rows) + len(region.A), total))
