@@ -12,7 +12,7 @@ from tightrope._errors import coefficient, one_of, whole_number
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, set_field, subtract
 
-Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic"]
+Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values"]
 Output = Literal["average", "last", "own"]
 
 

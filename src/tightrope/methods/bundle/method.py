@@ -64,7 +64,7 @@ class Bundle(Refreshing):
     tuned = ("level", "slack")
     positive = ("level",)
     below_one = ("level", "slack")
-    needs = frozenset({"rows", "lmo", "conic"})
+    needs = frozenset({"rows", "lmo", "conic", "values"})
     cost = Cost(gradients=0)
     output = "own"
     averages = False
