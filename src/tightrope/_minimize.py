@@ -190,8 +190,6 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
             pulled = pull(ready.problem, ready.sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     f, h, measured_on = _measured(ready, x, sums)
-    if own and status is Status.FINISHED and np.any(h > 0):
-        status = Status.NO_FEASIBLE_POINT
     message = outcome.message
     if status in (Status.TOLERANCE, Status.PRECISION) and pulled is None and output != "feasible" and not own:
         worst = max(float(np.max(np.asarray(h, float), initial=0.0)), 0.0)

@@ -159,6 +159,8 @@ class _Run:
             self._stop_at(status, found.rounding, bar)
         elif last and np.isfinite(self.gap):
             self.stop(Status.FINISHED, self._said_of_gap())
+        elif last:
+            self.stop(Status.NO_FEASIBLE_POINT)
         return status is not None
 
     def _stop_at(self, status: Status, rounding: float, bar: Progress) -> None:

@@ -226,7 +226,8 @@ def _see(problem: Problem, x: Tree, data: Tree, widths: Array) -> tuple[Array, .
     sizes, unit = sizes_of(problem, x, few(data), curvature=True), UNITS * eps_of(x)
 
     def flat(rows: Tree) -> Array:
-        return jnp.concatenate([r.reshape(h.size, -1) for r in jax.tree.leaves(rows)], axis=1)
+        leaves = zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)
+        return jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
 
     errors = unit * jnp.maximum(sizes.f, jnp.abs(f)), unit * jnp.maximum(sizes.h, jnp.abs(h))
     tilts = unit * jnp.dot(ravel(sizes.grad)[0], widths), unit * flat(sizes.rows) @ widths
