@@ -11,7 +11,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.driver import OneRun
-from tightrope.loop.feasible import pull, strictly_feasible
+from tightrope.loop.feasible import Pull, pull, strictly_feasible
 from tightrope.loop.gap import inside_of, refuse_below_rounding
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
@@ -183,8 +183,10 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     dual = _dual(method, carry, chosen, sums)
     status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
     own = _gives_feasible(method) and chosen == "own"
-    if output == "feasible" and ready.names and not own:
-        if towards is None:
+    if output == "feasible" and ready.names:
+        if own:  # it is feasible as it is, or there is nothing to be pulled towards
+            pulled = Pull(x, 0.0, 0.0, 0.0, x)
+        elif towards is None:
             status = Status.NO_FEASIBLE_POINT
         else:
             pulled = pull(ready.problem, ready.sampler.rows, x, towards)

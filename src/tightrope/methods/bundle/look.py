@@ -230,7 +230,12 @@ def _see(problem: Problem, x: Tree, data: Tree, widths: Array) -> tuple[Array, .
         return jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
 
     errors = unit * jnp.maximum(sizes.f, jnp.abs(f)), unit * jnp.maximum(sizes.h, jnp.abs(h))
-    tilts = unit * jnp.dot(ravel(sizes.grad)[0], widths), unit * flat(sizes.rows) @ widths
+    lost, farthest = (
+        jnp.concatenate([ravel(sizes.grad)[0][None], flat(sizes.rows)]),
+        jnp.asarray(problem.domain.diameter),
+    )
+    over = unit * jnp.minimum(lost @ widths, jnp.linalg.norm(lost, axis=1) * farthest.astype(lost.dtype))
+    tilts = over[0], over[1:]  # what an error of the slope does over the domain, at most
     return ravel(x)[0], f, h, ravel(grad)[0], flat(rows), *errors, *tilts
 
 
