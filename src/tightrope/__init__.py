@@ -22,6 +22,7 @@ __all__ = [
     "SVRFCSOA",
     "SVRGCSOA",
     "Box",
+    "Bundle",
     "CheckpointError",
     "ConvexSet",
     "Cost",

@@ -11,7 +11,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.driver import OneRun
-from tightrope.loop.feasible import pull, strictly_feasible
+from tightrope.loop.feasible import Pull, pull, strictly_feasible
 from tightrope.loop.gap import inside_of, refuse_below_rounding
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
@@ -109,7 +109,7 @@ def minimize(
     program = OneRun(ready, track)
     track_names(program.variant, ready.x)  # refuses a wrong `track` before any work
     towards = _strictly_feasible(ready, feasible_point, output, tol)
-    inside = None if tol is None else inside_of(ready.problem, towards, ready.sampler.rows)
+    inside = None if tol is None or towards is None else inside_of(ready.problem, towards, ready.sampler.rows)
     options = Options(record, trace_full, callback, progress, time_limit, tol, inside, chunk)
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
     return _result(ready, run(program, options, file), output, towards)
@@ -123,12 +123,11 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
     if ready.sampler.n is None:
         asked = 'output="feasible"' if output == "feasible" else "tol"
         raise TypeError(f"{asked} looks at all the data; expected arrays, not a stream or a generator.")
-    kind = type(ready.method)
-    if tol is not None and (not issubclass(kind, Refreshing) or kind.snapshot is Refreshing.snapshot):
-        name = kind.__name__
-        raise TypeError(f'tol needs a duality gap, which {name} does not know. Use method="svrg-csoa" on arrays.')
     if tol is not None:
+        _refuse_without_gap(type(ready.method))
         refuse_below_rounding(ready.problem, ready.x, ready.lam, ready.sampler.rows, tol)
+    if _gives_feasible(ready.method):
+        return None
     candidates = (
         [ready.x] if given is None else [jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), given, ready.x), ready.x]
     )
@@ -136,6 +135,21 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
     if towards is None and tol is not None:
         raise ValueError("tol needs a strictly feasible point and none was found; give one as feasible_point.")
     return towards
+
+
+def _gives_feasible(method: Method) -> bool:
+    """Whether the method's own output satisfies the constraints, so that nothing need be pulled."""
+    return isinstance(method, Refreshing) and method.feasible_output
+
+
+def _refuse_without_gap(kind: type[Method]) -> None:
+    knows = issubclass(kind, Refreshing) and (
+        kind.snapshot is not Refreshing.snapshot or kind.certificate is not Refreshing.certificate
+    )
+    if not knows:
+        raise TypeError(
+            f'tol needs a duality gap, which {kind.__name__} does not know. Use method="svrg-csoa" or "bundle" on arrays.'
+        )
 
 
 def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoint_every: Any, chunk: Any) -> None:
@@ -168,15 +182,18 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     sums = summarise(carry.totals.scalars, len(ready.names), ())
     dual = _dual(method, carry, chosen, sums)
     status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
+    own = _gives_feasible(method) and chosen == "own"
     if output == "feasible" and ready.names:
-        if towards is None:
+        if own:  # it is feasible as it is, or there is nothing to be pulled towards
+            pulled = Pull(x, 0.0, 0.0, 0.0, x)
+        elif towards is None:
             status = Status.NO_FEASIBLE_POINT
         else:
             pulled = pull(ready.problem, ready.sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     f, h, measured_on = _measured(ready, x, sums)
     message = outcome.message
-    if status in (Status.TOLERANCE, Status.PRECISION) and pulled is None and output != "feasible":
+    if status in (Status.TOLERANCE, Status.PRECISION) and pulled is None and output != "feasible" and not own:
         worst = max(float(np.max(np.asarray(h, float), initial=0.0)), 0.0)
         said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
         message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'

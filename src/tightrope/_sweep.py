@@ -15,7 +15,7 @@ from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, Variant, output, start, summarise, take_steps, track_names
-from tightrope.methods import Method
+from tightrope.methods import Method, Refreshing
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
 from tightrope.tree import Array, Mean, Tree, replace
@@ -126,8 +126,11 @@ class _ManyRuns:
         return _start_many(self.method, ready.problem, self.levels, *start)
 
     def refresh(self, carry: Carry) -> Carry:
-        """After every run's look at all the data."""
-        return _refresh_many(self.method, self.ready.problem, self.levels, carry, self.ready.sampler.rows)
+        """After every run's look at all the data: side by side, or one after the other where it is Python's."""
+        ready = self.ready
+        on_host = isinstance(ready.method, Refreshing) and ready.method.on_host
+        refresh = _refresh_one_by_one if on_host else _refresh_many
+        return refresh(self.method, ready.problem, self.levels, carry, ready.sampler.rows)
 
     def advance(self, carry: Carry, buffer: Buffer, first: int, count: int) -> tuple[Carry, dict[str, Array], bool]:
         """After so many steps; a run that is not finite any more stops none of the others."""
@@ -180,6 +183,17 @@ def _refresh_many(method, problem, levels, carry, data) -> Carry:
         return carry._replace(state=method.refresh(_at(problem, levels), carry.state, data))
 
     return jax.vmap(jax.vmap(one, in_axes=(None, None, 0)))(method, levels, carry)
+
+
+def _refresh_one_by_one(method, problem, levels, carry, data) -> Carry:
+    def one(k: int, i: int) -> Any:
+        state = jax.tree.map(lambda v: v[k, i], carry.state)
+        return jax.tree.map(lambda v: v[k], method).refresh(_at(problem, levels[k]), state, data)
+
+    combos, seeds = carry.totals.scalars.total.shape[:2]
+    states = [one(k, i) for k, i in itertools.product(range(combos), range(seeds))]
+    stacked = jax.tree.map(lambda *v: jnp.stack(v).reshape(combos, seeds, *v[0].shape), *states)
+    return carry._replace(state=stacked)
 
 
 @jax.jit

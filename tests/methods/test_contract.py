@@ -179,6 +179,8 @@ def three_steps(method, problem, x, theta):
         ready = method.refresh(problem, state, theta) if isinstance(method, tr.Refreshing) else state
         return method.step(problem, ready, batch)[0]
 
+    if isinstance(method, tr.Refreshing) and method.on_host:
+        return step(2, step(1, step(0, state)))
     return jax.jit(lambda state: jax.lax.fori_loop(0, 3, step, state))(state)
 
 
@@ -206,7 +208,7 @@ def test_a_step_keeps_the_structure_of_a_point_that_is_a_tree(name):
     method, problem = kind(), on_a_ball(kind, {"b": (), "w": 2}, lambda x: tr.tree.ravel(x)[0])
     lam = jnp.zeros(problem.n_constraints(x, THETA[0]))
     state = jax.eval_shape(lambda x: method.init(problem, x, lam, jnp.asarray(10)), x)
-    if isinstance(method, tr.Refreshing):
+    if isinstance(method, tr.Refreshing) and not method.on_host:  # what Python does is seen in the next test
         refreshed = jax.eval_shape(lambda state: method.refresh(problem, state, jnp.asarray(THETA)), state)
         assert jax.tree.structure(refreshed) == jax.tree.structure(state)
     after, info = jax.eval_shape(lambda state: method.step(problem, state, draws(method, jnp.asarray(THETA))), state)

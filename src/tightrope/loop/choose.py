@@ -47,6 +47,7 @@ def misfit(
     rows: bool,
     constraints: int | None = None,
     exact: bool = True,
+    values: bool = True,
     endless: bool = False,
 ) -> str | None:
     """Why a method cannot be used, in a sentence that says what to use instead; None where it can.
@@ -57,6 +58,7 @@ def misfit(
         rows: whether all the data is at hand.
         constraints: how many there are; None where that is not known yet.
         exact: whether the problem knows its constraints exactly.
+        values: whether it knows the value of its objective, and not only the gradient.
         endless: whether the run is fed by hand and has no end.
     """
     kind = type(method) if isinstance(method, Method) else method
@@ -71,6 +73,11 @@ def misfit(
             f"{name} needs a linear minimisation oracle and {domain.name} has none. Use a projection method such as "
             'method="csoa", or give the set an lmo.'
         )
+    if "conic" in needs and not domain.has_conic:
+        return (
+            f"{name} solves small programmes on the domain, and {domain.name} has no description for them. Use a method "
+            'such as "svrg-csoa" or "svrf-csoa", or give the set a `conic`.'
+        )
     if kind.averages and not domain.additive:
         return (
             f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
@@ -78,6 +85,11 @@ def misfit(
         )
     if "exact_constraints" in needs and not exact:
         return f"{name} needs exact constraints; give Problem(..., exact_constraints=...)."
+    if "values" in needs and not values:
+        return (
+            f"{name} needs values of the objective and the oracle gives gradients only; expected (f, grad f, h, grad h). "
+            'Use a method such as "csoa", or return f as well.'
+        )
     if needs_rows(kind) and not rows:
         return (
             f'{name} looks at all the data, which a stream does not keep; expected arrays. Use a method such as "csoa".'

@@ -16,22 +16,11 @@ import numpy as np
 from tightrope.loop.feasible import BEYOND, MARGIN
 from tightrope.methods.snapshot import Snapshot, lower_bound
 from tightrope.problem import Problem, full_values
-from tightrope.problem.full_data import full_jacobian, full_mean
-from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, norm, replace
+from tightrope.problem.full_data import full_jacobian
+from tightrope.problem.rounding import LOOK, UNITS, Sizes, absolute, count, eps_of, few, sizes_of
+from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, norm
 
-_UNITS = 16  # of eps; the worst sum that was found, of one number repeated, was off by 8
-_LOOK = 256  # rows by which sizes are judged until a run is about to end
-_NUMBERS = 1 << 22  # of per-row gradients that are held at once
 _NEVER = 1 / 32  # a run may end where rounding is less than where it began, but not by more than this
-
-
-class Sizes(NamedTuple):
-    """Means over rows of the absolute values that are summed, and of what they are made of; rounding is counted in these."""
-
-    f: Array
-    h: Array
-    grad: Tree
-    rows: Tree
 
 
 class Inside(NamedTuple):
@@ -95,12 +84,17 @@ def gap_of(problem: Problem, snap: Snapshot, inside: Inside, data: Tree, best: B
     return Gap(value, value - (f + _pulled(h, inside.h) * rise - best.value), best)
 
 
+def judged_by_every_row(problem: Problem, x: Tree, data: Tree) -> float:
+    """How many times larger the sizes at x are by every row than by a few; at least one."""
+    return float(_ratio(problem, x, data)) if count(data) > LOOK else 1.0
+
+
 def refuse_below_rounding(problem: Problem, x: Tree, lam: Array, data: Tree, tol: float) -> None:
     """Refuse a tolerance far below what rounding leaves certain, as estimated by a few rows at the starting point."""
     dtype = np.dtype(float_dtype(x))
     f, f_rounding, bound_rounding = map(float, _at_start(problem, x, lam, data))
     least = f_rounding + bound_rounding
-    of_level = 2 * _UNITS * float(np.finfo(dtype).eps) * abs(f)  # an objective mostly keeps its level
+    of_level = 2 * UNITS * float(np.finfo(dtype).eps) * abs(f)  # an objective mostly keeps its level
     if tol < max(of_level, _NEVER * least):
         remedy = "" if dtype == np.float64 else ', or compute in float64: jax.config.update("jax_enable_x64", True)'
         raise ValueError(
@@ -125,30 +119,37 @@ def _on_host(values: Any) -> list[np.ndarray]:
 
 @jax.jit
 def _values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
-    (f, h), sizes, eps = full_values(problem, x, data), _sizes(problem, x, _few(data), curvature=False), _eps(x)
-    return f, h, _UNITS * eps * sizes.f, _UNITS * eps * sizes.h
+    (f, h), sizes, eps = full_values(problem, x, data), sizes_of(problem, x, few(data), curvature=False), eps_of(x)
+    return f, h, UNITS * eps * sizes.f, UNITS * eps * sizes.h
 
 
 @jax.jit(static_argnames="every_row")
 def _look(problem: Problem, snap: Snapshot, data: Tree, every_row: bool) -> _Seen:
-    x, eps = snap.w, _eps(snap.w)
-    sizes = _sizes(problem, x, _few(data), curvature=True)
-    bound, few = _bound(problem, snap, sizes)
-    rounding = few
-    if every_row and _count(data) > _LOOK:
-        sizes = jax.tree.map(jnp.maximum, sizes, _sizes(problem, x, data, curvature=False))
+    x, eps = snap.w, eps_of(snap.w)
+    sizes = sizes_of(problem, x, few(data), curvature=True)
+    bound, by_few = _bound(problem, snap, sizes)
+    rounding = by_few
+    if every_row and count(data) > LOOK:
+        sizes = jax.tree.map(jnp.maximum, sizes, sizes_of(problem, x, data, curvature=False))
         rounding = _bound(problem, snap, sizes)[1]
     aim = MARGIN * (sizes.h + BEYOND * jnp.max(sizes.h, initial=0))
-    parts = _UNITS * eps * sizes.f, eps * aim
-    return _Seen(snap.f, snap.h, *parts, bound, rounding, rounding / nonzero(few))
+    parts = UNITS * eps * sizes.f, eps * aim
+    return _Seen(snap.f, snap.h, *parts, bound, rounding, rounding / nonzero(by_few))
+
+
+@jax.jit
+def _ratio(problem: Problem, x: Tree, data: Tree) -> Array:
+    by_few, by_all = (sizes_of(problem, x, rows, curvature=False) for rows in (few(data), data))
+    ratios = jax.tree.map(lambda a, b: jnp.max(b / nonzero(a), initial=1), by_few, by_all)
+    return jnp.max(jnp.stack(jax.tree.leaves(ratios)))
 
 
 @jax.jit
 def _at_start(problem: Problem, x: Tree, lam: Array, data: Tree) -> tuple[Array, Array, Array]:
-    rows = _few(data)
-    sizes, (f, h, grad, jacobian) = _sizes(problem, x, rows, curvature=True), full_jacobian(problem, x, rows)
+    rows = few(data)
+    sizes, (f, h, grad, jacobian) = sizes_of(problem, x, rows, curvature=True), full_jacobian(problem, x, rows)
     bound = _bound(problem, Snapshot(x, lam, f, h, grad, jacobian, f), sizes)
-    return f, _UNITS * _eps(x) * sizes.f, bound[1]
+    return f, UNITS * eps_of(x) * sizes.f, bound[1]
 
 
 def _bound(problem: Problem, snap: Snapshot, sizes: Sizes) -> tuple[Array, Array]:
@@ -164,53 +165,5 @@ def _bound(problem: Problem, snap: Snapshot, sizes: Sizes) -> tuple[Array, Array
     slopes = norm(problem.lagrangian_gradient(sizes.grad, sizes.rows, lam)) * jnp.asarray(problem.domain.diameter)
     values = jnp.abs(snap.f) + jnp.dot(lam, jnp.abs(snap.h))
     support = jnp.abs(bound - snap.f - jnp.dot(lam, snap.h) + dot(g, x))
-    sums = sizes.f + jnp.dot(lam, sizes.h) + slopes + dot(_absolute(g), _absolute(x)) + support
-    return bound, (_eps(x) * (_UNITS * sums + 4 * values)).astype(bound.dtype)  # the values are added up once more
-
-
-def _sizes(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
-    """Sizes at x over these rows.
-
-    Values round like their own size and like the products of gradient and point that they are made of; gradients like
-    theirs, and like the products of curvature and point: the residual of a fit may be small and what it is the difference
-    of large. Of these products a signed one could vanish by accident, so there are two, the second with random signs.
-    """
-    if problem.exact_constraints is not None and _count(data) > 1:  # they are the same in every row
-        once = _sizes(problem, x, jax.tree.map(lambda a: a[:1], data), curvature)
-        free = replace(problem, constraints=None, exact_constraints=None, levels=0.0)
-        return _sizes(free, x, data, curvature)._replace(h=once.h, rows=once.rows)
-    levels = jnp.abs(jnp.asarray(problem.levels, float_dtype(x)))
-    mixed = jax.tree.map(lambda v: v * jax.random.rademacher(jax.random.key(0), v.shape, v.dtype), x)
-
-    def of_row(theta: Tree) -> Sizes:
-        one = jax.tree.map(lambda a: a[None], theta)
-        f, h, *slopes = problem.jacobian(x, one)
-        grad, rows = _absolute(slopes)
-        made = [jnp.sum(r.reshape(h.size, v.size) * jnp.abs(v).reshape(1, -1), axis=1)
-                for r, v in zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)]  # fmt: skip
-        size_f, size_h = jnp.abs(f) + dot(grad, _absolute(x)), jnp.abs(h) + sum(made) + levels
-        for direction in (x, mixed) if curvature and problem.oracle is None else ():
-            bent = jax.jvp(lambda p: problem.jacobian(p, one)[2:], (x,), (direction,))[1]
-            grad, rows = jax.tree.map(lambda size, b: size + jnp.abs(b), (grad, rows), bent)
-        return Sizes(size_f, size_h, grad, rows)
-
-    n_constraints = jax.eval_shape(of_row, jax.tree.map(lambda a: a[0], data)).h.size
-    numbers = sum(v.size for v in jax.tree.leaves(x)) * (1 + n_constraints)
-    return full_mean(of_row, data, max(1, min(1024, _NUMBERS // numbers)))
-
-
-def _absolute(tree: Tree) -> Tree:
-    return jax.tree.map(jnp.abs, tree)
-
-
-def _count(data: Tree) -> int:
-    return jax.tree.leaves(data)[0].shape[0]
-
-
-def _few(data: Tree) -> Tree:
-    """At most `_LOOK` rows, spread evenly; all of them where there are no more."""
-    return jax.tree.map(lambda a: a[:: -(-_count(data) // _LOOK)], data)
-
-
-def _eps(x: Tree) -> float:
-    return float(jnp.finfo(float_dtype(x)).eps)
+    sums = sizes.f + jnp.dot(lam, sizes.h) + slopes + dot(absolute(g), absolute(x)) + support
+    return bound, (eps_of(x) * (UNITS * sums + 4 * values)).astype(bound.dtype)  # the values are added up once more

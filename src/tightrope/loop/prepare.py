@@ -79,7 +79,7 @@ def prepare(
     theta = sampler.example()
     x = _starting_point(problem, x0, warm_start)
     n = check_shapes(problem, x, theta)
-    _refuse(fits(constraints=n))
+    _refuse(fits(constraints=n, values=problem.knows_objective))
     dtype = float_dtype(x)
     lam = jnp.zeros((n,), dtype) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
-from tightrope.loop.gap import Bound, Gap, Inside, gap_of
+from tightrope.loop.gap import Bound, Gap, Inside, gap_of, judged_by_every_row
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, output, running_mean, summarise, track_names
 from tightrope.methods import Refreshing, gradients_used
@@ -111,6 +111,8 @@ class _Run:
             now = time.perf_counter()
             self.out.seconds = before + now - began
             self._set_pace(buffer.steps / (now - chunk_began))
+            if self._certified(bar):
+                return
             if self.out.position.step in self.records and self._record(bar):
                 return
             if self.options.time_limit is not None and now - began >= self.options.time_limit:
@@ -123,7 +125,8 @@ class _Run:
     def _within_tolerance(self, position: Position, ready: Carry, bar: Progress) -> bool:
         """Whether a refresh shows that the duality gap is small enough, which ends the run."""
         method = self.ready.method
-        if self.options.tol is None or not self.driver.refresh_due(position.step) or not isinstance(method, Refreshing):
+        judged = self.options.inside is not None and self.driver.refresh_due(position.step)
+        if not judged or not isinstance(method, Refreshing):
             return False
         found, status = self._gap(method.snapshot(ready.state))
         if position.step and status is not None:
@@ -132,24 +135,61 @@ class _Run:
         if not position.step or status is None:
             return False
         self.out.position = position._replace(carry=ready)
-        if not self.out.rows or self.out.rows[-1]["step"] < position.step:
-            self._record(bar)
-        self.out.rows[-1]["gap"] = self.gap
-        said = f"The gap is {self.gap:.3g} after {position.step:,} steps"
-        rounded = f", of which rounding is {found.rounding:.3g}" if status is Status.PRECISION else ""
-        self.stop(status, f"{said}{rounded}.")
+        self._stop_at(status, found.rounding, bar)
         return True
+
+    def _certified(self, bar: Progress) -> bool:
+        """Whether what the method itself proves ends the run: a gap that is small enough, or that no point is feasible."""
+        ready, state, last = self.ready, self.out.position.carry.state, self.out.position.step >= self.ready.steps
+        proof = ready.method.certificate(state) if isinstance(ready.method, Refreshing) else None
+        if proof is None:
+            return False
+        self.gap = proof.gap
+        if proof.conflict and (proof.settled or last):
+            self._last_row(bar)
+            self.stop(Status.INFEASIBLE, _said_of(proof.conflict, ready.names))
+            return True
+        found = Gap(proof.gap, proof.rounding, self.bound)
+        status = self._judge(found)
+        if status is not None:  # judge again, by the sizes of every row
+            more = judged_by_every_row(ready.problem, ready.method.answer(state)[0], ready.sampler.rows)
+            found = Gap(proof.gap + (more - 1) * proof.rounding, more * proof.rounding, self.bound)
+            self.gap, status = found.value, self._judge(found)
+        if status is not None:
+            self._stop_at(status, found.rounding, bar)
+        elif last and np.isfinite(self.gap):
+            self.stop(Status.FINISHED, self._said_of_gap())
+        elif last:
+            self.stop(Status.NO_FEASIBLE_POINT)
+        return status is not None
+
+    def _stop_at(self, status: Status, rounding: float, bar: Progress) -> None:
+        """End the run because of its gap, which the last row then has."""
+        self._last_row(bar)
+        self.out.rows[-1]["gap"] = self.gap
+        self.stop(status, self._said_of_gap(f", of which rounding is {rounding:.3g}" * (status is Status.PRECISION)))
+
+    def _said_of_gap(self, more: str = "") -> str:
+        return f"The gap is {self.gap:.3g} after {self.out.position.step:,} steps{more}."
+
+    def _last_row(self, bar: Progress) -> None:
+        """See to it that the trace has a row of where the run stands."""
+        if not self.out.rows or self.out.rows[-1]["step"] < self.out.position.step:
+            self._record(bar)
 
     def _gap(self, snap: Any, every_row: bool = False) -> tuple[Gap, Status | None]:
         """The gap at a snapshot, and how it ends the run: below the tolerance, or but for rounding and no further."""
         options, ready = self.options, self.ready
-        assert options.tol is not None
         assert options.inside is not None
         found = gap_of(ready.problem, snap, options.inside, ready.sampler.rows, self.bound, every_row)
-        exact = found.value - found.rounding
-        if found.value <= options.tol:
-            return found, Status.TOLERANCE
-        return found, Status.PRECISION if exact <= min(options.tol, found.rounding) else None
+        return found, self._judge(found)
+
+    def _judge(self, found: Gap) -> Status | None:
+        """How a gap ends the run: below the tolerance, or but for rounding and no further; None where it does not."""
+        tol, exact = self.options.tol, found.value - found.rounding
+        if tol is None or found.value <= tol:
+            return None if tol is None else Status.TOLERANCE
+        return Status.PRECISION if exact <= min(tol, found.rounding) else None
 
     def _take(self, step: int) -> Buffer | None:
         """Samples for the next chunk; None, and the run stopped, where there are none or reading them failed."""
@@ -212,7 +252,7 @@ class _Run:
         row: dict[str, float] = {"step": step, "samples": step * plan.draws * plan.batch_size}
         row |= {} if n is None else {"passes": gradients_used(self.ready.method, step, plan.batch_size, n) / n}
         row["seconds"] = self.out.seconds
-        row |= {} if self.options.tol is None else {"gap": self.gap}
+        row |= {} if self.options.tol is None and not np.isfinite(self.gap) else {"gap": self.gap}
         row |= {} if objective is None else {"objective": float(objective)}
         row |= dict(zip(self.ready.names, h.tolist(), strict=True))
         return row | {f"dual {name}": v for name, v in zip(self.ready.names, lam.tolist(), strict=True)}
@@ -261,3 +301,10 @@ class _Run:
         saved = checkpoint.load(self.out.position.carry)
         self.out.position = Position(saved.carry, saved.step)
         self.out.rows, self.out.seconds, self.bound = saved.rows, saved.seconds, Bound(*saved.bound)
+
+
+def _said_of(conflict: dict[int, float], names: list[str]) -> str:
+    """Which constraints cannot hold together, and how far from that every point is."""
+    parts = [f"{names[i]} by {violation:.3g}" for i, violation in conflict.items()]
+    said = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
+    return f"Every point of the domain violates {said} or more."

@@ -123,9 +123,15 @@ def advance(
     return carry, record, all_finite(carry)
 
 
-@jax.jit
 def refresh(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any:
-    """The method's look at all the data."""
+    """The method's look at all the data, compiled unless it is Python's."""
+    if method.on_host:
+        return method.refresh(problem, state, data)
+    return _refresh_compiled(method, problem, state, data)
+
+
+@jax.jit
+def _refresh_compiled(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any:
     return method.refresh(problem, state, data)
 
 

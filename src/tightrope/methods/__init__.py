@@ -1,5 +1,6 @@
 """The methods, one file each. Importing one here registers it under its `name`; nothing else is needed."""
 
+from tightrope.methods.base import Certificate as Certificate
 from tightrope.methods.base import Cost as Cost
 from tightrope.methods.base import Info as Info
 from tightrope.methods.base import Method as Method
@@ -9,6 +10,7 @@ from tightrope.methods.base import State as State
 from tightrope.methods.base import dual_step as dual_step
 from tightrope.methods.base import gradients_used as gradients_used
 from tightrope.methods.base import steps_within as steps_within
+from tightrope.methods.bundle.method import Bundle as Bundle
 from tightrope.methods.conservative.cfwcsoa import CFWCSOA as CFWCSOA
 from tightrope.methods.conservative.cscgd import CSCGD as CSCGD
 from tightrope.methods.conservative.csoa import CSOA as CSOA

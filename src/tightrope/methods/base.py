@@ -12,7 +12,7 @@ from tightrope._errors import coefficient, one_of, whole_number
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, set_field, subtract
 
-Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint"]
+Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values"]
 Output = Literal["average", "last", "own"]
 
 
@@ -54,6 +54,23 @@ class Rates(NamedTuple):
 
     gap: float | None = None  # None: nothing is proven
     violation: float | None = None  # inf where the average violation is proven to be zero
+
+
+class Certificate(NamedTuple):
+    """What a method's looks at all the data prove of its answer x."""
+
+    upper: float  # F(x), with x feasible; inf where no feasible point was found yet
+    lower: float  # a bound on F*
+    rounding: float  # by how much upper - lower may be below F(x) - F*, because numbers are rounded
+    scale: float  # of F over the domain: a gap is small or large beside this
+    conflict: dict[int, float] = {}  # noqa: RUF012 (never changed) every point of the domain violates one of these
+    # constraints by as much; empty where no such thing is proven
+    settled: bool = True  # whether a conflict is as well known as it need be
+
+    @property
+    def gap(self) -> float:
+        """A bound on F(x) - F*, rounding counted."""
+        return self.upper - self.lower + self.rounding
 
 
 class Method(ABC):
@@ -133,6 +150,10 @@ class Refreshing(Method):
     """A method that looks at all the data from time to time: `refresh`, every `refresh_every` steps."""
 
     refresh_every: int | None = None  # None until `for_rows` has seen how many rows there are
+    on_host: ClassVar[bool] = False  # True where `refresh` is plain Python and not compiled
+    feasible_output: ClassVar[bool] = (
+        False  # True where the answer satisfies the constraints wherever a point is known to
+    )
 
     @abstractmethod
     def refresh(self, problem: Problem, state: Any, data: Tree) -> Any:
@@ -149,6 +170,11 @@ class Refreshing(Method):
     def snapshot(self, state: Any) -> Any:
         """After a refresh, the `Snapshot` of the answer, from which a bound on its gap is made; None for methods that take
         none."""
+        return None
+
+    def certificate(self, state: Any) -> Certificate | None:
+        """After a refresh, what it proves of the answer, for methods that make bounds of their own; they need no
+        `snapshot`, and no strictly feasible point."""
         return None
 
     def gradients_a_refresh(self, n: int) -> int:

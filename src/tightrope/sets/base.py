@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import MissingOracleError
+from tightrope.sets.conic import Conic
 from tightrope.tree import Array, Tree, dot, float_dtype, subtract
 
 
@@ -180,6 +181,15 @@ class ConvexSet(ABC):
         """`lmo(g)` started from the memory of the last call, and the new memory."""
         return self.lmo(g), memory
 
+    def conic(self, x: Tree) -> Conic:
+        """The set written down for a solver, as one of vectors with as many coordinates as x has."""
+        raise MissingOracleError(f"{self.name} has no description by linear maps and simple cones.")
+
+    @property
+    def has_conic(self) -> bool:
+        """Whether `conic` is there to be used."""
+        return type(self).conic is not ConvexSet.conic
+
     def corrective(self, x: Tree, s: Tree, g: Tree, line: Callable[[Tree], Array]) -> Tree:
         """A better point among those made of x and the vertex s, for sets that know what x is made of.
 
@@ -215,6 +225,11 @@ class ConvexSet(ABC):
                 f"{self.name}(..., shape=14), or pass x0."
             )
         return self.shape
+
+
+def as_vector(x: Tree) -> np.ndarray:
+    """The coordinates of a point on the host, leaf after leaf, in float64."""
+    return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(x)])
 
 
 def rounding(x: Tree, tol: float | None) -> Any:

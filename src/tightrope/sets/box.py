@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sets.base import ConvexSet, Shape, as_shape, rounding
+from tightrope.sets import conic
+from tightrope.sets.base import ConvexSet, Shape, as_shape, as_vector, rounding
 from tightrope.tree import Array, Tree, float_dtype, norm, pytree, set_field, static, subtract
 
 
@@ -121,6 +122,10 @@ class Box(ConvexSet):
     def project(self, x: Tree) -> Tree:
         """Every coordinate moved to the nearest point of its interval."""
         return jax.tree.map(jnp.clip, x, *self._bounds(x))
+
+    def conic(self, x: Tree) -> conic.Conic:
+        """Two sides for every coordinate."""
+        return conic.box(*(as_vector(bound) for bound in self._bounds(x)))
 
     def lmo(self, g: Tree) -> Tree:
         """The corner whose coordinates are low where g is positive and high elsewhere."""

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
+from tightrope.sets import conic
 from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, unit
 from tightrope.sets.base import Shape, as_shape, rounding
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
@@ -95,6 +96,11 @@ class NuclearBall(RemembersPair, Ball):
         u, s, vt = jnp.linalg.svd(x, full_matrices=False)
         return (u * project_l1(s, self.radius)[None, :]) @ vt
 
+    def conic(self, x: Array) -> conic.Conic:
+        """One semidefinite matrix, of which a point is a corner."""
+        n = self._shape().size
+        return conic.nuclear_ball(float(self.radius), *self._size()) if self.radius > 0 else conic.point(np.zeros(n))
+
     def warm_lmo(self, g: Array, memory: Memory) -> tuple[Array, Memory]:
         """`lmo(g)` from the last singular vector, plus a little of a fixed random one against sticking."""
         pairs, memory = leading_pairs(g / nonzero(jnp.max(jnp.abs(g))), memory.vector, self.rounds)
@@ -170,6 +176,11 @@ class Spectraplex(Radial):
         """The matrix whose eigenvalues are those of the symmetric part of x, projected onto the simplex."""
         values, vectors = jnp.linalg.eigh(_symmetric(x))
         return _symmetric((vectors * project_simplex(values, self.radius)[None, :]) @ vectors.T)
+
+    def conic(self, x: Array) -> conic.Conic:
+        """A trace, a triangle that equals the other, and a semidefinite matrix."""
+        radius, side = float(self.radius), self._side
+        return conic.spectraplex(radius, side) if radius > 0 and side > 1 else conic.point(np.full(side * side, radius))
 
     def lmo(self, g: Array) -> Array:
         """radius q q' for an eigenvector q of the smallest eigenvalue."""

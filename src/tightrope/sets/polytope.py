@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import MissingOracleError
+from tightrope.sets import conic
 from tightrope.sets.base import ConvexSet, Shape, as_shape, no_projection, rounding
 from tightrope.tree import Array, Tree, pytree, ravel, set_field, static
 
@@ -32,7 +33,8 @@ class Rows:
         self.A = A[keep] / length[keep, None]
         self.b = b[keep] / length[keep]
         self.centre = self._chebyshev_centre()
-        self.diagonal = self._bounding_diagonal()
+        self.lower, self.upper = self._bounding_box()
+        self.diagonal = float(np.linalg.norm(self.upper - self.lower))
         self._key = (self.A.shape, self.A.tobytes(), self.b.tobytes())
 
     def __eq__(self, other: object) -> bool:
@@ -54,8 +56,8 @@ class Rows:
         _refuse_failure(answer)
         return unit * answer.x[:n]
 
-    def _bounding_diagonal(self) -> float:
-        """The diagonal of the bounding box, whose sides are found by two linear programmes for each coordinate."""
+    def _bounding_box(self) -> tuple[np.ndarray, np.ndarray]:
+        """The bounding box, whose sides are found by two linear programmes for each coordinate."""
         n = self.A.shape[1]
         slack = self.b - self.A @ self.centre
         unit = np.max(np.abs(slack), initial=0.0) or 1.0
@@ -67,7 +69,7 @@ class Rows:
                     raise ValueError(_unbounded(f"coordinate {j} may go to {'-' * k}infinity"))
                 _refuse_failure(answer)
                 sides[j, k] = answer.x[j]
-        return float(unit * np.linalg.norm(sides[:, 0] - sides[:, 1]))
+        return self.centre + unit * sides[:, 1], self.centre + unit * sides[:, 0]
 
     def minimise(self, g: Any) -> np.ndarray:
         """A vertex that minimises <g, v>, by linear programming around the centre in units of the size."""
@@ -206,6 +208,11 @@ class Polytope(ConvexSet):
     def start(self, dtype: Any = None) -> Tree:
         """The Chebyshev centre: the centre of a largest ball inside."""
         return self._shape().unravel(jnp.asarray(self.rows.centre, dtype or jnp.result_type(float)))
+
+    def conic(self, x: Tree) -> conic.Conic:
+        """The rows as they are."""
+        rows = self.rows
+        return conic.Conic.of([("nonnegative", rows.A, rows.b)], rows.lower, rows.upper)
 
     def lmo(self, g: Tree) -> Tree:
         """A vertex that minimises <g, v>, by linear programming on the host."""

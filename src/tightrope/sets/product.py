@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from tightrope._errors import MissingOracleError
+from tightrope.sets import conic
 from tightrope.sets.base import ConvexSet, Shape
 from tightrope.tree import Array, Tree, pytree, set_field
 
@@ -110,6 +111,11 @@ class Product(ConvexSet):
         return all(part.has_lmo for part in self._parts())
 
     @property
+    def has_conic(self) -> bool:
+        """Whether every part is written down for a solver."""
+        return all(part.has_conic for part in self._parts())
+
+    @property
     def has_corrective(self) -> bool:
         """Whether every part has a corrective step."""
         return all(part.has_corrective for part in self._parts())
@@ -146,6 +152,10 @@ class Product(ConvexSet):
         pieces = zip(self._parts(), self._split(g), memory, strict=True)
         vertices, memories = zip(*(part.warm_lmo(v, m) for part, v, m in pieces), strict=True)
         return self._join(list(vertices)), memories
+
+    def conic(self, x: Tree) -> conic.Conic:
+        """The descriptions of the parts, block after block."""
+        return conic.product(self._each(lambda part, v: part.conic(v), x))
 
     def support(self, g: Tree) -> Array:
         """The sum of the parts' bounds."""

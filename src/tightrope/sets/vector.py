@@ -11,9 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.sets import conic
 from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, scale, unit
-from tightrope.sets.base import Shape, rounding
+from tightrope.sets.base import Shape, as_vector, rounding
 from tightrope.tree import Array, Tree, float_dtype, nonzero, norm, pytree, ravel, set_field, static
+
+
+def _by_groups(radius: Any, groups: np.ndarray) -> conic.Conic:
+    """The ball of the sum of these groups' norms; one point where there is no room."""
+    return conic.group_ball(float(radius), groups) if radius > 0 else conic.point(np.zeros(len(groups)))
 
 
 @pytree
@@ -42,6 +48,10 @@ class L2Ball(Ball):
         """Scale x back to the radius; inside the ball the factor is exactly one."""
         radius = jnp.asarray(self.radius, float_dtype(x))
         return scale(radius / nonzero(jnp.maximum(norm(x), radius)), x)
+
+    def conic(self, x: Tree) -> conic.Conic:
+        """One second-order cone."""
+        return _by_groups(self.radius, np.zeros(as_vector(x).size, int))
 
     def lmo(self, g: Tree) -> Tree:
         """The point of the sphere straight against g; zero for g = 0."""
@@ -75,6 +85,10 @@ class L1Ball(Ball):
         """Shrink all absolute values by one threshold."""
         v, back = ravel(x)
         return back(project_l1(v, self.radius))
+
+    def conic(self, x: Tree) -> conic.Conic:
+        """A bound on every |x_i|, and on their sum."""
+        return _by_groups(self.radius, np.arange(as_vector(x).size))
 
     def lmo(self, g: Tree) -> Tree:
         """The radius, against the sign of the largest |g_i|, there and nowhere else; zero for g = 0."""
@@ -119,6 +133,11 @@ class LinfBall(Ball):
 
         return jax.tree.map(clip, x)
 
+    def conic(self, x: Tree) -> conic.Conic:
+        """Two sides for every coordinate."""
+        side = np.full(as_vector(x).size, float(self.radius))
+        return conic.box(-side, side)
+
     def lmo(self, g: Tree) -> Tree:
         """The corner against the signs of g; zero where g is."""
         return scale(-self.radius, jax.tree.map(jnp.sign, g))
@@ -161,6 +180,11 @@ class Simplex(Radial):
         """Subtract one threshold and cut at zero."""
         v, back = ravel(x)
         return back(project_simplex(v, self.radius))
+
+    def conic(self, x: Tree) -> conic.Conic:
+        """One equation, and a side for every coordinate."""
+        radius, n = float(self.radius), as_vector(x).size
+        return conic.simplex(radius, n) if radius > 0 and n > 1 else conic.point(np.full(n, radius))
 
     def lmo(self, g: Tree) -> Tree:
         """The corner at the coordinate where g is smallest."""
@@ -221,6 +245,10 @@ class GroupBall(Ball):
         norms = self._norms(v)
         factors = project_l1(norms, self.radius) / nonzero(norms)
         return back(factors[jnp.asarray(self.groups)] * v)
+
+    def conic(self, x: Tree) -> conic.Conic:
+        """A second-order cone for every group, and a bound on the sum."""
+        return _by_groups(self.radius, np.asarray(self.groups))
 
     def lmo(self, g: Tree) -> Tree:
         """The radius against g in the group where g is largest, zero elsewhere and for g = 0."""

@@ -1,0 +1,1 @@
+"""Bundles: cuts from full passes, small programmes on the host."""

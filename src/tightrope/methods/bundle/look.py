@@ -1,0 +1,244 @@
+"""One look at all the data, on the host: what was seen, what it proves, and where to look next."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.methods.bundle.model import Bound, Combination, Looks, Model, Units, best_combination
+from tightrope.methods.bundle.second_order import is_flat, lagrangian_hessian, rows_for_hessian, with_secants
+from tightrope.methods.bundle.solve import one_thread, region_of
+from tightrope.methods.bundle.state import BundleState, Kept
+from tightrope.problem import Problem
+from tightrope.problem.full_data import full_jacobian
+from tightrope.problem.rounding import UNITS, count, eps_of, few, sizes_of
+from tightrope.tree import Array, Tree, ravel
+
+_MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
+_LOWEST = 0.01  # of the way from the lower bound to the value of the output
+_LEAST_GAIN = 0.05  # in the logarithm of the distance: less is none
+_LONGEST = 8  # level steps for which sequential programming pauses at most
+_CLOSE = 1.1  # a violation this many times the least that is proven is as small as it need be
+_OF_USE = 1e-9  # a smaller multiplier, in units, is none
+
+
+class Look:
+    """A look at the point `state.ahead`.
+
+    Args:
+        problem: the problem.
+        state: what is known.
+        data: all rows.
+    """
+
+    def __init__(self, problem: Problem, state: BundleState, data: Tree):
+        self.problem, self.data, self.before = problem, data, state
+        self.t, self.dtype, self.shape = int(state.t), np.dtype(state.lam.dtype), ravel(state.x)[1]
+        self.conic = problem.domain.conic(state.x)
+        self.widths = np.where(self.conic.upper > self.conic.lower, self.conic.upper - self.conic.lower, 1.0)
+        seen = jax.device_get(_see(problem, state.ahead, data, jnp.asarray(self.widths, self.dtype)))
+        self.kept, self.places = _with(state.kept, (*seen, self.t, self.t))
+        self.looks = Looks(*(np.asarray(v[self.places], float) for v in self.kept[: len(Looks._fields)]))
+        self.values = np.append(self.looks.f[-1], self.looks.h[-1])
+        slopes = np.concatenate([self.looks.grad[-1:], self.looks.rows[-1]]) * self.widths
+        self.steepest = np.maximum(np.asarray(state.units, float), np.linalg.norm(slopes, axis=1))
+        flat = np.where(self.values != 0, np.abs(self.values), 1.0)  # no slope yet: any unit will do
+        units = np.where(self.steepest > 0, self.steepest, flat)
+        self.units = Units(float(units[0]), units[1:])
+
+    def after(self, level: float, slack: float) -> BundleState:
+        """The state with everything that follows from the look."""
+        state = self.before._replace(seen=self.values, units=self.steepest)
+        if not all(np.all(np.isfinite(v)) for v in self.looks):
+            return self._stored(state)  # the driver finds out, and says what is not finite
+        with one_thread():
+            output = best_combination(self.looks, self.units, _MARGIN * self.looks.h_error)
+            state = self._with_output(state, output)
+            self.model = Model(self.looks, self.units, region_of(self.conic, self._vector(state.x)), self._support)
+            bound = self.model.lower_bound()
+            state = self._with_bound(state, bound)
+            self.kept.used[self.places[self._of_use(output, bound)]] = self.t
+            distance = output.worst
+            if state.feasible:
+                distance = (float(state.upper) - float(state.lower)) / self.units.f
+            else:
+                state = self._with_conflict(state, output.worst)
+            state = state._replace(hessian=self._hessian(state))
+            return self._stored(self._with_next(state, max(distance, 0.0), level, slack))
+
+    # ---- what is proven ----------------------------------------------------------------------------------------------
+
+    def _with_output(self, state: BundleState, output: Combination) -> BundleState:
+        """The new output where it is better: feasible, and lower; until then, of less violation."""
+        inner = self.looks.f[np.argmin(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf))]
+        state = state._replace(inner=inner, start=self.looks.f[0] if self.t == 1 else state.start)
+        feasible = output.worst <= 0
+        if state.feasible and not (feasible and output.f < float(state.upper)):
+            return state
+        x = self._point(output.weights @ self.looks.x)
+        if not feasible:
+            return state._replace(x=x)
+        error = float(output.weights @ self.looks.f_error)
+        return state._replace(x=x, feasible=True, upper=self._rounded(output.f, np.inf), upper_error=error)
+
+    def _with_bound(self, state: BundleState, bound: Bound | None) -> BundleState:
+        if bound is None or bound.certain <= float(state.lower) - float(state.lower_error):
+            return state
+        return state._replace(lower=self._rounded(bound.value, -np.inf), lower_error=bound.rounding, lam=bound.lam)
+
+    def _with_conflict(self, state: BundleState, worst: float) -> BundleState:
+        """Whether the cuts of H prove that no point is feasible. The point of least violation is looked for until the
+        worst one there is close to what is proven, or does not fall any more."""
+        found = self.model.infeasibility()
+        if found is None or found.certain <= 0:
+            return state
+        stuck = np.any(state.conflict) and worst > float(state.distance) / _CLOSE
+        involved = found.lam * self.units.h > 1e-3 / len(self.units.h)
+        return state._replace(
+            conflict=np.where(involved, found.certain * self.units.h, 0.0),
+            settled=stuck or worst <= _CLOSE * found.certain,
+        )
+
+    def _of_use(self, output: Combination, bound: Bound | None) -> np.ndarray:
+        """Which looks the output or the bound stand on."""
+        weights = output.weights
+        if bound is not None:
+            weights = weights + bound.mu + np.max(bound.nu * self.units.h, axis=1, initial=0.0) / self.units.f
+        return weights > _OF_USE
+
+    # ---- where to look next ------------------------------------------------------------------------------------------
+
+    def _with_next(self, state: BundleState, distance: float, level: float, slack: float) -> BundleState:
+        """Sequential quadratic programming as long as it does better than level steps, otherwise one of these."""
+        pause, patience, pace = int(state.pause), int(state.patience), float(state.pace)
+        gain = self._gain(state, distance)
+        if not state.newton:
+            pace = (pace + gain) / 2
+        elif gain >= max(pace, _LEAST_GAIN):
+            pause, patience = 0, 1
+        else:
+            pause, patience = patience, min(2 * patience, _LONGEST)
+        x = self._newton_point(state) if pause == 0 else None
+        newton = x is not None
+        if x is None:
+            lower, upper = float(state.lower), float(state.upper)
+            aim = lower + self._aim(state, level) * (upper - lower) if state.feasible else None
+            x, pause = self.model.level_point(aim, self.model.region.centre, slack), max(pause - 1, 0)
+        ahead = state.x if x is None else self._point(x)
+        return state._replace(
+            ahead=ahead, promised=self.model.values(self._vector(ahead)), distance=distance, newton=newton, pace=pace,
+            pause=pause, patience=patience,
+        )  # fmt: skip
+
+    def _gain(self, state: BundleState, distance: float) -> float:
+        """By how much the last look has lowered the logarithm of the distance; one at most, and for a first feasible
+        point."""
+        if bool(self.before.feasible) != bool(state.feasible) or distance == 0:
+            return 1.0
+        return float(np.clip(np.log(float(state.distance) / distance), 0.0, 1.0))
+
+    def _aim(self, state: BundleState, level: float) -> float:
+        """Where between the bounds a level step aims: as low as the cuts' last promise was broken, in units of the gap."""
+        short = self.values - np.asarray(state.promised, float)
+        broken = short[0] + np.asarray(state.lam, float) @ np.maximum(short[1:], 0)
+        return float(np.clip(broken / max(float(state.distance) * self.units.f, 1e-300), _LOWEST, level))
+
+    def _newton_point(self, state: BundleState) -> np.ndarray | None:
+        """Where a step of sequential quadratic programming leads; None without curvature, where it leads to a point that
+        was looked at, and where only the least violation is looked for."""
+        if np.any(state.conflict):
+            return None
+        looks, at, lam = self.looks, self._centre(state), np.asarray(state.lam, float)
+        slopes = looks.grad + np.einsum("n,knd->kd", lam, looks.rows)
+        rows = rows_for_hessian(count(self.data), len(self.widths))
+        hessian = with_secants(np.asarray(state.hessian, float), rows, at, looks.x, slopes, self.widths)
+        if is_flat(hessian, self.widths, self.units.f):
+            return None
+        x = self.model.newton_point(at, hessian, float(state.upper) if state.feasible else None)
+        if x is None:
+            return None
+        nearest = np.min(np.linalg.norm((looks.x - x) / self.widths, axis=1))
+        return x if nearest > 16 * np.finfo(self.dtype).eps else None
+
+    def _centre(self, state: BundleState) -> int:
+        """The look of least F + 2 <lam, H_+>."""
+        return int(np.argmin(self.looks.f + 2 * np.maximum(self.looks.h, 0) @ np.asarray(state.lam, float)))
+
+    def _hessian(self, state: BundleState) -> np.ndarray | Array:
+        """The Hessian of the Lagrangian at looks 1, 2, 4, 8, ..., each time on other rows; else the one there is."""
+        if self.t & (self.t - 1) or self.problem.oracle is not None:
+            return state.hessian
+        n = count(self.data)
+        size = rows_for_hessian(n, len(self.widths))
+        first = (self.t.bit_length() - 1) * size % (n - size + 1)
+        x, lam = (
+            self.shape(jnp.asarray(self.looks.x[self._centre(state)], self.dtype)),
+            jnp.asarray(state.lam, self.dtype),
+        )
+        found = np.asarray(lagrangian_hessian(self.problem, x, lam, self.data, np.int32(first), size))
+        return found if np.all(np.isfinite(found)) else state.hessian
+
+    # ---- between the host and the problem ----------------------------------------------------------------------------
+
+    def _point(self, x: np.ndarray) -> Tree:
+        """A vector as a point of the domain: what a solver or a sum has left of it by rounding is put back."""
+        return _into_domain(self.problem, self.shape(jnp.asarray(x, self.dtype)))
+
+    @staticmethod
+    def _vector(x: Tree) -> np.ndarray:
+        return np.asarray(ravel(x)[0], float)
+
+    def _rounded(self, value: float, towards: float) -> np.ndarray:
+        """A bound in the run's precision, on the safe side."""
+        return np.nextafter(np.asarray(value, self.dtype), np.asarray(towards, self.dtype))
+
+    def _support(self, g: np.ndarray) -> float:
+        """The domain's support function, in float64 whatever the run's precision is."""
+        with jax.enable_x64(True):
+            return float(self.problem.domain.support(_shaped_like(self.before.x, g)))
+
+    def _stored(self, state: BundleState) -> BundleState:
+        """Everything in arrays of the dtypes that it had."""
+        state = state._replace(kept=self.kept)
+        return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), state, self.before)
+
+
+def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
+    """What is kept with one look more, and the places of all, the latest last. Where there is no room left, it takes the
+    place of the one that has been of no use for longest."""
+    kept = jax.tree.map(np.array, kept)
+    place = int(np.argmin(np.where(kept.number == 0, -1, kept.used)))
+    for array, value in zip(kept, look, strict=True):
+        array[place] = value
+    places = np.flatnonzero(kept.number)
+    return kept, places[np.argsort(kept.number[places], kind="stable")]
+
+
+def _shaped_like(x: Tree, vector: np.ndarray) -> Tree:
+    leaves, treedef = jax.tree.flatten(x)
+    pieces = np.split(vector, np.cumsum([leaf.size for leaf in leaves])[:-1])
+    return treedef.unflatten([jnp.asarray(p.reshape(v.shape), float) for p, v in zip(pieces, leaves, strict=True)])
+
+
+@jax.jit
+def _see(problem: Problem, x: Tree, data: Tree, widths: Array) -> tuple[Array, ...]:
+    """One pass: the point, values, slopes, and bounds on their rounding, as `Kept` has them."""
+    f, h, grad, rows = full_jacobian(problem, x, data)
+    sizes, unit = sizes_of(problem, x, few(data), curvature=True), UNITS * eps_of(x)
+
+    def flat(rows: Tree) -> Array:
+        leaves = zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)
+        return jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
+
+    errors = unit * jnp.maximum(sizes.f, jnp.abs(f)), unit * jnp.maximum(sizes.h, jnp.abs(h))
+    lost, farthest = (
+        jnp.concatenate([ravel(sizes.grad)[0][None], flat(sizes.rows)]),
+        jnp.asarray(problem.domain.diameter),
+    )
+    over = unit * jnp.minimum(lost @ widths, jnp.linalg.norm(lost, axis=1) * farthest.astype(lost.dtype))
+    tilts = over[0], over[1:]  # what an error of the slope does over the domain, at most
+    return ravel(x)[0], f, h, ravel(grad)[0], flat(rows), *errors, *tilts
+
+
+@jax.jit
+def _into_domain(problem: Problem, x: Tree) -> Tree:
+    return problem.domain.project(x) if problem.domain.has_projection else x

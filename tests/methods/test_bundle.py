@@ -1,0 +1,277 @@
+"""The bundle: optima by cvxpy, bounds that hold for any multipliers, proofs of infeasibility, units, saved runs."""
+
+import cvxpy as cp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tightrope as tr
+from studies.finite_sums import finite
+from tightrope.methods.bundle.model import Looks, Model, Units, best_combination
+from tightrope.methods.bundle.second_order import with_secants
+from tightrope.methods.bundle.solve import region_of
+from tightrope.tree import replace
+
+RNG = np.random.default_rng(7)
+RETURNS = {"gain": 0.1 * RNG.standard_t(4, size=(300, 5)) + np.linspace(0.0, 0.1, 5), "loss": RNG.normal(size=300)}
+
+
+def loss(x, theta):
+    return -jnp.dot(theta["gain"], x)
+
+
+def overflow(x, theta):
+    return jnp.maximum(theta["loss"] * 0.05 - jnp.dot(theta["gain"], x), 0.0)[None]
+
+
+def hinge_problem(level):
+    """A linear objective on the simplex under a bound on a mean of hinges: no curvature anywhere."""
+    return tr.Problem(loss, overflow, tr.Simplex(shape=5), levels=level)
+
+
+def by_cvxpy(objective, level):
+    """The least objective(x) under that bound."""
+    x = cp.Variable(5)
+    shortfall = cp.mean(cp.pos(0.05 * RETURNS["loss"] - RETURNS["gain"] @ x))
+    model = cp.Problem(cp.Minimize(objective(x)), [shortfall <= level, x >= 0, cp.sum(x) == 1])
+    model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return float(np.asarray(model.value))
+
+
+@pytest.mark.parametrize(("name", "passes"), [("ball", 12), ("simplex", 6), ("l1-lp", 10)])
+def test_it_finds_the_optimum_of_exact_problems_in_a_few_passes(name, passes):
+    problem, data, optimum = finite(name)
+    result = tr.minimize(problem, data, method="bundle", tol=1e-6)
+    assert result.status is tr.Status.TOLERANCE
+    assert result.cost.gradients <= passes * 2000
+    assert result.violation == 0
+    assert result.objective is not None
+    assert -1e-9 <= result.objective - optimum <= result.trace["gap"].iloc[-1] + 1e-9
+    assert result.trace["gap"].iloc[-1] <= 1e-6
+
+
+def test_hinges_without_any_curvature_are_solved_and_kept():
+    level = 0.6 * by_cvxpy_worst()
+    optimum = by_cvxpy(lambda x: -RETURNS["gain"].mean(axis=0) @ x, level)
+    result = tr.minimize(hinge_problem(level), RETURNS, method="bundle", tol=1e-7, passes=60)
+    assert result.status is tr.Status.TOLERANCE
+    assert result.violation == 0
+    assert result.objective == pytest.approx(optimum, abs=2e-7)
+    assert result.dual[0] > 0
+
+
+def by_cvxpy_worst():
+    """The shortfall of the asset that gains most: a level below it binds."""
+    return float(np.maximum(0.05 * RETURNS["loss"] - RETURNS["gain"][:, 4], 0).mean())
+
+
+def test_a_tail_in_a_product_with_its_quantile():
+    base = tr.Problem(loss, lambda x, theta: -jnp.dot(theta["gain"], x)[None], tr.Simplex(shape=5), levels=0.1)
+    problem = tr.lift_cvar(base, 0.9, lower=-1.0, upper=1.0)
+    x, u, gain = cp.Variable(5), cp.Variable(), RETURNS["gain"]
+    tail = u + cp.mean(cp.pos(-gain @ x - u)) / 0.1
+    model = cp.Problem(cp.Minimize(-gain.mean(axis=0) @ x), [tail <= 0.1, x >= 0, cp.sum(x) == 1])
+    model.solve(solver=cp.CLARABEL)
+    result = tr.minimize(problem, RETURNS, method="bundle", tol=1e-6, passes=80)
+    assert result.status is tr.Status.TOLERANCE
+    assert result.violation == 0
+    assert result.objective == pytest.approx(float(np.asarray(model.value)), abs=2e-6)
+
+
+def test_float32_has_a_gap_that_counts_rounding():
+    problem, data, optimum = finite("simplex")
+    rows = jax.tree.map(np.asarray, data.data)
+    with jax.enable_x64(False):
+        result = tr.minimize(problem, rows, method="bundle", tol=1e-4)
+        assert result.x.dtype == jnp.float32
+        assert result.status is tr.Status.TOLERANCE
+        assert result.violation == 0
+        precise = tr.minimize(problem, rows, method="bundle", tol=2e-5, passes=30)
+    assert precise.status in (tr.Status.TOLERANCE, tr.Status.PRECISION)
+    for one in (result, precise):
+        x = np.asarray(one.x, np.float64)
+        f = float(np.asarray(tr.Problem.values(problem, jnp.asarray(x), data.data)[0]))
+        assert f - optimum <= one.trace["gap"].iloc[-1]
+
+
+# ---- what is proven --------------------------------------------------------------------------------------------------
+
+
+def some_looks(count=6):
+    """Looks at F = |x - p|^2/2 and two quadratic constraints on a box."""
+    rng, p = np.random.default_rng(0), np.array([0.9, -0.4, 0.3])
+    x = rng.uniform(-1, 1, size=(count, 3))
+    f = np.sum((x - p) ** 2, axis=1) / 2
+    h = np.stack([np.sum(x**2, axis=1) - 0.3, x @ np.ones(3)], axis=1)
+    rows = np.stack([2 * x, np.ones_like(x)], axis=1)
+    none, nones = np.zeros(count), np.zeros((count, 2))
+    looks = Looks(x, f, h, x - p, rows, none, nones, none, nones)
+    y = cp.Variable(3)
+    model = cp.Problem(
+        cp.Minimize(cp.sum_squares(y - p) / 2), [cp.sum_squares(y) <= 0.3, cp.sum(y) <= 0, cp.abs(y) <= 1]
+    )
+    model.solve(solver=cp.CLARABEL)
+    return looks, float(np.asarray(model.value))
+
+
+def box_model(looks):
+    conic = tr.Box(-1.0, 1.0, shape=3).conic(jnp.zeros(3))
+    units = Units(2.0, np.array([4.0, 4.0]))
+    return Model(looks, units, region_of(conic, np.zeros(3)), lambda g: float(np.abs(g).sum())), units
+
+
+def test_a_bound_holds_for_any_multipliers_and_is_best_for_those_of_the_programme():
+    looks, optimum = some_looks()
+    model, _ = box_model(looks)
+    rng = np.random.default_rng(1)
+    found = model.lower_bound()
+    assert found is not None
+    for _ in range(50):
+        mu, nu = rng.dirichlet(np.ones(6)), rng.exponential(size=(6, 2)) * rng.integers(0, 2, size=(6, 2))
+        bound = model.bound(mu, nu)
+        assert bound.value <= optimum
+        assert bound.value <= found.value + 1e-9
+    assert found.value <= optimum
+
+
+def test_the_output_is_the_best_feasible_combination():
+    looks, _ = some_looks(40)
+    _, units = box_model(looks)
+    margins = np.full((40, 2), 1e-9)
+    found = best_combination(looks, units, margins)
+    w = cp.Variable(40)
+    model = cp.Problem(cp.Minimize(looks.f @ w), [looks.h.T @ w <= 0, w >= 0, cp.sum(w) == 1])
+    model.solve(solver=cp.CLARABEL)
+    assert np.all(found.weights @ looks.h <= 0)
+    assert found.f == pytest.approx(float(np.asarray(model.value)), abs=1e-7)
+
+
+def clash(x, theta):
+    return jnp.stack([x[0] + 0.3, 0.2 - x[0], x[1] - 5]) + 0.01 * theta[0]
+
+
+def test_a_conflict_is_proven_named_and_met_as_well_as_can_be():
+    theta = np.random.default_rng(0).normal(size=(50, 1))
+    theta -= theta.mean()
+    problem = tr.Problem(lambda x, theta: jnp.sum(x), clash, tr.Box(-1.0, 1.0, shape=2), names=("low", "high", "slack"))
+    result = tr.minimize(problem, theta, method="bundle", passes=20)
+    assert result.status is tr.Status.INFEASIBLE
+    assert result.message == "Every point of the domain violates low by 0.25 or high by 0.25 or more."
+    np.testing.assert_allclose(result.constraints[:2], 0.25, rtol=1e-6)
+    assert result.cost.steps <= 3
+    met = tr.minimize(replace(problem, levels=0.2500001), theta, method="bundle", tol=1e-6)
+    assert met.status is tr.Status.TOLERANCE  # a hair's breadth of room is no conflict
+    assert met.violation == 0
+
+
+def test_a_problem_without_room_is_not_called_infeasible():
+    """|E q| <= 0: there are feasible points and none that is strictly so."""
+    problem = tr.Problem(
+        lambda x, theta: jnp.sum((x - theta) ** 2),
+        lambda x, theta: jnp.stack([x[0] - x[1], x[1] - x[0]]),
+        tr.Box(-1.0, 1.0, shape=2),
+    )
+    result = tr.minimize(problem, np.array([[0.2, 0.4], [0.4, 0.6]]), method="bundle", passes=15)
+    assert result.status is tr.Status.NO_FEASIBLE_POINT
+    assert result.violation <= 1e-9
+
+
+# ---- units, memory, saved runs ---------------------------------------------------------------------------------------
+
+
+def test_units_change_nothing():
+    level = 0.6 * by_cvxpy_worst()
+    plain = tr.minimize(hinge_problem(level), RETURNS, method="bundle", passes=12)
+
+    def in_other_units(f_unit, h_unit, x_unit):
+        problem = tr.Problem(
+            lambda x, theta: f_unit * loss(x / x_unit, theta),
+            lambda x, theta: h_unit * overflow(x / x_unit, theta),
+            tr.Simplex(x_unit, shape=5),
+            levels=h_unit * level,
+        )
+        return tr.minimize(problem, RETURNS, method="bundle", passes=12)
+
+    for units in ((1e6, 1.0, 1.0), (1.0, 1e-6, 1e6), (1e-6, 1e6, 1e-6)):
+        scaled = in_other_units(*units)
+        assert scaled.objective is not None
+        assert scaled.objective / units[0] == pytest.approx(plain.objective, rel=1e-6)
+        assert scaled.trace["gap"].iloc[-1] / units[0] == pytest.approx(plain.trace["gap"].iloc[-1], rel=1e-2)
+        assert scaled.violation == 0
+
+
+def test_few_places_are_enough_and_nothing_proven_is_lost():
+    level = 0.6 * by_cvxpy_worst()
+    result = tr.minimize(hinge_problem(level), RETURNS, method=tr.Bundle(memory=12), passes=60, record=100)
+    gaps = result.trace["gap"].dropna().to_numpy()
+    assert np.all(np.diff(gaps) <= 1e-15)
+    assert gaps[-1] <= 1e-4
+    assert result.violation == 0
+
+
+def test_a_resumed_run_is_the_same_bit_for_bit(tmp_path):
+    problem, file = hinge_problem(0.6 * by_cvxpy_worst()), tmp_path / "run"
+    whole = tr.minimize(problem, RETURNS, method="bundle", steps=9)
+    seen = []
+
+    def stop(at):
+        seen.append(at.step)
+        return at.step == 4
+
+    first = tr.minimize(problem, RETURNS, method="bundle", steps=9, checkpoint=file, callback=stop)
+    assert first.status is tr.Status.CALLBACK_STOPPED
+    rest = tr.minimize(problem, RETURNS, method="bundle", steps=9, checkpoint=file)
+    assert rest.cost.steps == 9
+    jax.tree.map(np.testing.assert_array_equal, (whole.x, whole.state), (rest.x, rest.state))
+
+
+def test_a_sweep_runs_one_after_the_other_what_python_does():
+    level = 0.6 * by_cvxpy_worst()
+    grid = tr.Bundle(level=np.array([0.3, 0.5]))
+    table = tr.sweep(hinge_problem(level), RETURNS, grid, steps=5, seeds=(0, 1))
+    alone = tr.minimize(hinge_problem(level), RETURNS, method=tr.Bundle(level=0.3), steps=5)
+    np.testing.assert_allclose(table.loc[table["level"] == 0.3, "full objective"], alone.objective, rtol=1e-12)
+    assert len(table) == 4
+
+
+# ---- curvature and oracles -------------------------------------------------------------------------------------------
+
+
+def test_differences_of_gradients_repair_a_wrong_hessian():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    true, x = root @ root.T, rng.normal(size=(30, 4))
+    widths = np.array([1.0, 10.0, 0.1, 1.0])
+    made = with_secants(np.zeros((4, 4)), 1, 0, x, x @ true, widths)
+    nearest = x[np.argsort(np.linalg.norm((x - x[0]) / widths, axis=1))[1]] - x[0]
+    np.testing.assert_allclose(made @ nearest, true @ nearest, rtol=1e-6)
+    assert np.all(np.linalg.eigvalsh(made) >= -1e-9)
+
+
+def test_an_oracle_without_second_derivatives_will_do_if_it_gives_values():
+    data = np.random.default_rng(0).normal(0.5, 1.0, size=(60, 3))
+
+    def oracle(x, theta):
+        return jnp.sum((x - theta) ** 2) / 2, x - theta, jnp.sum(x)[None] - 1.0, jnp.ones((1, 3))
+
+    domain = tr.L2Ball(2.0, shape=3)
+    result = tr.minimize(tr.Problem.from_oracle(oracle, domain, n_constraints=1), data, method="bundle", tol=1e-6)
+    best = data.mean(axis=0) - max(data.mean(axis=0).sum() - 1, 0) / 3
+    assert result.status is tr.Status.TOLERANCE
+    np.testing.assert_allclose(result.x, best, atol=2e-3)
+    without = tr.Problem.from_oracle(lambda x, theta: oracle(x, theta)[1:], domain, n_constraints=1)
+    with pytest.raises(TypeError, match="Bundle needs values of the objective and the oracle gives gradients only"):
+        tr.minimize(without, data, method="bundle", passes=5)
+
+
+def test_a_value_that_is_not_finite_ends_the_run_with_the_last_good_look():
+    problem = tr.Problem(
+        lambda x, theta: -jnp.sum(x) + jnp.where(x[0] > 0.2, jnp.nan, 0.0) * theta,
+        None,
+        tr.Box(0.0, 1.0, shape=2),
+    )
+    result = tr.minimize(problem, np.ones(10), method="bundle", passes=10, x0=np.zeros(2))
+    assert result.status is tr.Status.NOT_FINITE
+    assert "The objective is not finite" in result.message
+    assert np.all(np.isfinite(result.x))
