@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,17 @@ from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
 from tightrope.loop.steps import output as output_of
+from tightrope.loop.worth import Worth, worth_of
 from tightrope.methods import Method, Refreshing, gradients_used
-from tightrope.problem import Problem, full_values
+from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
+from tightrope.sampling import as_sampler
 from tightrope.tree import Array, Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
 
 
 def minimize(
@@ -52,10 +59,13 @@ def minimize(
     Args:
         problem: the problem.
         data: a pytree of arrays with a row per sample, or a `Rows`, `Generator` or `Stream`.
-        method: "auto", a name (see `tightrope.METHODS`) or a method with coefficients. "auto" is SVRG-CSOA for
-            rows at hand, CSOA for streams and generators, FW-CSOA where the domain has no cheap projection.
-        steps: how many steps to take, T.
-        passes: for rows, instead of `steps`: a pass is as many per-row gradients as there are rows.
+        method: "auto", a name (see `tightrope.METHODS`) or a method with coefficients. "auto" is for rows at hand the
+            bundle method up to 50 coordinates and constraints, SVRG-CSOA beyond; for streams and generators CSOA;
+            FW-CSOA and SVRF-CSOA where the domain has no cheap projection. The report says which, and why.
+        steps: how many steps of a stochastic method to take, T.
+        passes: for rows, instead of `steps`: a pass is as many per-row gradients as there are rows. For rows both may
+            be left out: the run then ends when the relative duality gap is at most 1e-4, or no longer falls; its output
+            is "feasible".
         batch_size: samples a step; a pair gives separate sizes for objective and constraints. The method's own choice by
             default: one sample for CSOA and FW-CSOA.
         seed: of the samples; the same seed gives the same result.
@@ -75,8 +85,7 @@ def minimize(
         tol: for rows, stop when the duality gap is at most this: a bound on F(x) - F*, made once an epoch, for the x of
             output="feasible", which is then the default; it is not about the point of "average" or "last". Rounding is
             counted, so the gap is never below the true one: a tolerance far below rounding is refused, and a run that
-            meets its tolerance but for rounding stops with `Status.PRECISION`. The gap is in the trace. Without `steps`
-            or `passes` the run takes at most 100 passes.
+            meets its tolerance but for rounding stops with `Status.PRECISION`. The gap is in the trace.
         checkpoint: a file to write the run to and, if it is there, to resume from, bit for bit.
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
         chunk: at most so many steps between two looks of Python at the run; the result does not depend on it.
@@ -98,19 +107,26 @@ def minimize(
         ('FINISHED', True)
     """
     _check_options(output, record, time_limit, tol, checkpoint_every, chunk)
-    passes = 100 if tol is not None and steps is None and passes is None else passes
+    open_ended = steps is None and passes is None
+    sampler = as_sampler(data)
+    if open_ended and sampler.n is None:
+        raise ValueError("Give steps: how long to run. What comes in a stream has no end by which it could be known.")
     ready = prepare(
-        problem, data, method, steps=steps, passes=passes, batch_size=batch_size, seeds=(seed,), x0=x0,
-        warm_start=warm_start,
+        problem, sampler, method, steps=steps, passes=_MOST_PASSES if open_ended else passes, batch_size=batch_size,
+        seeds=(seed,), x0=x0, warm_start=warm_start,
     )  # fmt: skip
+    until_solved = open_ended and tol is None
+    if until_solved and not _knows_gap(type(ready.method)):
+        raise ValueError("Give either steps or passes: how long to run.")
     if output == "average":
         refuse_mean(ready.method)
-    output = "feasible" if output is None and tol is not None else output
+    output = "feasible" if output is None and (tol is not None or until_solved) else output
     program = OneRun(ready, track)
     track_names(program.variant, ready.x)  # refuses a wrong `track` before any work
     towards = _strictly_feasible(ready, feasible_point, output, tol)
-    inside = None if tol is None or towards is None else inside_of(ready.problem, towards, ready.sampler.rows)
-    options = Options(record, trace_full, callback, progress, time_limit, tol, inside, chunk)
+    judged = towards is not None and (tol is not None or until_solved)
+    inside = inside_of(ready.problem, towards, ready.sampler.rows) if judged else None
+    options = Options(record, trace_full, callback, progress, time_limit, tol, until_solved, inside, chunk)
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
     return _result(ready, run(program, options, file), output, towards)
 
@@ -142,11 +158,14 @@ def _gives_feasible(method: Method) -> bool:
     return isinstance(method, Refreshing) and method.feasible_output
 
 
-def _refuse_without_gap(kind: type[Method]) -> None:
-    knows = issubclass(kind, Refreshing) and (
+def _knows_gap(kind: type[Method]) -> bool:
+    return issubclass(kind, Refreshing) and (
         kind.snapshot is not Refreshing.snapshot or kind.certificate is not Refreshing.certificate
     )
-    if not knows:
+
+
+def _refuse_without_gap(kind: type[Method]) -> None:
+    if not _knows_gap(kind):
         raise TypeError(
             f'tol needs a duality gap, which {kind.__name__} does not know. Use method="svrg-csoa" or "bundle" on arrays.'
         )
@@ -185,18 +204,20 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     own = _gives_feasible(method) and chosen == "own"
     if output == "feasible" and ready.names:
         if own:  # it is feasible as it is, or there is nothing to be pulled towards
-            pulled = Pull(x, 0.0, 0.0, 0.0, x)
+            pulled = None if status in (Status.INFEASIBLE, Status.NO_FEASIBLE_POINT) else Pull(x, 0.0, 0.0, 0.0, x)
         elif towards is None:
             status = Status.NO_FEASIBLE_POINT
         else:
             pulled = pull(ready.problem, ready.sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
-    f, h, measured_on = _measured(ready, x, sums)
+    worth = worth_of(ready, x, step, sums)
     message = outcome.message
     if status in (Status.TOLERANCE, Status.PRECISION) and pulled is None and output != "feasible" and not own:
-        worst = max(float(np.max(np.asarray(h, float), initial=0.0)), 0.0)
+        worst = max(float(np.max(worth.constraints, initial=0.0)), 0.0)
         said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
         message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'
+    names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
+    notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, pulled and str(pulled))
     return Result(
         x=x,
         output=chosen,
@@ -204,30 +225,37 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         last=carry.state.x,
         dual=dual,
         dual_last=np.asarray(carry.state.lam),
-        objective=float(f) if ready.problem.knows_objective else None,
-        constraints=pd.Series(np.asarray(h, float), index=pd.Index(ready.names, dtype=object)),
-        measured_on=measured_on,
+        objective=worth.objective if ready.problem.knows_objective else None,
+        constraints=pd.Series(worth.constraints, index=names),
+        measured_on=worth.measured_on,
         point=where,
         status=status,
         message=message,
-        trace=pd.DataFrame(outcome.rows),
+        trace=trace,
         cost=_cost(ready, step, outcome.seconds),
         state=carry.state,
         method=method,
+        objective_error=worth.objective_error if ready.problem.knows_objective else None,
+        errors=pd.Series(worth.errors, index=names),
+        at_random=worth.at_random,
+        unsettled=_unsettled(method, trace, dual, worth, ready.names),
         pull=pulled,
-        notes=ready.notes if pulled is None else (*ready.notes, str(pulled)),
+        notes=tuple(note for note in notes if note),
         error=outcome.error,
     )
 
 
-def _measured(ready: Prepared, x: Tree, sums: Summary) -> tuple[Any, Any, str]:
-    """Objective and constraints, and what they were measured on, in words."""
-    sampler = ready.sampler
-    if sampler.n is None:
-        said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
-        return sums.objective, sums.h, said
-    f, h = jax.tree.map(np.asarray, full_values(ready.problem, x, sampler.rows))
-    return f, h, f"all {sampler.n:,} rows"
+def _unsettled(
+    method: Method, trace: "pd.DataFrame", dual: np.ndarray, worth: Worth, names: list[str]
+) -> tuple[str, ...]:
+    """The constraints whose mean multiplier still changed by a third over the second half of the run, and matters."""
+    if not method.multipliers or method.output == "own" or len(trace) < 2:
+        return ()
+    half = trace.iloc[(trace["step"] - trace["step"].iloc[-1] / 2).abs().argmin()]
+    force = np.nan_to_num(dual * worth.errors)  # multipliers in common units
+    changed = np.abs(dual - [half[f"dual {name}"] for name in names]) > np.abs(dual) / 3
+    matters = force > 0.1 * np.max(force, initial=0.0)
+    return tuple(name for name, yes in zip(names, changed & matters, strict=True) if yes)
 
 
 def _dual(method: Method, carry: Carry, chosen: str, sums: Summary) -> np.ndarray:

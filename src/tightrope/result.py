@@ -17,6 +17,9 @@ class Status(Enum):
     """How a run ended, in the words a user reads."""
 
     FINISHED = "finished: all steps were taken"
+    SOLVED = "solved: the duality gap is at most 1e-4 of the scale of the objective"
+    NOT_CONVERGED = "not converged: the budget was spent before the duality gap was small"
+    STALLED = "not converged: stopped because the duality gap no longer falls"
     TOLERANCE = "finished: the duality gap is below the tolerance"
     PRECISION = "finished: the duality gap is below the tolerance but for rounding; this precision can certify no more"
     TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken"
@@ -59,8 +62,8 @@ class Result:
         last: the last iterate.
         dual: mean of the multipliers; NaN for methods that estimate none.
         dual_last: the last multipliers.
-        objective: the objective at x on all rows; without rows, its mean over the samples of the run.
-            None where an oracle gives gradients only.
+        objective: the objective at x on all rows; for a generator, on fresh samples; for a stream, its mean over the
+            samples of the run. None where an oracle gives gradients only.
         constraints: the same for the constraints (minus levels), by name; <= 0 is satisfied.
         measured_on: what `objective` and `constraints` were measured on, in words.
         point: which point x is, in words.
@@ -71,6 +74,11 @@ class Result:
         cost: steps, samples, gradients, projections, linear minimisations, seconds.
         state: the method's state, for experts; to go on from here pass the result as `warm_start`.
         method: the method, with its coefficients.
+        objective_error: by how much the objective may be off: rounding on rows, two standard errors on samples; NaN
+            where it is not known.
+        errors: the same for the constraints.
+        at_random: whether these are errors of samples.
+        unsettled: the constraints whose multipliers were still changing.
         pull: for output="feasible", how far the output was pulled, towards what, and what that cost.
         notes: anything a careful reader should know.
         error: the exception a callback or a stream raised, if any.
@@ -92,6 +100,10 @@ class Result:
     cost: TotalCost
     state: Any
     method: Any
+    objective_error: float | None = None
+    errors: "pd.Series[float] | None" = None
+    at_random: bool = False
+    unsettled: tuple[str, ...] = ()
     pull: Any = None
     notes: tuple[str, ...] = ()
     error: BaseException | None = None
@@ -116,18 +128,35 @@ class Result:
 
         return plot_trace(self, path)
 
+    def _plus_minus(self, error: float | None) -> str:
+        return f" +- {error:.2g}" if self.at_random and error is not None and error > 0 else ""
+
+    def _verdict(self, value: float, error: float) -> str:
+        """What a constraint's value says: rounding is no violation, and what noise hides is not known."""
+        if np.isnan(value):
+            return "not known"
+        if self.at_random and np.isnan(error):
+            return "satisfied on average over the run" if value <= 0 else "VIOLATED on average over the run"
+        if self.at_random and abs(value) <= error:
+            return "undecided: within two standard errors of its level"
+        return "satisfied" if value <= (0 if np.isnan(error) else error) else "VIOLATED"
+
     def __str__(self) -> str:
         name = type(self.method).__name__
         lines = [f"{name}: {self.status.value}."]
         lines += [f"  {self.message}"] if self.message else []
         value = "not given by the oracle" if self.objective is None else f"{self.objective:.6g}"
-        lines += [f"  objective    {value}"]
+        lines += [f"  objective    {value}{self._plus_minus(self.objective_error)}"]
         if len(self.constraints):
             width = max(len("constraint"), *(len(n) for n in self.constraints.index))
             lines += [f"  {'constraint':<{width}}  {'value':>12}  {'multiplier':>12}"]
-            for constraint, value, lam in zip(self.constraints.index, self.constraints, self.dual, strict=True):
-                verdict = "satisfied" if value <= 0 else "VIOLATED" if value > 0 else "not known"
-                lines += [f"  {constraint:<{width}}  {value:>12.6g}  {lam:>12.6g}  {verdict}"]
+            errors = [np.nan] * len(self.constraints) if self.errors is None else self.errors
+            for constraint, value, error, lam in zip(
+                self.constraints.index, self.constraints, errors, self.dual, strict=True
+            ):
+                settled = " (still changing)" if constraint in self.unsettled else ""
+                known = f"{value:>12.6g}{self._plus_minus(error)}  {lam:>12.6g}{settled}"
+                lines += [f"  {constraint:<{width}}  {known}  {self._verdict(value, error)}"]
         lines += [f"  measured on  {self.measured_on}", f"  point        {self.point}", f"  cost         {self.cost}"]
         lines += [f"  note         {note}" for note in self.notes]
         return "\n".join(lines)

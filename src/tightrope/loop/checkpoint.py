@@ -34,6 +34,7 @@ class Saved(NamedTuple):
     seconds: float
     rows: list[dict[str, float]]
     bound: list[float]  # on the optimal value, and its rounding; empty where none is known
+    gaps: list[float]  # the smallest so far, at every look
 
 
 class Checkpoint:
@@ -71,7 +72,14 @@ class Checkpoint:
         return by_steps or time.monotonic() - self.written >= self.every_seconds
 
     def save(
-        self, carry: Tree, *, step: int, seconds: float, rows: list[dict[str, float]], bound: Sequence[float] = ()
+        self,
+        carry: Tree,
+        *,
+        step: int,
+        seconds: float,
+        rows: list[dict[str, float]],
+        bound: Sequence[float] = (),
+        gaps: Sequence[float] = (),
     ) -> None:
         """Write to a neighbour, then replace: a crash leaves the old file or the new one, never half of either."""
         leaves = jax.tree_util.tree_flatten_with_path(carry)[0]
@@ -83,6 +91,7 @@ class Checkpoint:
             "seconds": seconds,
             "rows": rows,
             "bound": list(bound) if np.all(np.isfinite(bound)) else [],
+            "gaps": list(gaps),
         }
         write_file(self.path, arrays, about)
         self.written = time.monotonic()
@@ -106,7 +115,7 @@ class Checkpoint:
         if set(keys) != set(arrays):
             raise CheckpointError(f"{self.path} holds other arrays than this run's state. {_REMEDY}")
         carry = jax.tree.unflatten(treedef, [jnp.asarray(arrays[key]) for key in keys])
-        return Saved(carry, about["step"], about["seconds"], about["rows"], about["bound"])
+        return Saved(carry, about["step"], about["seconds"], about["rows"], about["bound"], about["gaps"])
 
 
 _REMEDY = "Give another path, or delete the file to start afresh."

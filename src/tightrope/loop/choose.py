@@ -1,23 +1,41 @@
 """Which method: what "auto" means, and whether a method fits a problem and its data, and if not, why."""
 
 import difflib
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from tightrope.methods import CSOA, METHODS, Method, Refreshing
+from tightrope.methods import CSOA, METHODS, Bundle, Method, Refreshing
 from tightrope.sets import ConvexSet
 
+FEW = 50  # coordinates, and constraints, up to which programmes on the host cost less than the passes they save
 
-def automatic(domain: ConvexSet, rows: bool) -> tuple[Method, str]:
+
+class Asked(NamedTuple):
+    """What is known of a problem and its data before the first step."""
+
+    domain: ConvexSet
+    rows: bool  # whether all the data is at hand
+    coordinates: int = 0
+    constraints: int = 0
+    values: bool = True  # whether the objective's value is known, and not only its gradient
+    steps: bool = False  # whether the user gave a number of steps, which are those of a stochastic method
+
+
+def automatic(asked: Asked) -> tuple[Method, str]:
     """What "auto" means for what is at hand, and why."""
+    domain = asked.domain
     if not domain.additive:
         return METHODS["cfw-csoa"](), f"points of {domain.name} are held factored"
-    data = "the data is at hand" if rows else "samples come in a stream"
+    data = "the data is at hand" if asked.rows else "samples come in a stream"
+    few = max(asked.coordinates, asked.constraints) <= FEW
+    if asked.rows and not asked.steps and few and misfit(Bundle, domain, rows=True, values=asked.values) is None:
+        return Bundle(), f"{data}, with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
     if not domain.cheap_projection and domain.has_lmo:
-        name, has = "svrf-csoa" if rows else "fw-csoa", "no cheap projection"
+        name, has = "svrf-csoa" if asked.rows else "fw-csoa", "no cheap projection"
     else:
-        name, has = "svrg-csoa" if rows else "csoa", "a projection"
+        name, has = "svrg-csoa" if asked.rows else "csoa", "a projection"
     return METHODS[name](), f"{data} and {domain.name} has {has}"
 
 
@@ -26,12 +44,12 @@ def automatic_for_a_fed_run() -> Method:
     return CSOA(anytime=True)
 
 
-def resolve_method(method: str | Method, domain: ConvexSet, rows: bool) -> tuple[Method, tuple[str, ...]]:
+def resolve_method(method: str | Method, asked: Asked) -> tuple[Method, tuple[str, ...]]:
     """A method object, and a note on how it was chosen where the user left it open."""
     if isinstance(method, Method):
         return method, ()
     if method == "auto":
-        chosen, why = automatic(domain, rows)
+        chosen, why = automatic(asked)
         return chosen, (f'method="auto" chose {chosen.name}: {why}.',)
     if not isinstance(method, str) or method.lower() not in METHODS:
         near = difflib.get_close_matches(str(method).lower(), METHODS, n=1, cutoff=0.4)

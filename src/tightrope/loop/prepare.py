@@ -2,7 +2,6 @@
 
 import dataclasses
 import warnings
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope.loop.choose import misfit, refuse_grids, resolve_method
+from tightrope.loop.choose import Asked, misfit, refuse_grids, resolve_method
 from tightrope.methods import Method, Refreshing, steps_within
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
@@ -67,19 +66,21 @@ def prepare(
     if not isinstance(problem, Problem):
         raise TypeError(f"problem is a {type(problem).__name__}; expected a tightrope.Problem.")
     sampler = as_sampler(data)
-    chosen, notes = resolve_method(method, problem.domain, sampler.n is not None)
+    rows, theta = sampler.n is not None, sampler.example()
+    x = _starting_point(problem, x0, warm_start)
+    n = check_shapes(problem, x, theta)
+    size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
+    asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None)
+    chosen, notes = resolve_method(method, asked)
     if not grids:
         refuse_grids(chosen)
-    fits = partial(misfit, chosen, problem.domain, rows=sampler.n is not None, endless=endless)
-    _refuse(fits(exact=problem.exact_constraints is not None))
+    exact = problem.exact_constraints is not None
+    fits = {"rows": rows, "constraints": n, "exact": exact, "values": problem.knows_objective, "endless": endless}
+    _refuse(misfit(chosen, problem.domain, **fits))
     size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
     chosen = for_rows(chosen, sampler.n, size)
     plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)
     sampler.check(plan)
-    theta = sampler.example()
-    x = _starting_point(problem, x0, warm_start)
-    n = check_shapes(problem, x, theta)
-    _refuse(fits(constraints=n, values=problem.knows_objective))
     dtype = float_dtype(x)
     lam = jnp.zeros((n,), dtype) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)

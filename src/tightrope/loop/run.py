@@ -13,6 +13,7 @@ import numpy as np
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
 from tightrope.loop.gap import Bound, Gap, Inside, gap_of, judged_by_every_row
+from tightrope.loop.judge import Judge
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, output, running_mean, summarise, track_names
 from tightrope.methods import Refreshing, gradients_used
@@ -32,6 +33,7 @@ class Options:
     progress: bool | None = None
     time_limit: float | None = None
     tol: float | None = None
+    until_solved: bool = False  # whether the run has no budget, and ends when its gap is small or stalls
     inside: Inside | None = None  # a strictly feasible point, for the duality gap
     chunk: int | None = None
 
@@ -93,7 +95,7 @@ class _Run:
         self.out = Outcome(Position(program.start(), 0), [], 0.0)
         self.track_names = track_names(program.variant, ready.x)
         self.records = record_steps(ready.steps, options.record)
-        self.gap, self.bound = float("nan"), Bound()  # known after the first refresh, where a tolerance was given
+        self.judge, self.bound = Judge(options.tol, options.until_solved), Bound()
         self.pace = 64  # steps a chunk may take, until their speed is known
 
     def go(self, bar: Progress) -> None:
@@ -121,6 +123,7 @@ class _Run:
                 return
             if self.checkpoint is not None and self.checkpoint.due(self.out.position.step):
                 self.save()
+        self._spent()
 
     def _within_tolerance(self, position: Position, ready: Carry, bar: Progress) -> bool:
         """Whether a refresh shows that the duality gap is small enough, which ends the run."""
@@ -131,7 +134,7 @@ class _Run:
         found, status = self._gap(method.snapshot(ready.state))
         if position.step and status is not None:
             found, status = self._gap(method.snapshot(ready.state), every_row=True)
-        self.gap, self.bound = found.value, found.best
+        self.bound = found.best
         if not position.step or status is None:
             return False
         self.out.position = position._replace(carry=ready)
@@ -144,33 +147,41 @@ class _Run:
         proof = ready.method.certificate(state) if isinstance(ready.method, Refreshing) else None
         if proof is None:
             return False
-        self.gap = proof.gap
         if proof.conflict and (proof.settled or last):
             self._last_row(bar)
             self.stop(Status.INFEASIBLE, _said_of(proof.conflict, ready.names))
             return True
-        found = Gap(proof.gap, proof.rounding, self.bound)
-        status = self._judge(found)
-        if status is not None:  # judge again, by the sizes of every row
+        rounding, status = proof.rounding, self.judge.look(proof.gap, proof.rounding, proof.scale)
+        if status not in (None, Status.STALLED):  # judge again, by the sizes of every row
             more = judged_by_every_row(ready.problem, ready.method.answer(state)[0], ready.sampler.rows)
-            found = Gap(proof.gap + (more - 1) * proof.rounding, more * proof.rounding, self.bound)
-            self.gap, status = found.value, self._judge(found)
+            rounding = more * proof.rounding
+            status = self.judge.look(proof.gap + (more - 1) * proof.rounding, rounding, proof.scale)
         if status is not None:
-            self._stop_at(status, found.rounding, bar)
-        elif last and np.isfinite(self.gap):
-            self.stop(Status.FINISHED, self._said_of_gap())
-        elif last:
-            self.stop(Status.NO_FEASIBLE_POINT)
+            self._stop_at(status, rounding, bar)
         return status is not None
+
+    def _spent(self) -> None:
+        """The budget has been spent: say what is known of the gap."""
+        if self.judge.gap == np.inf:
+            self.stop(Status.NO_FEASIBLE_POINT)
+        elif np.isfinite(self.judge.gap):
+            self.stop(self.judge.at_the_end(), self._said_of_gap())
 
     def _stop_at(self, status: Status, rounding: float, bar: Progress) -> None:
         """End the run because of its gap, which the last row then has."""
         self._last_row(bar)
-        self.out.rows[-1]["gap"] = self.gap
+        self.out.rows[-1]["gap"] = self.judge.gap
         self.stop(status, self._said_of_gap(f", of which rounding is {rounding:.3g}" * (status is Status.PRECISION)))
 
     def _said_of_gap(self, more: str = "") -> str:
-        return f"The gap is {self.gap:.3g} after {self.out.position.step:,} steps{more}."
+        """The gap in a sentence, and what to do about a large one."""
+        said = str(self.judge)
+        remedy = (
+            " Give more passes, or let tr.check_problem look at the problem."
+            if self.judge.at_the_end() is not Status.FINISHED
+            else ""
+        )
+        return f"{said[:1].upper()}{said[1:]} after {self.out.position.step:,} steps{more}.{remedy}"
 
     def _last_row(self, bar: Progress) -> None:
         """See to it that the trace has a row of where the run stands."""
@@ -178,18 +189,11 @@ class _Run:
             self._record(bar)
 
     def _gap(self, snap: Any, every_row: bool = False) -> tuple[Gap, Status | None]:
-        """The gap at a snapshot, and how it ends the run: below the tolerance, or but for rounding and no further."""
+        """The gap at a snapshot, and how it ends the run; None where it does not."""
         options, ready = self.options, self.ready
         assert options.inside is not None
         found = gap_of(ready.problem, snap, options.inside, ready.sampler.rows, self.bound, every_row)
-        return found, self._judge(found)
-
-    def _judge(self, found: Gap) -> Status | None:
-        """How a gap ends the run: below the tolerance, or but for rounding and no further; None where it does not."""
-        tol, exact = self.options.tol, found.value - found.rounding
-        if tol is None or found.value <= tol:
-            return None if tol is None else Status.TOLERANCE
-        return Status.PRECISION if exact <= min(tol, found.rounding) else None
+        return found, self.judge.look(found.value, found.rounding, options.inside.f - found.best.certain)
 
     def _take(self, step: int) -> Buffer | None:
         """Samples for the next chunk; None, and the run stopped, where there are none or reading them failed."""
@@ -252,7 +256,7 @@ class _Run:
         row: dict[str, float] = {"step": step, "samples": step * plan.draws * plan.batch_size}
         row |= {} if n is None else {"passes": gradients_used(self.ready.method, step, plan.batch_size, n) / n}
         row["seconds"] = self.out.seconds
-        row |= {} if self.options.tol is None and not np.isfinite(self.gap) else {"gap": self.gap}
+        row |= {} if self.options.tol is None and not np.isfinite(self.judge.gap) else {"gap": self.judge.gap}
         row |= {} if objective is None else {"objective": float(objective)}
         row |= dict(zip(self.ready.names, h.tolist(), strict=True))
         return row | {f"dual {name}": v for name, v in zip(self.ready.names, lam.tolist(), strict=True)}
@@ -292,7 +296,10 @@ class _Run:
         if self.checkpoint is not None:
             carry, step, _ = self.out.position
             try:
-                self.checkpoint.save(carry, step=step, seconds=self.out.seconds, rows=self.out.rows, bound=self.bound)
+                self.checkpoint.save(
+                    carry, step=step, seconds=self.out.seconds, rows=self.out.rows, bound=self.bound,
+                    gaps=self.judge.best,
+                )  # fmt: skip
             except OSError as error:  # a full disk must not cost the run; the file of the last time is intact
                 warnings.warn(f"The checkpoint could not be written ({error}); the run goes on.", stacklevel=2)
 
@@ -301,6 +308,7 @@ class _Run:
         saved = checkpoint.load(self.out.position.carry)
         self.out.position = Position(saved.carry, saved.step)
         self.out.rows, self.out.seconds, self.bound = saved.rows, saved.seconds, Bound(*saved.bound)
+        self.judge.best = saved.gaps
 
 
 def _said_of(conflict: dict[int, float], names: list[str]) -> str:

@@ -132,6 +132,10 @@ class Method(ABC):
         """The point and multipliers of a method whose `output` is "own": neither the mean of all iterates nor the last."""
         return state.x, state.lam
 
+    def said(self, state: Any, names: list[str]) -> str | None:
+        """A line for the report on what the run chose for itself; None for methods that choose nothing."""
+        return None
+
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost with a batch of one, refreshes aside; to override where steps differ."""
         return Cost(*(steps * one for one in self.cost))

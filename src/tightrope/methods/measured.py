@@ -184,3 +184,15 @@ def _noise(before: Array, squares: Array, n: Array, stage: Array) -> Array:
 def in_units(w: Tree, g: Tree) -> Tree:
     """w o g: a gradient with respect to y = x/w."""
     return jax.tree.map(jnp.multiply, w, g)
+
+
+def said(m: Measured, names: list[str]) -> str:
+    """What was measured and chosen, in a line."""
+    if int(m.stage) < 2:
+        return "the run was too short to measure its scales."
+    kept = ", ".join(f"{name} {value:.2g}" for name, value in zip(names[:3], np.asarray(margin(m)), strict=False))
+    more = ", ..." if len(names) > 3 else ""
+    return (
+        f"scales were measured: gradients {float(m.sigma_g):.2g} and a distance of {float(m.R):.2g} (in widths of the "
+        f"domain); margins below the levels: {kept or 'none'}{more}."
+    )

@@ -61,6 +61,10 @@ class Sampler(ABC):
         buffer = self.open(Plan((seed,))).take(0, count)
         return jax.tree.map(lambda a: a[0, : buffer.steps, 0, 0], buffer.items)
 
+    def fresh(self, seed: int, count: int) -> Tree | None:
+        """So many samples, stacked, that no run of this seed uses; None where they cannot be had without taking them away."""
+        return None
+
     @abstractmethod
     def example(self) -> Tree:
         """The shapes and dtypes of one sample."""

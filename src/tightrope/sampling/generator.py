@@ -33,6 +33,10 @@ class Generator(Sampler):
         """The shapes and dtypes of one sample."""
         return jax.eval_shape(self.fn, jax.random.key(0))
 
+    def fresh(self, seed: int, count: int) -> Tree:
+        """Samples from keys that no step has: steps are counted from 0, and there are fewer than 2^31 of them."""
+        return _fresh(self.fn, np.uint32(seed), count)
+
     def open(self, plan: Plan) -> Draws:
         """Blocks of samples, each from a key of its own."""
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.example()))
@@ -64,3 +68,9 @@ def _keys(seeds: Array, start: Array, count: int, draws: int, batch_size: int) -
 def _apply(fn: Callable[[Array], Tree], keys: Array, shape: tuple[int, int, int]) -> Tree:
     samples = jax.vmap(jax.vmap(fn))(keys)
     return jax.tree.map(lambda a: a.reshape(a.shape[0], *shape, *a.shape[2:]), samples)
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _fresh(fn: Callable[[Array], Tree], seed: Array, count: int) -> Tree:
+    root = jax.random.fold_in(jax.random.key(seed), np.uint32(2**32 - 1))
+    return jax.vmap(lambda i: fn(jax.random.fold_in(root, i)))(jnp.arange(count))

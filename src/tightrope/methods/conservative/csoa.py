@@ -132,6 +132,10 @@ class CSOA(Method):
         weight = t.astype(lam.dtype) / (1 if self.anytime else horizon.astype(lam.dtype))
         return MeasuredState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)
 
+    def said(self, state: Any, names: list[str]) -> str | None:
+        """The scales that were measured."""
+        return measured.said(state.scales, names) if self.measures else None
+
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
         cost = super().total_cost(steps)

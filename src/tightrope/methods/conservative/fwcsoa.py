@@ -179,7 +179,10 @@ class FWCSOA(Method):
         x, lam, t, horizon = before.x, before.lam, before.t, before.horizon
         f, h, g = problem.value_and_gradient(x, lam, theta)
         _, _, g_before = problem.value_and_gradient(before.x_before, before.lam_before, theta)
-        w, fresh = domain.widths(x), (scales.stage <= 2) & (t == scales.begin + 1)  # x has jumped: nothing to go on from
+        w, fresh = (
+            domain.widths(x),
+            (scales.stage <= 2) & (t == scales.begin + 1),
+        )  # x has jumped: nothing to go on from
         wg, share = measured.in_units(w, g), 2 / (t + 1).astype(lam.dtype)
         wc = measured.in_units(w, subtract(g, g_before))
         size = state.size + share * (dot(wg, wg) - state.size)
@@ -215,6 +218,10 @@ class FWCSOA(Method):
         r = Power(self.delta, 1 / 4)(t, horizon) if self.schedule == "two_scale" else self.delta * eta
         return eta, gamma, rho, gamma * r, Power(self.upsilon0, p.upsilon)(t, horizon)
 
+    def said(self, state: Any, names: list[str]) -> str | None:
+        """The scales that were measured."""
+        return measured.said(state.scales, names) if self.schedule == "measured" else None
+
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
         cost = super().total_cost(steps)
@@ -222,7 +229,11 @@ class FWCSOA(Method):
 
     def tightening(self, horizon: int) -> float:
         """upsilon at this horizon; what the run measures keeps its own margin."""
-        return 0.0 if self.schedule == "measured" else float(np.max(self.upsilon0)) / horizon ** SCHEDULES[self.schedule].upsilon
+        return (
+            0.0
+            if self.schedule == "measured"
+            else float(np.max(self.upsilon0)) / horizon ** SCHEDULES[self.schedule].upsilon
+        )
 
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: gamma r < 1."""

@@ -1,0 +1,54 @@
+"""How good a run is by its duality gap: solved, falling no more, or not there yet when the budget ends."""
+
+import math
+
+from tightrope.result import Status
+
+SOLVED = 1e-4  # the relative gap at which a run without a budget ends
+CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget is called finished
+_PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled
+
+
+class Judge:
+    """Sees the gap at every look at the data, and says when it ends the run.
+
+    A gap is a bound on F(x) - F* for a feasible x. Relative means divided by the scale of F: by how much F is larger than at
+    the output where the run began, or where it is safely feasible, whichever is more. That has no units.
+    """
+
+    def __init__(self, tol: float | None, until_solved: bool):
+        self.tol, self.until_solved = tol, until_solved
+        self.gap, self.scale = math.nan, math.nan
+        self.best: list[float] = []  # the smallest gap so far, at every look
+
+    def look(self, gap: float, rounding: float, scale: float) -> Status | None:
+        """How this gap ends the run; None where it does not."""
+        self.gap, self.scale = gap, scale
+        tol = self.tol if self.tol is not None else SOLVED * scale if self.until_solved else None
+        if tol is None or not gap < math.inf:
+            return None
+        if gap <= tol:
+            return Status.TOLERANCE if self.tol is not None else Status.SOLVED
+        if gap - rounding <= min(tol, rounding):
+            return Status.PRECISION
+        self.best.append(min(gap, self.best[-1] if self.best else math.inf))
+        return Status.STALLED if self.until_solved and self._stalled() else None
+
+    def _stalled(self) -> bool:
+        wait = max(_PATIENCE, len(self.best) // 2)
+        return len(self.best) > wait and self.best[-1] > 0.9 * self.best[-1 - wait]
+
+    @property
+    def relative(self) -> float:
+        """The gap in units of the scale of F; NaN where none is known."""
+        return self.gap / self.scale if self.scale > 0 else math.nan
+
+    def at_the_end(self) -> Status:
+        """How a run ends that has spent its budget."""
+        return Status.NOT_CONVERGED if self.relative > CONVERGED or self.gap == math.inf else Status.FINISHED
+
+    def __str__(self) -> str:
+        if self.gap == math.inf:
+            return "no feasible point is known yet"
+        share = f" ({100 * self.relative:.2g} % of the scale of the objective)" if self.relative <= 1 else ""
+        return f"the gap is {self.gap:.3g}{share}"

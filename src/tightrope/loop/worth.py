@@ -1,0 +1,75 @@
+"""What a point is worth: on all rows, on fresh samples where those can be made, or else as a mean over the run."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.loop.prepare import Prepared
+from tightrope.loop.steps import Summary
+from tightrope.problem import Problem
+from tightrope.problem.full_data import full_mean
+from tightrope.tree import Array, Tree, float_dtype
+
+_FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
+_ROUNDING = 16  # units of eps of the size of what is summed
+
+
+class Worth(NamedTuple):
+    """Objective and constraints of a point, and what is known of their errors."""
+
+    objective: float
+    constraints: np.ndarray
+    objective_error: float  # rounding for rows, two standard errors for samples, NaN for means over the run
+    errors: np.ndarray  # of the constraints, likewise
+    measured_on: str
+    at_random: bool  # whether the errors are those of samples
+
+
+def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
+    """What x is worth after so many steps, in which the means of f and h were those of `sums`."""
+    sampler, plan = ready.sampler, ready.plan
+    if sampler.n is not None:
+        f, h, size_f, size_h = _on_host(_with_sizes(ready.problem, x, sampler.rows))
+        eps = _ROUNDING * float(jnp.finfo(float_dtype(x)).eps)
+        return Worth(float(f), h, eps * float(size_f), eps * size_h, f"all {sampler.n:,} rows", False)
+    samples = step * plan.draws * plan.batch_size
+    count = 1 << int(np.log2(np.clip(samples / 10, *_FRESH)))
+    fresh = sampler.fresh(plan.seeds[0], count)
+    if fresh is None:
+        said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
+        unknown = np.full(len(ready.names), np.nan)
+        return Worth(float(sums.objective), sums.h, np.nan, unknown, said, True)
+    f, h, error_f, error_h = _on_host(_with_errors(ready.problem, x, fresh))
+    said = f"{count:,} fresh samples, with two standard errors"
+    return Worth(float(f), h, 2 * float(error_f), 2 * error_h, said, True)
+
+
+def _on_host(values: Any) -> list[np.ndarray]:
+    return [np.asarray(v, float) for v in jax.device_get(tuple(values))]
+
+
+@jax.jit
+def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
+    """Means over rows, and of absolute values: rounding is counted in these."""
+
+    def of_row(theta: Tree) -> tuple[Array, Array, Array, Array]:
+        f, h = problem.sample_values(x, theta)
+        return f, h, jnp.abs(f), jnp.abs(h) + jnp.abs(jnp.asarray(problem.levels, h.dtype))
+
+    return full_mean(of_row, data)
+
+
+@jax.jit
+def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
+    """Means over samples, and their standard errors."""
+    f, h = full_mean(lambda theta: problem.sample_values(x, theta), data)
+
+    def squares(theta: Tree) -> tuple[Array, Array]:
+        f_one, h_one = problem.sample_values(x, theta)
+        return (f_one - f) ** 2, (h_one - h) ** 2
+
+    count = jax.tree.leaves(data)[0].shape[0]
+    spread_f, spread_h = full_mean(squares, data)
+    return f, h, jnp.sqrt(spread_f / (count - 1)), jnp.sqrt(spread_h / (count - 1))
