@@ -73,11 +73,31 @@ def test_objective_and_constraints_are_measured_at_x_on_all_rows():
     assert result.violation == max(0.0, result.constraints.max())
 
 
-def test_without_rows_they_are_means_over_the_run():
-    result = solve(data=SAMPLERS["generator"]())
+def test_a_stream_is_measured_by_means_over_the_run():
+    result = solve(data=SAMPLERS["stream"]())
     assert "samples of the run" in result.measured_on
     assert result.objective == result.trace["objective"].iloc[-1]
     assert "passes" not in result.trace
+    assert "on average over the run" in str(result)
+
+
+def test_a_generator_measures_the_point_returned_on_fresh_samples():
+    sampler = SAMPLERS["generator"]()
+    result, x = solve(data=sampler), None
+    x, fresh = np.asarray(result.x), np.asarray(sampler.fresh(0, 4096))
+    assert "fresh samples" in result.measured_on
+    assert abs(result.objective - ((x - fresh) ** 2).sum(axis=1).mean() / 2) < 1.5 * result.objective_error
+    assert result.errors is not None
+    assert np.all(result.errors >= 0)
+
+
+def test_verdicts_count_rounding_and_noise():
+    rows, samples = solve(), solve(data=SAMPLERS["generator"]())
+    for value, error, said in ((2e-7, 1e-6, "satisfied"), (1e-3, 1e-6, "VIOLATED"), (-1.0, 1e-6, "satisfied")):
+        assert rows._verdict(value, error) == said
+    assert samples._verdict(0.01, 0.02).startswith("undecided")
+    assert samples._verdict(-0.03, 0.02) == "satisfied"
+    assert samples._verdict(0.03, 0.02) == "VIOLATED"
 
 
 def test_a_problem_over_a_pytree_gives_a_pytree():

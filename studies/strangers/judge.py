@@ -15,8 +15,12 @@ from studies.strangers.generate import Stranger
 from studies.strangers.reference import Reference
 
 ROUNDING = 1e-12  # of the size of what is summed
-INFEASIBLE = {"INFEASIBLE", "NO_FEASIBLE_POINT"}  # names of statuses that say so
-NOT_CONVERGED = {"NOT_CONVERGED", "STALLED"}  # names of statuses that say that the answer is not good yet
+INFEASIBLE = {"INFEASIBLE"}  # names of statuses that say so, with a proof
+NOT_CONVERGED = {
+    "NOT_CONVERGED",
+    "STALLED",
+    "NO_FEASIBLE_POINT",
+}  # names of statuses that say that the answer is not good yet
 
 
 class Verdict(NamedTuple):

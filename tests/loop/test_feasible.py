@@ -85,9 +85,10 @@ def impossible(x, theta):
 
 def test_where_there_is_no_feasible_point_the_status_says_so():
     problem = tr.Problem(f, impossible, tr.L2Ball(2.0, shape=3))
-    result = tr.minimize(problem, ROWS, passes=5, output="feasible")
+    result = tr.minimize(problem, ROWS, method="svrg-csoa", passes=5, output="feasible")
     assert result.status is tr.Status.NO_FEASIBLE_POINT
     assert "no strictly feasible point was found" in str(result)
+    assert tr.minimize(problem, ROWS).status is tr.Status.INFEASIBLE  # with a proof
 
 
 def test_without_rows_it_is_refused():

@@ -163,7 +163,7 @@ def verdict(seed: int, dtype: Any) -> Verdict:
     terms = float(case.unit * np.abs(case.b).mean(axis=0).sum() * case.radius)  # that a constraint is made of
     unit = float(np.finfo(dtype).eps) * float(abs(float(case.offset)) + case.range * (1 + terms / float(case.level)))
     try:
-        result = tr.minimize(problem_of(case), case.data, tol=tol, passes=40, record=0, seed=seed)
+        result = tr.minimize(problem_of(case), case.data, method="svrg-csoa", tol=tol, passes=40, record=0, seed=seed)
     except ValueError as error:
         refused = "the smallest duality gap that can be certified here in" in str(error) and tol < 100 * unit
         return Verdict(seed, "refused" if refused else str(error))
@@ -222,17 +222,17 @@ def test_a_tolerance_below_rounding_is_refused_with_the_smallest_that_can_be_cer
         with pytest.raises(
             ValueError, match=r"tol is 1e-07; the smallest .* in float32 is about 0\.0005.*jax_enable_x64"
         ):
-            tr.minimize(problem, theta, tol=1e-7)
-        assert tr.minimize(problem, theta, tol=1e-3).status is tr.Status.TOLERANCE
-    assert tr.minimize(problem, theta.astype(float), tol=1e-7).status is tr.Status.TOLERANCE
+            tr.minimize(problem, theta, method="svrg-csoa", tol=1e-7)
+        assert tr.minimize(problem, theta, method="svrg-csoa", tol=1e-3).status is tr.Status.TOLERANCE
+    assert tr.minimize(problem, theta.astype(float), method="svrg-csoa", tol=1e-7).status is tr.Status.TOLERANCE
     with pytest.raises(ValueError, match=r"in float64 is about .*Give a larger tol\.$"):
-        tr.minimize(problem, theta.astype(float), tol=1e-15)
+        tr.minimize(problem, theta.astype(float), method="svrg-csoa", tol=1e-15)
 
 
 def test_a_run_that_rounding_alone_keeps_from_its_tolerance_says_so():
     problem, theta = far_from_zero()
     with jax.enable_x64(False):
-        result = tr.minimize(problem, theta, tol=4.5e-4)
+        result = tr.minimize(problem, theta, method="svrg-csoa", tol=4.5e-4)
     assert result.status is tr.Status.PRECISION
     assert "of which rounding is" in result.message
     assert result.cost.steps < 1000
@@ -242,7 +242,7 @@ def test_a_run_that_rounding_alone_keeps_from_its_tolerance_says_so():
 @pytest.mark.parametrize("output", [None, "feasible", "last", "average"])
 def test_what_a_tolerance_ends_satisfies_its_constraints_or_says_that_it_does_not(output):
     problem, theta = far_from_zero(level=0.5)
-    result = tr.minimize(problem, theta.astype(float), tol=0.1, output=output)
+    result = tr.minimize(problem, theta.astype(float), method="svrg-csoa", tol=0.1, output=output)
     assert result.status is tr.Status.TOLERANCE
     if output in (None, "feasible"):
         assert result.output == "feasible"
@@ -256,11 +256,11 @@ def test_what_a_tolerance_ends_satisfies_its_constraints_or_says_that_it_does_no
 def test_a_resumed_run_remembers_the_best_bound(tmp_path):
     problem, theta = far_from_zero()
     settings: dict[str, Any] = {"tol": 1e-8, "checkpoint_every": 50, "chunk": 50}
-    whole = tr.minimize(problem, theta.astype(float), **settings)
+    whole = tr.minimize(problem, theta.astype(float), method="svrg-csoa", **settings)
     part = tr.minimize(
         problem, theta.astype(float), **settings, checkpoint=tmp_path / "c", callback=lambda s: s.step >= 100
     )
     assert part.status is tr.Status.CALLBACK_STOPPED
-    resumed = tr.minimize(problem, theta.astype(float), **settings, checkpoint=tmp_path / "c")
+    resumed = tr.minimize(problem, theta.astype(float), method="svrg-csoa", **settings, checkpoint=tmp_path / "c")
     assert resumed.message == whole.message
     np.testing.assert_array_equal(resumed.x, whole.x)

@@ -267,11 +267,12 @@ def test_a_tightening_beyond_half_the_room_is_warned_of():
 def test_a_default_tightening_gives_way_with_a_note():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = tr.minimize(BOTH_SIDES, ROWS, method="csoa", steps=100)
-        roomy = tr.minimize(BOTH_SIDES, ROWS, method="csoa", steps=40_000)
-    assert float(result.method.upsilon0) == pytest.approx(0.5)  # half of 0.1, times sqrt(100)
-    assert any("upsilon0 was set to 0.5" in note for note in result.notes)
-    assert float(roomy.method.upsilon0) == tr.CSOA().upsilon0
+        result = tr.minimize(BOTH_SIDES, ROWS, method="cscgd", steps=16)
+        roomy = tr.minimize(BOTH_SIDES, ROWS, method="cscgd", steps=40_000)
+    assert float(result.method.upsilon0) < tr.CSCGD().upsilon0
+    assert result.method.tightening(16) == pytest.approx(0.05)  # half of 0.1
+    assert any("upsilon0 was set to" in note for note in result.notes)
+    assert float(roomy.method.upsilon0) == tr.CSCGD().upsilon0
     assert not roomy.notes
 
 

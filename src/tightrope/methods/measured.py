@@ -4,24 +4,25 @@ Every number here has the units of something that the run has seen, so f, any h_
 other units and nothing changes but rounding. Lengths are measured in y = x/w, with w the widths of the domain.
 
 A run is a pilot and epochs that double. The pilot stands still: half of it at x_1, and half of it as far off as the
-objective pulls, for constraints are often flat where a run begins. An epoch starts from the mean point and multipliers of the
-second half of the one before, and takes n steps of
+objective pulls, for constraints are often flat where a run begins. An epoch starts from the mean point and multipliers of
+the second half of the one before, and takes n steps of
 
     eta     = R / (2 sigma_g sqrt n)                      sigma_g: root mean square of |w o (grad f + lambda' grad h)|
     gamma_i = Lam_i / (2 sigma_i sqrt n)                  sigma_i: of h_i;  lambda_i stays below 2 Lam_i
 
 R is how far the solution may still be, Lam_i how large its multipliers are. At first R is the diameter and Lam_i what would
-make up for all that f can change, |w o mean grad f| R / (sigma_i sqrt N); later they follow what the epochs found. (After DoG:
-M. Ivgi, O. Hinder, Y. Carmon, ICML 2023. Steps c/(sigma sqrt n) are those of A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro,
-SIAM J. Optim. 2009.)
+make up for all that f can change, |w o mean grad f| R / (sigma_i sqrt N); later they follow what the epochs found, as in DoG
+(M. Ivgi, O. Hinder, Y. Carmon, ICML 2023). Steps of c/(sigma sqrt n) are those of A. Nemirovski, A. Juditsky, G. Lan,
+A. Shapiro, SIAM J. Optim. 2009.
 
 The margin is steered. A mean of iterates that weighs x_t by t has H_i <= the same mean of h_i(x_t, theta_t) in expectation,
 by Jensen's inequality and because x_t does not depend on theta_t. That mean, m_i, is known at every step; what is missing
 until the end of the epoch is made up for by
 
-    upsilon_i = ( a m_i + margin ) / (1 - a),   a = (t / end)^2, the weight that is spent;   margin = sigma_i / (4 sqrt(3 end/4))
+    upsilon_i = ( a m_i + margin_i ) / (1 - a)            a = (t / end)^2: the share of the weight that is spent
+    margin_i  = sigma_i / (4 sqrt(3 end / 4))             a quarter of the standard error of the mean
 
-in expectation it ends a quarter of its own standard error below zero.
+so that in expectation it ends a quarter of its own standard error below zero.
 """
 
 from collections.abc import Callable

@@ -62,7 +62,7 @@ class Sampler(ABC):
         return jax.tree.map(lambda a: a[0, : buffer.steps, 0, 0], buffer.items)
 
     def fresh(self, seed: int, count: int) -> Tree | None:
-        """So many samples, stacked, that no run of this seed uses; None where they cannot be had without taking them away."""
+        """So many samples, stacked, that no run of this seed uses; None where the source would lose them."""
         return None
 
     @abstractmethod
