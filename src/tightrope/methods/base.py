@@ -59,8 +59,8 @@ class Rates(NamedTuple):
 class Certificate(NamedTuple):
     """What a method's looks at all the data prove of its answer x."""
 
-    upper: float  # F(x), with x feasible; inf where no feasible point was found yet
-    lower: float  # a bound on F*
+    upper: float  # F(x) but for rounding, with x feasible; inf where no feasible point was found yet
+    lower: float  # a bound on F* but for rounding
     rounding: float  # by how much upper - lower may be below F(x) - F*, because numbers are rounded
     scale: float  # of F over the domain: a gap is small or large beside this
     conflict: dict[int, float] = {}  # noqa: RUF012 (never changed) every point of the domain violates one of these

@@ -77,8 +77,10 @@ class Look:
         x = self._point(output.weights @ self.looks.x)
         if not feasible:
             return state._replace(x=x)
-        error = float(output.weights @ self.looks.f_error)
-        return state._replace(x=x, feasible=True, upper=self._rounded(output.f, np.inf), upper_error=error)
+        error, margin = output.weights @ self.looks.f_error, _MARGIN * output.weights @ self.looks.h_error
+        return state._replace(
+            x=x, feasible=True, upper=self._rounded(output.f, np.inf), upper_error=error, margin=margin
+        )
 
     def _with_bound(self, state: BundleState, bound: Bound | None) -> BundleState:
         if bound is None or bound.certain <= float(state.lower) - float(state.lower_error):

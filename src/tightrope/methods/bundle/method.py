@@ -94,10 +94,11 @@ class Bundle(Refreshing):
     def certificate(self, state: BundleState) -> Certificate:
         """What the cuts so far prove."""
         conflict, upper = np.asarray(state.conflict, float), float(state.upper)
+        margin = float(np.asarray(state.lam, float) @ np.asarray(state.margin, float))  # what it costs, for small ones
         return Certificate(
-            upper=upper if state.feasible else np.inf,
+            upper=upper - margin if state.feasible else np.inf,
             lower=float(state.lower),
-            rounding=float(state.upper_error) + float(state.lower_error),
+            rounding=float(state.upper_error) + float(state.lower_error) + margin,
             scale=max(abs(float(value) - upper) for value in (state.start, state.inner)) if state.feasible else np.nan,
             conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
             settled=bool(state.settled),

@@ -40,6 +40,7 @@ class BundleState(NamedTuple):
     feasible: Array  # whether a feasible combination is known
     upper: Array  # F at the output is at most this ...
     upper_error: Array  # ... but for rounding
+    margin: Array  # (N,) how far below zero the output was aimed, because H is rounded too
     lower: Array  # F* is at least this ...
     lower_error: Array  # ... but for rounding
     distance: Array  # from the goal, in units: the gap; without a feasible point, the worst violation
@@ -63,5 +64,5 @@ def before_the_first_look(x: Tree, lam: Array, places: int) -> BundleState:
         x=x, lam=lam, t=number + 1, ahead=x, promised=values, seen=values, kept=kept, units=values,
         hessian=jnp.zeros((d, d), dtype), start=zero, inner=zero, feasible=no, upper=most, upper_error=zero, lower=-most,
         lower_error=zero, distance=most, newton=no, pace=zero, pause=number, patience=number + 1,
-        conflict=jnp.zeros((N,), dtype), settled=no,
+        margin=jnp.zeros((N,), dtype), conflict=jnp.zeros((N,), dtype), settled=no,
     )  # fmt: skip
