@@ -147,7 +147,7 @@ def _look(problem: Problem, snap: Snapshot, data: Tree, every_row: bool) -> _See
 def _at_start(problem: Problem, x: Tree, lam: Array, data: Tree) -> tuple[Array, Array, Array]:
     rows = _few(data)
     sizes, (f, h, grad, jacobian) = _sizes(problem, x, rows, curvature=True), full_jacobian(problem, x, rows)
-    bound = _bound(problem, Snapshot(x, lam, f, h, grad, jacobian, f), sizes)
+    bound = _bound(problem, Snapshot(x, lam, f, h, grad, jacobian), sizes)
     return f, _UNITS * _eps(x) * sizes.f, bound[1]
 
 
