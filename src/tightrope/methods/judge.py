@@ -4,8 +4,8 @@ The merit of a point is what its objective would be if its violations were made 
 constraint strictly, x is pulled towards s: by convexity that costs at most a (F(s) - F(x)) with a the largest
 H_i(x) / (H_i(x) - H_i(s)). That is honest before any multiplier is known, but says little against a bad point that is pulled
 all the way to a good s; so a violation also costs its price, twice the multiplier. Prices rise at once and fall by half
-from look to look, so that multipliers that ran off are forgotten. Merits are in the units of F and no part of them depends on
-step sizes.
+from look to look, so that multipliers that ran off are forgotten. Merits are in the units of F, and no part of them depends
+on step sizes.
 """
 
 from typing import NamedTuple

@@ -46,7 +46,11 @@ def length_in(wid: Tree, move: Tree) -> Tree:
 
 def rows_in(wid: Tree, rows: Tree) -> Array:
     """A Jacobian in y as a matrix, one row for each constraint."""
-    parts = jax.tree.map(lambda r, a: (r * a).reshape(r.shape[0], -1), rows, wid)
+
+    def matrix(r: Array, a: Array) -> Array:
+        return (r * (a[None] if a.ndim else a)).reshape(r.shape[0], math.prod(r.shape[1:]))
+
+    parts = jax.tree.map(matrix, rows, wid)
     return jnp.concatenate(jax.tree.leaves(parts), axis=1)
 
 

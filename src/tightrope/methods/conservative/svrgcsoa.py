@@ -55,8 +55,8 @@ class Epoch(NamedTuple):
     taken: Array  # how many steps
     bent: Array  # |change of the sampled gradient since the snapshot|^2
     bends: Array  # <that change, x - w>
-    apart: Array  # |x - w|^2
-    rises: Array  # (change of the sampled h_i)^2
+    apart: Array  # |x - w|^2, where constraints are sampled
+    rises: Array  # (change of the sampled h_i)^2, likewise
 
     def mean(self, x: Tree, lam: Array) -> tuple[Tree, Array]:
         """The mean of the iterates and multipliers; before the first step, those given."""
@@ -196,7 +196,8 @@ class SVRGCSOA(Refreshing):
         x_next = problem.domain.project(step_along(wid, x, self.primal_scale / nonzero(stiffness), seen.gradient))
         ahead = seen.value + 2 * correct_slope(problem, state.snap, x, subtract(x_next, x), theta)
         lam_next = dual_step(lam, ahead, gamma=gamma, shrink=gamma * self.r, upsilon=self.upsilon)
-        epoch = _with_step(state.epoch, state.snap, seen, wid, x, x_next, lam_next)
+        exact = problem.exact_constraints is not None
+        epoch = _with_step(state.epoch, state.snap, seen, wid, x, x_next, lam_next, exact)
         state = SVRGCSOAState(x_next, lam_next, state.snap, epoch, steps, state.judge, state.t + 1)
         return state, Info(x, lam, seen.f, seen.h)
 
@@ -283,11 +284,11 @@ def _no_steps(x: Tree, lam: Array) -> Epoch:
 
 
 def _with_step(
-    epoch: Epoch, snap: Snapshot, seen: Corrected, wid: Tree, x: Tree, x_next: Tree, lam_next: Array
+    epoch: Epoch, snap: Snapshot, seen: Corrected, wid: Tree, x: Tree, x_next: Tree, lam_next: Array, exact: bool
 ) -> Epoch:
     away = subtract(x, snap.w)
-    bent, apart = slope_in(wid, seen.change), length_in(wid, away)
-    return Epoch(
+    bent = slope_in(wid, seen.change)
+    epoch = epoch._replace(
         x=add_scaled(epoch.x, 1, x_next),
         lam=epoch.lam + lam_next,
         f=epoch.f + seen.objective,
@@ -295,9 +296,11 @@ def _with_step(
         taken=epoch.taken + 1,
         bent=epoch.bent + dot(bent, bent),
         bends=epoch.bends + dot(seen.change, away),
-        apart=epoch.apart + dot(apart, apart),
-        rises=epoch.rises + (seen.value - snap.h) ** 2,
     )
+    if exact:  # slopes at snapshots say enough
+        return epoch
+    apart = length_in(wid, away)
+    return epoch._replace(apart=epoch.apart + dot(apart, apart), rises=epoch.rises + (seen.value - snap.h) ** 2)
 
 
 def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, wid: Tree, batch_size: int) -> Array:
