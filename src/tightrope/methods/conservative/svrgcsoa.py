@@ -23,12 +23,10 @@ from tightrope.problem.full_data import full_mean
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
-_TRUST = 0.05  # how much of the gap noise may cost at first; the judge moves it ...
-_MORE, _LESS, _LEAST = (
-    1.5,
-    4.0,
-    1e-3,
-)  # ... up after an epoch that was better than all before, down after one that was not
+_TRUST = 0.05  # the share of the gap that noise may cost at first
+_MORE = 1.5  # times that after an epoch that was better than all before ...
+_LESS = 4.0  # ... and a part of it after one that was not ...
+_LEAST = 1e-6  # ... but no less than this: the gap may be that loose
 _TURN = 4.0  # by how much an epoch changes the weight, or lowers the smoothness, at most
 _MEMORY = 0.5  # of what was measured in one epoch in the next
 _DOUBT = 2.0  # how much curvature there may be beside what an epoch has met
@@ -222,7 +220,8 @@ class SVRGCSOA(Refreshing):
         across = reach(problem.domain, snap.w) / nonzero(norm(slope_in(wid, snap.grad)))
         far = problem.domain.project(step_along(wid, snap.w, across, snap.grad))
         there = jnp.linalg.norm(rows_in(wid, problem.jacobian(far, probe)[3]), axis=1)
-        return jnp.maximum(jnp.maximum(here, met), jnp.where(state.t == 1, there, _MEMORY * state.steps.slopes))
+        remembered = jnp.where(state.t == 1, there, _MEMORY * state.steps.slopes)
+        return jnp.maximum(jnp.maximum(here, met), remembered)  # pyright: ignore[reportArgumentType]
 
     def _weight(
         self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, slopes: Array
