@@ -148,7 +148,7 @@ def _ratio(problem: Problem, x: Tree, data: Tree) -> Array:
 def _at_start(problem: Problem, x: Tree, lam: Array, data: Tree) -> tuple[Array, Array, Array]:
     rows = few(data)
     sizes, (f, h, grad, jacobian) = sizes_of(problem, x, rows, curvature=True), full_jacobian(problem, x, rows)
-    bound = _bound(problem, Snapshot(x, lam, f, h, grad, jacobian, f), sizes)
+    bound = _bound(problem, Snapshot(x, lam, f, h, grad, jacobian), sizes)
     return f, UNITS * eps_of(x) * sizes.f, bound[1]
 
 

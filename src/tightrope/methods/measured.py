@@ -32,8 +32,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.methods.widths import length_in
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, dot, nonzero, norm
+from tightrope.tree import Array, Tree, dot, nonzero, norm, subtract
 
 _PILOT = 32  # steps, at least; fewer do not tell a scale from its noise
 _STEP = 0.5  # of eta and gamma, in units of what the theory of a fixed horizon balances
@@ -152,7 +153,7 @@ def turn(
     # from an epoch: those it found
     force = jnp.maximum(mean_lam, _SHARE * jnp.dot(mean_lam, sigma_h) / nonzero(sigma_h))
     later = jnp.clip(force, _LEAST * m.Lam, _MOST * m.Lam)
-    moved = norm(jax.tree.map(lambda a, b, width: (a - b) / nonzero(width), mean_x, m.x, w))
+    moved = norm(length_in(w, subtract(mean_x, m.x)))
     nearer = jnp.clip(2 * moved, _NEARER * m.R, reach)
     pilot = m.stage < 2
     Lam = jnp.where(still, 0, jnp.where(pilot, first, later))
@@ -180,11 +181,6 @@ def _noise(before: Array, squares: Array, n: Array, stage: Array) -> Array:
     """The root mean square of an epoch and, with less weight, of those before; the pilot's two halves count alike."""
     memory = jnp.where(stage == 0, 0, jnp.where(stage == 1, n, _MEMORY * n))
     return jnp.sqrt((squares + memory * before**2) / (n + memory))
-
-
-def in_units(w: Tree, g: Tree) -> Tree:
-    """w o g: a gradient with respect to y = x/w."""
-    return jax.tree.map(jnp.multiply, w, g)
 
 
 def said(m: Measured, names: list[str]) -> str:

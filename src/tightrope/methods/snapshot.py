@@ -9,11 +9,11 @@ import jax.numpy as jnp
 
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_jacobian
-from tightrope.tree import Array, Tree, dot
+from tightrope.tree import Array, Tree, add_scaled, dot, subtract
 
 
 class Snapshot(NamedTuple):
-    """The point, what a pass over all rows found there, and the best lower bound on F* so far."""
+    """The point, and what a pass over all rows found there."""
 
     w: Tree
     lam: Array  # the multipliers that belong to w
@@ -21,23 +21,19 @@ class Snapshot(NamedTuple):
     h: Array  # H(w)
     grad: Tree  # grad F(w)
     rows: Tree  # J_H(w), a leading axis of N on every leaf
-    bound: Array
 
 
 def no_snapshot(x: Tree, lam: Array) -> Snapshot:
     """A snapshot of the right shapes, before the first one is taken."""
     zero = jnp.zeros((), lam.dtype)
     rows = jax.tree.map(lambda v: jnp.zeros((lam.size, *v.shape), v.dtype), x)
-    lowest = jnp.full_like(zero, -jnp.finfo(lam.dtype).max)
     none = jnp.zeros_like(lam)
-    return Snapshot(x, none, zero, none, jax.tree.map(jnp.zeros_like, x), rows, lowest)
+    return Snapshot(x, none, zero, none, jax.tree.map(jnp.zeros_like, x), rows)
 
 
-def take_snapshot(problem: Problem, w: Tree, lam: Array, data: Tree, best: Array) -> Snapshot:
-    """One pass over all rows at w; with the multipliers lam it also gives a lower bound on F*."""
-    f, h, grad, rows = full_jacobian(problem, w, data)
-    bound = lower_bound(problem, w, lam, f, h, grad, rows)
-    return Snapshot(w, lam, f, h, grad, rows, jnp.maximum(best, bound.astype(best.dtype)))
+def take_snapshot(problem: Problem, w: Tree, lam: Array, data: Tree) -> Snapshot:
+    """One pass over all rows at w."""
+    return Snapshot(w, lam, *full_jacobian(problem, w, data))
 
 
 def lower_bound(problem: Problem, x: Tree, lam: Array, f: Array, h: Array, grad: Tree, rows: Tree) -> Array:
@@ -58,17 +54,19 @@ class Corrected(NamedTuple):
 
     f: Array  # sampled
     h: Array  # sampled
+    objective: Array  # corrected f
     value: Array  # corrected h
     gradient: Tree  # corrected gradient of the Lagrangian
+    change: Tree  # of the sampled gradient of the Lagrangian since the snapshot
 
 
 def correct(problem: Problem, snap: Snapshot, x: Tree, lam: Array, theta: Tree) -> Corrected:
     """Evaluate the batch at x and at the snapshot."""
     f, h, g = problem.value_and_gradient(x, lam, theta)
-    _, h_then, g_then = problem.value_and_gradient(snap.w, lam, theta)
-    everywhere = problem.lagrangian_gradient(snap.grad, snap.rows, lam)
-    gradient = jax.tree.map(lambda now, then, mean: now - then + mean, g, g_then, everywhere)
-    return Corrected(f, h, h - h_then + snap.h, gradient)
+    f_then, h_then, g_then = problem.value_and_gradient(snap.w, lam, theta)
+    change = subtract(g, g_then)
+    gradient = add_scaled(problem.lagrangian_gradient(snap.grad, snap.rows, lam), 1, change)
+    return Corrected(f, h, f - f_then + snap.f, h - h_then + snap.h, gradient, change)
 
 
 def correct_slope(problem: Problem, snap: Snapshot, x: Tree, move: Tree, theta: Tree) -> Array:

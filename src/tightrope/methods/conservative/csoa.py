@@ -10,6 +10,7 @@ from tightrope.methods import measured
 from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, refuse_overshoot
 from tightrope.methods.measured import Measured
 from tightrope.methods.schedules import Power
+from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, set_field, static
 
@@ -115,14 +116,14 @@ class CSOA(Method):
         x, lam, t, horizon, scales = state
         domain, w = problem.domain, problem.domain.widths(x)
         f, h, g = problem.value_and_gradient(x, lam, theta)
-        wg = measured.in_units(w, g)
+        wg = slope_in(w, g)
         scales = measured.observe(scales, x, lam, wg, h, t)
-        x_next = domain.project(add_scaled(x, -measured.eta(scales), measured.in_units(w, wg)))
+        x_next = domain.project(step_along(w, x, measured.eta(scales), g))
         lam_next = measured.dual_step(scales, lam, h, t)
 
         def far(direction: Tree) -> Tree:
             longest = jnp.asarray(domain.scaled_diameter, lam.dtype) / nonzero(norm(direction))
-            return domain.project(add_scaled(scales.x, -longest, measured.in_units(w, direction)))
+            return domain.project(add_scaled(scales.x, -longest, slope_in(w, direction)))
 
         def turn(scales, x, lam):
             return measured.turn(problem, scales, x, lam, horizon, self.anytime, far)

@@ -11,6 +11,7 @@ from tightrope.methods import measured
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
 from tightrope.methods.measured import Measured
 from tightrope.methods.schedules import Power
+from tightrope.methods.widths import length_in, slope_in
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, nonzero, pytree, set_field, static, subtract
 
@@ -183,8 +184,8 @@ class FWCSOA(Method):
             domain.widths(x),
             (scales.stage <= 2) & (t == scales.begin + 1),
         )  # x has jumped: nothing to go on from
-        wg, share = measured.in_units(w, g), 2 / (t + 1).astype(lam.dtype)
-        wc = measured.in_units(w, subtract(g, g_before))
+        wg, share = slope_in(w, g), 2 / (t + 1).astype(lam.dtype)
+        wc = slope_in(w, subtract(g, g_before))
         size = state.size + share * (dot(wg, wg) - state.size)
         change = state.change + share * (jnp.where(fresh, 0, dot(wc, wc)) - state.change)
         keep = jnp.where(fresh, 0, jnp.maximum(1 - jnp.sqrt(change / nonzero(size)), 0))
@@ -195,7 +196,7 @@ class FWCSOA(Method):
         x_next, lam_next = add_scaled(x, eta, subtract(s, x)), measured.dual_step(scales, lam, h, t)
 
         def far(direction: Tree) -> Tree:
-            return domain.lmo(jax.tree.map(lambda v, width: v / nonzero(width), direction, w))
+            return domain.lmo(length_in(w, direction))
 
         def turn(scales, x, lam):
             following, start, _ = measured.turn(problem, scales, x, lam, horizon, False, far)

@@ -107,7 +107,7 @@ class SVRFCSOA(Refreshing):
 
     def refresh(self, problem: Problem, state: SVRFCSOAState, data: Tree) -> SVRFCSOAState:
         """A new snapshot, one pass over all rows, and a dual step to match."""
-        snap = take_snapshot(problem, *self.answer(state), data, state.snap.bound)
+        snap = take_snapshot(problem, *self.answer(state), data)
         # Constraints may be flat at the start (|x|^2 <= 1 at zero), or the objective: look where it pulls, too.
         vertex = problem.domain.warm_lmo(snap.grad, state.memory)[0]
         _, _, far_grad, far_rows = problem.jacobian(vertex, probe_rows(data))

@@ -6,32 +6,69 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.methods.base import Cost, Info, Refreshing, dual_step
+from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
+    Corrected,
     Snapshot,
     correct,
     correct_slope,
-    jacobian_norm,
     no_snapshot,
     probe_rows,
     probe_size,
     take_snapshot,
 )
+from tightrope.methods.widths import length_in, rows_in, slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, ravel, replace, static, subtract
+from tightrope.problem.full_data import full_mean
+from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
-_SHORTEST = 2.0**-10  # damping of eta
+_TRUST = 0.05  # the share of the gap that noise may cost at first
+_MORE = 1.5  # times that after an epoch that was better than all before ...
+_LESS = 4.0  # ... and a part of it after one that was not ...
+_LEAST = 1e-4  # ... but no less than this: the gap may be that loose
+_TURN = 4.0  # by how much an epoch changes the weight, or lowers the smoothness, at most
+_MEMORY = 0.5  # of what was measured in one epoch in the next
+_DOUBT = 2.0  # how much curvature there may be beside what an epoch has met
 
 
 class Steps(NamedTuple):
-    """The step sizes of an epoch, and what they were made from."""
+    """What the step sizes of an epoch are made of; lengths are in widths of the domain."""
 
-    eta: Array  # primal
-    gamma: Array  # dual
-    jacobian: Array  # |J|^2, the squared norm of the constraints' Jacobian
-    damping: Array  # of eta, in (0, 1]
-    residual: Array  # of the saddle point's conditions at the snapshot, measured with ...
-    first: Array  # ... the steps (eta, gamma) of the first epoch
+    smoothness: Array  # L, of the Lagrangian
+    weight: Array  # q, how stiffly the multipliers hold x: a curvature, like L
+    slopes: Array  # |grad H_i|, constraint by constraint
+    gamma: Array  # dual steps, constraint by constraint
+    trust: Array
+    noise: Array  # what noise may cost, in units of F
+
+
+class Epoch(NamedTuple):
+    """Sums over the steps of an epoch."""
+
+    x: Tree
+    lam: Array
+    f: Array  # corrected values at x
+    h: Array
+    taken: Array  # how many steps
+    bent: Array  # |change of the sampled gradient since the snapshot|^2
+    bends: Array  # <that change, x - w>
+    apart: Array  # |x - w|^2, where constraints are sampled
+    rises: Array  # (change of the sampled h_i)^2, likewise
+
+    def mean(self, x: Tree, lam: Array) -> tuple[Tree, Array]:
+        """The mean of the iterates and multipliers; before the first step, those given."""
+        count = jnp.maximum(self.taken, 1)
+        return pick(self.taken > 0, jax.tree.map(lambda total: total / count, (self.x, self.lam)), (x, lam))
+
+    def curvature(self, noise: Array | float) -> Array:
+        """What the steps met: |change of gradient|^2 / <change of gradient, move>.
+
+        That is at most L + L_max/b where rows are smooth. Where they have kinks it grows without bound as moves become
+        short; `noise`, in the units of F, is where that stops.
+        """
+        below = self.bends + self.taken * noise
+        return jnp.where(below > 0, self.bent / nonzero(below), 0)
 
 
 class SVRGCSOAState(NamedTuple):
@@ -40,10 +77,9 @@ class SVRGCSOAState(NamedTuple):
     x: Tree  # x_t
     lam: Array  # lambda_t
     snap: Snapshot
-    x_sum: Tree  # of this epoch's iterates
-    lam_sum: Array
-    taken: Array  # how many of them
+    epoch: Epoch
     steps: Steps
+    judge: Judge
     t: Array  # step number, from 1
 
 
@@ -55,23 +91,33 @@ class SVRGCSOA(Refreshing):
     their gradients. A step on the batch theta corrects every sampled quantity q by its snapshot, q(x) - q(w) + Q(w)::
 
         x_{t+1}   = Proj_X[ x_t - eta ( corrected grad f(x_t) + sum_i lambda_{i,t} corrected grad h_i(x_t) ) ]
-        lambda_{t+1} = [ (1 - gamma r) lambda_t
-                         + gamma ( corrected h(x_t) + 2 corrected J(x_t) (x_{t+1} - x_t) + upsilon 1 ) ]_+
+        lambda_{i,t+1} = [ (1 - gamma_i r) lambda_{i,t}
+                           + gamma_i ( corrected h_i(x_t) + 2 corrected grad h_i(x_t) (x_{t+1} - x_t) + upsilon ) ]_+
 
-    The noise vanishes as x and w approach the solution, so the step sizes are constant and no horizon is needed: the gap
-    falls linearly on smooth, strongly convex problems (Palaniappan & Bach, for the saddle-point problem) and in practice
-    on many that are not. The look-ahead, twice the step just taken, is what keeps constant steps from cycling where the
-    problem is merely convex. The output is the mean of the last epoch. Where the problem knows its constraints exactly,
-    the dual step has no noise at all.
+    The noise vanishes as x and w approach the solution, so no horizon is needed: the gap falls linearly on smooth, strongly
+    convex problems (Palaniappan & Bach, for the saddle-point problem) and in practice on many that are not. The
+    look-ahead, twice the step just taken, is what keeps constant steps from cycling where the problem is merely convex.
+    Where the problem knows its constraints exactly, the dual step has no noise at all.
 
-    Step sizes come from a probe of some rows at every snapshot: eta = primal_scale / (L + L_max/b + |grad F|/D) with
-    L the smoothness of the Lagrangian, L_max that of its worst row, b the batch and D the domain's diameter;
-    gamma = dual_scale / (eta |J|^2). Curvature is looked at where the snapshot is. Steps that are too long for where they
-    lead make the residual leap at the next snapshot; eta is then halved, and grows again slowly.
+    Step sizes are made of what the run measures. Lengths are counted in widths of the domain (of a Box coordinate by
+    coordinate, of a Product part by part) and constraints in their slopes |grad H_i|, so that units do not matter::
+
+        eta     = primal_scale / (L + q)             gamma_i = dual_scale q / (|J|^2 |grad H_i|^2)
+
+    L is the curvature of the Lagrangian: by a probe of some rows' second derivatives at first, then by differences of
+    gradients between snapshots and along the epoch, which see the kinks of piecewise linear functions too. q, PDLP's
+    primal weight times |J|, balances x and the multipliers: |J| times the distance that these travel in an epoch over that
+    of x, its logarithm smoothed; at first |grad F|/D. |J| is the norm of the constraints' Jacobian divided by their slopes,
+    and gamma is no more than the noise of the rows' own slopes allows.
+
+    A judge compares snapshots by their merit (see `tightrope.methods.merit`). Near kinks noise does not vanish, and shorter
+    steps are the price of accuracy: as long as snapshots become better, noise may cost a growing share of the gap, and a
+    smaller one after an epoch that was not better. The output is the mean of the last epoch, or the best snapshot where the
+    values that the epoch's steps have seen are more than twice as far from the best lower bound on F*.
 
     Args:
         primal_scale: of eta.
-        dual_scale: of gamma; eta gamma |J|^2 must stay below 1.
+        dual_scale: of gamma; below 1.
         upsilon: tightening of the constraints.
         r: regularisation of the multipliers.
         refresh_every: steps in an epoch; by default as many as visit every row once.
@@ -85,6 +131,8 @@ class SVRGCSOA(Refreshing):
         R. Johnson, T. Zhang: Accelerating Stochastic Gradient Descent using Predictive Variance Reduction, NeurIPS 2013.
         B. Palaniappan, F. Bach: Stochastic Variance Reduction Methods for Saddle-Point Problems, NeurIPS 2016.
         A. Chambolle, T. Pock: A First-Order Primal-Dual Algorithm for Convex Problems, JMIV 2011 (the look-ahead).
+        D. Applegate et al.: Practical Large-Scale Linear Programming using Primal-Dual Hybrid Gradient, NeurIPS 2021 (PDLP).
+        Y. Malitsky, K. Mishchenko: Adaptive Gradient Descent without Descent, ICML 2020 (curvature along the way).
     """
 
     primal_scale: Any = 1.0
@@ -111,93 +159,165 @@ class SVRGCSOA(Refreshing):
         return replace(self, refresh_every=self.refresh_every or max(1, n // batch_size), batch_size=batch_size)
 
     def gradients_a_refresh(self, n: int) -> int:
-        """A pass, and the probe: per row two gradients and 2 + rounds Hessian products, two gradients each."""
-        return n + probe_size(n) * (6 + 2 * _PROBE_ROUNDS)
+        """A pass, and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each."""
+        return n + probe_size(n) * (7 + 2 * _PROBE_ROUNDS)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""
-        zero, zeros = jnp.zeros((), lam.dtype), jax.tree.map(jnp.zeros_like, x)
-        steps = Steps(zero, zero, zero, zero + 1, zero, jnp.zeros((2,), lam.dtype))
-        snap = no_snapshot(x, lam)
-        return SVRGCSOAState(x, lam, snap, zeros, jnp.zeros_like(lam), zero, steps, jnp.ones((), jnp.int32))
+        zero, none, snap = jnp.zeros((), lam.dtype), jnp.zeros_like(lam), no_snapshot(x, lam)
+        steps = Steps(zero, zero, none, none, zero, zero)
+        return SVRGCSOAState(x, lam, snap, _no_steps(x, lam), steps, no_judge(snap), jnp.ones((), jnp.int32))
 
     def refresh(self, problem: Problem, state: SVRGCSOAState, data: Tree) -> SVRGCSOAState:
-        """A new snapshot, one pass over all rows, and step sizes to match."""
-        w, lam = self.answer(state)
-        snap = take_snapshot(problem, w, lam, data, state.snap.bound)
-        x_sum, lam_sum, taken = jax.tree.map(jnp.zeros_like, (w, lam, state.taken))
-        steps = self._step_sizes(problem, state, snap, lam, probe_rows(data))
-        return SVRGCSOAState(w, state.lam, snap, x_sum, lam_sum, taken, steps, state.t)
+        """A new snapshot, one pass over all rows, its judgement, and step sizes to match."""
+        first, old = state.t == 1, state.steps
+        snap = take_snapshot(problem, *state.epoch.mean(state.x, state.lam), data)
+        wid, probe = problem.domain.widths(snap.w), probe_rows(data)
+        slopes = self._slopes(problem, state, snap, wid, probe)
+        weight, size = self._weight(problem, state, snap, wid, slopes)
+        by_rows = self._smoothness_of_rows(problem, state, snap, wid, probe, slopes)
+        smoothness = self._smoothness(problem, state, snap, wid, by_rows)
+        gamma = self._dual_steps(problem, snap, wid, probe, slopes, weight, by_rows) / nonzero(size)
+        judge, better = judged(problem, state.judge, snap, slopes, wid, first)
+        trust = jnp.where(better, jnp.minimum(_MORE * old.trust, 1), jnp.maximum(old.trust / _LESS, _LEAST))
+        trust = jnp.where(first, _TRUST, trust)
+        steps = Steps(smoothness, weight, slopes, gamma, trust, trust * judge.gap)
+        new = SVRGCSOAState(snap.w, state.lam, snap, _no_steps(snap.w, snap.lam), steps, judge, state.t)
+        return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, state)
 
     def step(self, problem: Problem, state: SVRGCSOAState, theta: Tree) -> tuple[SVRGCSOAState, Info]:
         """A corrected primal step, then a corrected dual step that looks ahead."""
-        x, lam, eta, gamma = state.x, state.lam, state.steps.eta, state.steps.gamma
+        x, lam, steps, wid = state.x, state.lam, state.steps, problem.domain.widths(state.x)
+        gamma = self.dual_scale * steps.gamma
         seen = correct(problem, state.snap, x, lam, theta)
-        x_next = problem.domain.project(add_scaled(x, -eta, seen.gradient))
+        stiffness = jnp.maximum(steps.smoothness, state.epoch.curvature(steps.noise)) + steps.weight
+        x_next = problem.domain.project(step_along(wid, x, self.primal_scale / nonzero(stiffness), seen.gradient))
         ahead = seen.value + 2 * correct_slope(problem, state.snap, x, subtract(x_next, x), theta)
         lam_next = dual_step(lam, ahead, gamma=gamma, shrink=gamma * self.r, upsilon=self.upsilon)
-        sums = add_scaled(state.x_sum, 1, x_next), state.lam_sum + lam_next, state.taken + 1
-        state = SVRGCSOAState(x_next, lam_next, state.snap, *sums, state.steps, state.t + 1)
+        exact = problem.exact_constraints is not None
+        epoch = _with_step(state.epoch, state.snap, seen, wid, x, x_next, lam_next, exact)
+        state = SVRGCSOAState(x_next, lam_next, state.snap, epoch, steps, state.judge, state.t + 1)
         return state, Info(x, lam, seen.f, seen.h)
 
     def answer(self, state: SVRGCSOAState) -> tuple[Tree, Array]:
-        """The mean of this epoch's iterates and multipliers; where it has none yet, the point it starts from."""
-        some, count = state.taken > 0, jnp.maximum(state.taken, 1)
-        x = jax.tree.map(lambda total, x: jnp.where(some, total / count, x), state.x_sum, state.x)
-        return x, jnp.where(some, state.lam_sum / count, state.lam)
+        """The mean of this epoch's iterates and multipliers, where what its steps have seen is no reason against it; the
+        best snapshot where it is, or where there was no step since the last one."""
+        epoch, best = state.epoch, state.judge.best
+        count = jnp.maximum(epoch.taken, 1)
+        good = (epoch.taken > 0) & state.judge.tolerates(epoch.f / count, epoch.h / count)
+        return pick(good, epoch.mean(state.x, state.lam), (best.w, best.lam))
 
     def snapshot(self, state: SVRGCSOAState) -> Snapshot:
-        return state.snap
+        return state.judge.best
 
-    def _step_sizes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, lam: Array, probe: Tree) -> Steps:
-        diameter, slope = jnp.asarray(problem.domain.diameter, state.lam.dtype), norm(snap.grad)
+    # ---- what the step sizes are made of ------------------------------------------------------------------------------
+
+    def _slopes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree) -> Array:
+        """|grad H_i| at the snapshot, or how fast h_i changed along the last epoch where that is faster."""
+        here = jnp.linalg.norm(rows_in(wid, snap.rows), axis=1)
+        met = jnp.sqrt(state.epoch.rises / nonzero(state.epoch.apart))
         # Constraints may be flat at the start (|x|^2 <= 1 at zero): look where the objective pulls, too.
-        far = problem.domain.project(add_scaled(snap.w, -diameter / nonzero(slope), snap.grad))
-        there = jacobian_norm(problem.jacobian(far, probe)[3]) ** 2
-        jacobian = jnp.maximum(
-            jacobian_norm(snap.rows) ** 2, jnp.where(state.t == 1, there, state.steps.jacobian / 4)
-        )  # fmt: skip
+        across = problem.domain.scaled_diameter / nonzero(norm(slope_in(wid, snap.grad)))
+        far = problem.domain.project(step_along(wid, snap.w, across, snap.grad))
+        there = jnp.linalg.norm(rows_in(wid, problem.jacobian(far, probe)[3]), axis=1)
+        remembered = jnp.where(state.t == 1, there, _MEMORY * state.steps.slopes)
+        return jnp.maximum(jnp.maximum(here, met), remembered)  # pyright: ignore[reportArgumentType]
+
+    def _weight(
+        self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, slopes: Array
+    ) -> tuple[Array, Array]:
+        """q, and |J|^2 of the constraints divided by their slopes."""
+        before, first = state.steps.weight, state.t == 1
+        start = norm(slope_in(wid, snap.grad)) / problem.domain.scaled_diameter
+        if slopes.size == 0:
+            return start, jnp.ones_like(start)
+        size = jnp.maximum(jnp.linalg.norm(rows_in(wid, snap.rows) / nonzero(slopes)[:, None], 2) ** 2, 1)
+        moved = norm(length_in(wid, subtract(snap.w, state.snap.w)))
+        dual_moved = jnp.linalg.norm((snap.lam - state.snap.lam) * slopes)
+        turn = jnp.sqrt(jnp.sqrt(size) * dual_moved / nonzero(moved * before))
+        turn = jnp.where(moved == 0, jnp.where(dual_moved == 0, 1, _TURN), jnp.clip(turn, 1 / _TURN, _TURN))
+        return jnp.where(first, start, before * turn), size
+
+    def _smoothness_of_rows(
+        self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree, slopes: Array
+    ) -> Array:
+        """By the second derivatives of some rows."""
         # Until multipliers are known, assume that together they can hold the objective's gradient.
-        assumed = slope / nonzero(jnp.sqrt(jacobian)) / max(1, state.lam.size)
-        smoothness = _smoothness(problem, snap.w, jnp.maximum(state.lam, assumed), probe, self.batch_size)
-        eta = self.primal_scale / (smoothness + slope / nonzero(diameter))
-        gamma = self.dual_scale / nonzero(eta * jacobian)
-        start = state.t == 1
-        first = jnp.where(start, jnp.stack([eta, gamma]), state.steps.first)
-        residual = _residual(problem, snap, lam, self.upsilon, first)
-        before = state.steps.damping
-        # Logistic loss of classes that are all but separable is flat at the snapshot and steep a step away: the residual
-        # then leaps. While multipliers settle it may rise a little, and that is no reason.
-        shorter = jnp.maximum(before / 2, _SHORTEST)
-        damping = jnp.where(residual > 2 * state.steps.residual, shorter, jnp.minimum(1.1 * before, 1))
-        damping = jnp.where(start, 1, damping)
-        values = damping * eta, gamma, jacobian, damping, residual, first
-        return Steps(*(jnp.asarray(v, state.lam.dtype) for v in values))
+        assumed = norm(slope_in(wid, snap.grad)) / nonzero(slopes) / max(1, slopes.size)
+        return _smoothness(problem, snap.w, jnp.maximum(state.lam, assumed), probe, wid, self.batch_size)
+
+    def _smoothness(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, by_rows: Array) -> Array:
+        """L: what rows say, or less where an epoch has met less; and no less than the secant between the last two
+        snapshots, and than a part of what the last epoch has met."""
+        first, before, lam = state.t == 1, state.snap, state.lam
+        met, noisy = state.epoch.curvature(0.0), state.epoch.curvature(state.steps.noise)
+        believed = jnp.minimum(by_rows, jnp.maximum(_DOUBT * met, state.steps.smoothness / _TURN))
+        believed = jnp.where(first | (met == 0), by_rows, believed)
+        change = subtract(
+            problem.lagrangian_gradient(snap.grad, snap.rows, lam),
+            problem.lagrangian_gradient(before.grad, before.rows, lam),
+        )
+        bent, bends = slope_in(wid, change), dot(change, subtract(snap.w, before.w))
+        secant = jnp.where(first | (bends <= 0), 0, dot(bent, bent) / nonzero(bends))
+        return jnp.maximum(jnp.maximum(believed, secant), _MEMORY * noisy)
+
+    def _dual_steps(
+        self, problem: Problem, snap: Snapshot, wid: Tree, probe: Tree, slopes: Array, weight: Array, by_rows: Array
+    ) -> Array:
+        """gamma_i |J|^2: what the weight asks for, and no more than a batch's own slopes allow."""
+        asked = weight / nonzero(slopes**2)
+        if problem.exact_constraints is not None or slopes.size == 0:
+            return asked
+
+        def squares(theta: Tree) -> Array:
+            rows = problem.jacobian(snap.w, jax.tree.map(lambda a: a[None], theta))[3]
+            return jnp.sum(rows_in(wid, rows) ** 2, axis=1)
+
+        noise = full_mean(squares, probe, rows_a_slice=16) / self.batch_size
+        return jnp.minimum(asked, (by_rows + weight) / nonzero(slopes**2 + noise))
 
 
-def _residual(problem: Problem, snap: Snapshot, lam: Array, upsilon: Any, steps: Array) -> Array:
-    """How far a step of given sizes, on all rows, would move the snapshot and its multipliers."""
-    eta, gamma = steps
-    g = problem.lagrangian_gradient(snap.grad, snap.rows, lam)
-    move = norm(subtract(problem.domain.project(add_scaled(snap.w, -eta, g)), snap.w))
-    push = jnp.linalg.norm(dual_step(lam, snap.h, gamma=gamma, shrink=0.0, upsilon=upsilon) - lam)
-    return move**2 / nonzero(eta) + push**2 / nonzero(gamma)
+def _no_steps(x: Tree, lam: Array) -> Epoch:
+    zero, none = jnp.zeros((), lam.dtype), jnp.zeros_like(lam)
+    return Epoch(jax.tree.map(jnp.zeros_like, x), none, zero, none, zero, zero, zero, zero, none)
 
 
-def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, batch_size: int) -> Array:
-    """L + L_max/b of the Lagrangian at w: of the mean over the probed rows by power iteration, and of the worst row,
-    whose curvature is taken along its own gradient (for linear models that is the direction of its largest)."""
+def _with_step(
+    epoch: Epoch, snap: Snapshot, seen: Corrected, wid: Tree, x: Tree, x_next: Tree, lam_next: Array, exact: bool
+) -> Epoch:
+    away = subtract(x, snap.w)
+    bent = slope_in(wid, seen.change)
+    epoch = epoch._replace(
+        x=add_scaled(epoch.x, 1, x_next),
+        lam=epoch.lam + lam_next,
+        f=epoch.f + seen.objective,
+        h=epoch.h + seen.value,
+        taken=epoch.taken + 1,
+        bent=epoch.bent + dot(bent, bent),
+        bends=epoch.bends + dot(seen.change, away),
+    )
+    if exact:  # slopes at snapshots say enough
+        return epoch
+    apart = length_in(wid, away)
+    return epoch._replace(apart=epoch.apart + dot(apart, apart), rises=epoch.rises + (seen.value - snap.h) ** 2)
+
+
+def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, wid: Tree, batch_size: int) -> Array:
+    """L + L_max/b of the Lagrangian at w, in widths of the domain: of the mean over the probed rows by power iteration, and
+    of the worst row, whose curvature is taken along its own gradient (for linear models that is the direction of its
+    largest)."""
 
     def lagrangian(x, theta):
         f, h = problem.values(x, theta)
         return f + jnp.dot(lam, h)
 
     def curvature(theta, v):
-        return jax.jvp(lambda x: jax.grad(lagrangian)(x, theta), (w,), (v,))[1]
+        move = slope_in(wid, v)
+        return slope_in(wid, jax.jvp(lambda x: jax.grad(lagrangian)(x, theta), (w,), (move,))[1])
 
     def of_row(theta):
         theta = jax.tree.map(lambda a: a[None], theta)
-        return norm(curvature(theta, _unit(jax.grad(lagrangian)(w, theta))))
+        return norm(curvature(theta, _unit(slope_in(wid, jax.grad(lagrangian)(w, theta)))))
 
     flat, back = ravel(w)
     start = back(jax.random.normal(jax.random.key(0), flat.shape, flat.dtype))

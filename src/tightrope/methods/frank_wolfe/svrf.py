@@ -81,7 +81,7 @@ class SVRF(Refreshing):
         """Where the epoch is over, the next one: a snapshot at x and one pass over all rows."""
 
         def next_epoch() -> SVRFState:
-            snap = take_snapshot(problem, state.x, state.lam, data, state.snap.bound)
+            snap = take_snapshot(problem, state.x, state.lam, data)
             pool = state.pool._replace(seen=jnp.zeros_like(state.pool.seen), k=jnp.ones_like(state.pool.k))
             return state._replace(snap=snap, pool=pool, epoch=state.epoch + 1)
 
