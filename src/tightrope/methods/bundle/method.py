@@ -52,7 +52,7 @@ class Bundle(Refreshing):
 
     References:
         C. Lemarechal, A. Nemirovskii, Yu. Nesterov: New Variants of Bundle Methods, Mathematical Programming 69, 1995.
-        S. Na, M. Derezinski, M. Mahoney: Hessian Averaging in Stochastic Newton Methods, Mathematical Programming 2022.
+        M. J. D. Powell: A Fast Algorithm for Nonlinearly Constrained Optimization Calculations, 1978 (damped updates).
     """
 
     level: Any = 0.5

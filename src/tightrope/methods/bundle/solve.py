@@ -14,6 +14,7 @@ import numpy as np
 from tightrope.sets.conic import Conic
 
 _TOLERANCE = 1e-11  # of a unit-free programme; what cannot be reached is left at "almost solved"
+_ROUNDS = 50  # of the interior-point method; where 20 are not enough, more seldom help
 
 
 def one_thread() -> AbstractContextManager:
@@ -91,7 +92,7 @@ def solve(
     cones = [clarabel.NonnegativeConeT(len(rows))] if len(rows) else []
     cones += [kinds[kind](size) for kind, size in region.cones]
     settings = clarabel.DefaultSettings()
-    settings.verbose, settings.max_threads = False, 1
+    settings.verbose, settings.max_threads, settings.max_iter = False, 1, _ROUNDS
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
     q, b = np.concatenate([cost, np.zeros(helpers)]), np.concatenate([sides, region.b])
     answer = clarabel.DefaultSolver(csc_matrix(Q), q, csc_matrix(A), b, cones, settings).solve()
