@@ -17,7 +17,7 @@ from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
 from tightrope.loop.steps import output as output_of
-from tightrope.loop.worth import Worth, worth_of
+from tightrope.loop.worth import Worth, conflict_of, worth_of
 from tightrope.methods import Method, Refreshing, gradients_used
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
@@ -216,6 +216,9 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         worst = max(float(np.max(worth.constraints, initial=0.0)), 0.0)
         said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
         message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'
+    conflict = conflict_of(ready, x, dual) if status is Status.FINISHED and np.any(worth.constraints > 0) else None
+    if conflict is not None:
+        status, message = Status.INFEASIBLE_IN_SAMPLES, conflict
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
     notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, pulled and str(pulled))
     return Result(

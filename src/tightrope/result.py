@@ -28,6 +28,7 @@ class Status(Enum):
     CALLBACK_RAISED = "stopped because the callback raised an error; the result is that of the steps taken"
     NOT_FINITE = "stopped at a value that is not finite; the result is that of the last good step"
     INFEASIBLE = "stopped: no point of the domain satisfies all constraints, which is proven"
+    INFEASIBLE_IN_SAMPLES = "finished, but no point satisfies all constraints, by five standard errors of fresh samples"
     NO_FEASIBLE_POINT = "finished, but no strictly feasible point was found: the output may violate its constraints"
     STREAM_RAISED = "stopped because the stream raised an error; the result is that of the steps taken"
     STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken"

@@ -53,8 +53,9 @@ def study(what: str, half: str, seeds: list[int], cache: Cache, out: Path, part:
         one = None if seed in done else stranger(seed)
         if one is None or not wanted(one, what, largest):
             continue
-        if one.seed in cache and cache.refusal(seed):
-            print(f"{what} {seed}: left out, {cache.refusal(seed)}", flush=True)
+        missing = cache.refusal(seed) if seed in cache else "its reference was not made (--what references)"
+        if missing:
+            print(f"{what} {seed}: left out, {missing}", flush=True)
             continue
         reference = cache.get(one)
         row = about(one, reference) | STUDIES[what](one, reference)

@@ -15,7 +15,7 @@ from studies.strangers.generate import Stranger
 from studies.strangers.reference import Reference
 
 ROUNDING = 1e-12  # of the size of what is summed
-INFEASIBLE = {"INFEASIBLE"}  # names of statuses that say so, with a proof
+INFEASIBLE = {"INFEASIBLE", "INFEASIBLE_IN_SAMPLES"}  # names of statuses that say so, with a proof or a test
 NOT_CONVERGED = {
     "NOT_CONVERGED",
     "STALLED",

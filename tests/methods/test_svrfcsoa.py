@@ -82,8 +82,7 @@ def test_it_works_on_a_nuclear_ball():
         return (jnp.sum(theta * x) - 0.5)[None]
 
     problem = tr.Problem(f, h, tr.NuclearBall(2.0, shape=(6, 4)))
-    result = tr.minimize(problem, rows, passes=60)
-    assert isinstance(result.method, tr.SVRFCSOA)
+    result = tr.minimize(problem, rows, method="svrf-csoa", passes=60)
     np.testing.assert_allclose(result.x, target / 2, atol=0.02)
     assert result.dual[0] == pytest.approx(0.5, abs=0.02)
     assert result.violation <= 1e-3
@@ -95,8 +94,7 @@ def test_it_works_on_a_polytope():
     rows += np.array([-3.0, -2.0, -1.0]) - rows.mean(0)
     triangle = tr.Polytope(np.vstack([-np.eye(3), np.ones((1, 3))]), np.array([0.0, 0.0, 0.0, 1.0]))
     problem = tr.Problem(lambda x, theta: theta @ x, lambda x, theta: x[:1] - 0.25, triangle)
-    result = tr.minimize(problem, rows, passes=60)
-    assert isinstance(result.method, tr.SVRFCSOA)
+    result = tr.minimize(problem, rows, method="svrf-csoa", passes=60)
     np.testing.assert_allclose(result.x, [0.25, 0.75, 0.0], atol=2e-3)
     assert result.dual[0] == pytest.approx(1.0, abs=0.02)
 

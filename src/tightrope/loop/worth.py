@@ -10,9 +10,10 @@ from tightrope.loop.prepare import Prepared
 from tightrope.loop.steps import Summary
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean
-from tightrope.tree import Array, Tree, float_dtype
+from tightrope.tree import Array, Tree, float_dtype, subtract
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
+_SURE = 5  # standard errors
 _ROUNDING = 16  # units of eps of the size of what is summed
 
 
@@ -73,3 +74,39 @@ def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, A
     count = jax.tree.leaves(data)[0].shape[0]
     spread_f, spread_h = full_mean(squares, data)
     return f, h, jnp.sqrt(spread_f / (count - 1)), jnp.sqrt(spread_h / (count - 1))
+
+
+def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray) -> str | None:
+    """A sentence where fresh samples say that every point of the domain violates a constraint; None where they do not.
+
+    For any weights nu >= 0, sum_i nu_i H_i is convex, hence nowhere below its tangent at x. If the least value of the tangent
+    over the domain is above zero by five standard errors, no point is feasible. The weights are the multipliers: without a
+    feasible point they grow in the direction of weights that prove it.
+    """
+    problem, sampler = ready.problem, ready.sampler
+    if sampler.n is not None or not problem.domain.has_lmo or not np.any(np.nan_to_num(dual) > 0):
+        return None
+    fresh = sampler.fresh(ready.plan.seeds[0], _FRESH[1])
+    if fresh is None:
+        return None
+    mean, error, scales = _on_host(_least_mixture(problem, x, jnp.asarray(dual, float_dtype(x)), fresh))
+    if not mean > _SURE * error > 0:
+        return None
+    share = np.asarray(dual) * scales
+    names = [name for name, s in zip(ready.names, share / share.sum(), strict=True) if s > 0.05]
+    return f"On {_FRESH[1]:,} fresh samples every point of the domain violates one of {', '.join(names)}."
+
+
+@jax.jit
+def _least_mixture(problem: Problem, x: Tree, dual: Array, data: Tree) -> tuple[Array, Array, Array]:
+    """The least value of the tangent at x of sum_i dual_i H_i over the domain, its standard error, and the noise of h_i."""
+    _, h = jax.vmap(lambda theta: problem.sample_values(x, theta))(data)
+
+    def mixture(point: Tree, theta: Tree) -> Array:
+        return jnp.dot(dual, problem.sample_values(point, theta)[1])
+
+    slope = jax.grad(lambda point: jnp.mean(jax.vmap(lambda theta: mixture(point, theta))(data)))(x)
+    away = subtract(problem.domain.lmo(slope), x)
+    tangents = jax.vmap(lambda theta: jnp.sum(jnp.stack(jax.jvp(lambda p: mixture(p, theta), (x,), (away,)))))(data)
+    count = tangents.shape[0]
+    return jnp.mean(tangents), jnp.std(tangents) / jnp.sqrt(count - 1), jnp.std(h, axis=0)
