@@ -13,6 +13,7 @@ from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.driver import OneRun
 from tightrope.loop.feasible import Pull, pull, strictly_feasible
 from tightrope.loop.gap import inside_of, refuse_below_rounding
+from tightrope.loop.judge import Judge
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
@@ -60,7 +61,7 @@ def minimize(
         problem: the problem.
         data: a pytree of arrays with a row per sample, or a `Rows`, `Generator` or `Stream`.
         method: "auto", a name (see `tightrope.METHODS`) or a method with coefficients. "auto" is for rows at hand the
-            bundle method up to 50 coordinates and constraints, SVRG-CSOA beyond; for streams and generators CSOA;
+            bundle method up to 200 coordinates and 50 constraints, SVRG-CSOA beyond; for streams and generators CSOA;
             FW-CSOA and SVRF-CSOA where the domain has no cheap projection. The report says which, and why.
         steps: how many steps of a stochastic method to take, T.
         passes: for rows, instead of `steps`: a pass is as many per-row gradients as there are rows. For rows both may
@@ -73,7 +74,8 @@ def minimize(
         warm_start: an earlier result whose last point and multipliers to start from. Steps and averages count anew.
         output: which point is `result.x`: "average" or "last"; the method's own choice by default. For rows also
             "feasible": the method's own, pulled towards a strictly feasible point just so far that every constraint
-            holds on the data; the report says how far and what it cost. With `tol` that is the default.
+            holds on the data; the report says how far and what it cost. That is the default with `tol`, without a budget,
+            and for methods that come upon a strictly feasible point on their way.
         feasible_point: for "feasible" and `tol`, a point with every constraint strictly below its level. Without one the
             domain's starting point is tried, then a short run that looks for one.
         record: about how many rows the trace has.
@@ -202,6 +204,9 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     dual = _dual(method, carry, chosen, sums)
     status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
     own = _gives_feasible(method) and chosen == "own"
+    came = method.inner(carry.state) if isinstance(method, Refreshing) and step else None
+    if output is None and came is not None:
+        output, towards = "feasible", came.x
     if output == "feasible" and ready.names:
         if own:  # it is feasible as it is, or there is nothing to be pulled towards
             pulled = None if status in (Status.INFEASIBLE, Status.NO_FEASIBLE_POINT) else Pull(x, 0.0, 0.0, 0.0, x)
@@ -216,6 +221,10 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         worst = max(float(np.max(worth.constraints, initial=0.0)), 0.0)
         said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
         message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'
+    if came is not None and status is Status.FINISHED and not message:
+        judge = Judge(None, until_solved=False)
+        judge.look(worth.objective - came.lower, 0.0, max(came.f, worth.objective) - came.lower)
+        status, message = judge.at_the_end(), f"About {judge}.".replace("About the gap is", "The gap is about")
     conflict = conflict_of(ready, x, dual) if status is Status.FINISHED and np.any(worth.constraints > 0) else None
     if conflict is not None:
         status, message = Status.INFEASIBLE_IN_SAMPLES, conflict

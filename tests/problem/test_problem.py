@@ -1,4 +1,5 @@
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -269,10 +270,11 @@ def test_a_default_tightening_gives_way_with_a_note():
         warnings.simplefilter("error")
         result = tr.minimize(BOTH_SIDES, ROWS, method="cscgd", steps=16)
         roomy = tr.minimize(BOTH_SIDES, ROWS, method="cscgd", steps=40_000)
-    assert float(result.method.upsilon0) < tr.METHODS["cscgd"]().upsilon0
+    default: Any = tr.METHODS["cscgd"]()
+    assert float(result.method.upsilon0) < default.upsilon0
     assert result.method.tightening(16) == pytest.approx(0.05)  # half of 0.1
     assert any("upsilon0 was set to" in note for note in result.notes)
-    assert float(roomy.method.upsilon0) == tr.METHODS["cscgd"]().upsilon0
+    assert float(roomy.method.upsilon0) == default.upsilon0
     assert not roomy.notes
 
 

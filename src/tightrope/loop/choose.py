@@ -9,7 +9,7 @@ import numpy as np
 from tightrope.methods import CSOA, METHODS, Bundle, Method, Refreshing
 from tightrope.sets import ConvexSet
 
-FEW = 50  # coordinates, and constraints, up to which programmes on the host cost less than the passes they save
+COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
 
 
 class Asked(NamedTuple):
@@ -29,7 +29,7 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     if not domain.additive:
         return METHODS["cfw-csoa"](), f"points of {domain.name} are held factored"
     data = "the data is at hand" if asked.rows else "samples come in a stream"
-    few = max(asked.coordinates, asked.constraints) <= FEW
+    few = asked.coordinates <= COORDINATES and asked.constraints <= CONSTRAINTS
     if asked.rows and not asked.steps and few and misfit(Bundle, domain, rows=True, values=asked.values) is None:
         return Bundle(), f"{data}, with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
     if not domain.cheap_projection and domain.has_lmo:

@@ -6,6 +6,7 @@ from tightrope.result import Status
 
 SOLVED = 1e-4  # the relative gap at which a run without a budget ends
 CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget is called finished
+_NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget
 _PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled
 
 
@@ -24,9 +25,11 @@ class Judge:
     def look(self, gap: float, rounding: float, scale: float) -> Status | None:
         """How this gap ends the run; None where it does not."""
         self.gap, self.scale = gap, scale
-        tol = self.tol if self.tol is not None else SOLVED * scale if self.until_solved else None
-        if tol is None or not gap < math.inf:
+        if not gap < math.inf:
             return None
+        if self.tol is None and not self.until_solved:
+            return Status.SOLVED if gap <= max(_NOTHING * scale, 2 * rounding) and gap <= SOLVED * scale else None
+        tol = self.tol if self.tol is not None else SOLVED * scale
         if gap <= tol:
             return Status.TOLERANCE if self.tol is not None else Status.SOLVED
         if gap - rounding <= min(tol, rounding):

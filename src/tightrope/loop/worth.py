@@ -79,7 +79,7 @@ def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, A
 def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray) -> str | None:
     """A sentence where fresh samples say that every point of the domain violates a constraint; None where they do not.
 
-    For any weights nu >= 0, sum_i nu_i H_i is convex, hence nowhere below its tangent at x. If the least value of the tangent
+    For any weights nu >= 0, sum_i nu_i H_i is convex, hence nowhere below its tangent at x. If the least value of that
     over the domain is above zero by five standard errors, no point is feasible. The weights are the multipliers: without a
     feasible point they grow in the direction of weights that prove it.
     """

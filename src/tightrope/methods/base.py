@@ -73,6 +73,14 @@ class Certificate(NamedTuple):
         return self.upper - self.lower + self.rounding
 
 
+class Inner(NamedTuple):
+    """A strictly feasible point that a run came upon."""
+
+    x: Tree
+    f: float  # F(x)
+    lower: float  # a bound on F*, rounding not counted; -inf where none is known
+
+
 class Method(ABC):
     """A stochastic method: `init` and `step`, both pure, and coefficients.
 
@@ -179,6 +187,10 @@ class Refreshing(Method):
     def certificate(self, state: Any) -> Certificate | None:
         """After a refresh, what it proves of the answer, for methods that make bounds of their own; they need no
         `snapshot`, and no strictly feasible point."""
+        return None
+
+    def inner(self, state: Any) -> Inner | None:
+        """A strictly feasible point among those looked at, towards which an output may be pulled; None without one."""
         return None
 
     def gradients_a_refresh(self, n: int) -> int:

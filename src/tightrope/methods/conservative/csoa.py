@@ -95,8 +95,8 @@ class CSOA(Method):
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> State | MeasuredState:
         """x_1 and lambda_1."""
-        state = super().init(problem, x, lam, horizon)
-        return MeasuredState(*state, measured.begin(x, lam, horizon, self.anytime)) if self.measures else state
+        first, scales = jnp.ones((), jnp.int32), measured.begin(x, lam, horizon, self.anytime)
+        return MeasuredState(x, lam, first, horizon, scales) if self.measures else State(x, lam, first, horizon)
 
     def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[State | MeasuredState, Info]:
         """One Jacobi step of the saddle-point problem."""

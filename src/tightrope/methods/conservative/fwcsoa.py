@@ -147,7 +147,7 @@ class FWCSOA(Method):
             if self.schedule != "measured" and getattr(self, name) is None:
                 set_field(self, name, getattr(SCHEDULES[self.schedule], name))
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> FWCSOAState | MeasuredFWCSOAState:
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """x_1 and lambda_1; the first step takes d_1 = g_1 whatever d_0 is."""
         memory = problem.domain.lmo_memory(float_dtype(x))
         state = FWCSOAState(x, lam, x, lam, jax.tree.map(jnp.zeros_like, x), memory, jnp.ones((), jnp.int32), horizon)
@@ -156,7 +156,7 @@ class FWCSOA(Method):
         zero = jnp.zeros((), lam.dtype)
         return MeasuredFWCSOAState(state, measured.begin(x, lam, horizon, anytime=False), zero, zero)
 
-    def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[FWCSOAState | MeasuredFWCSOAState, Info]:
+    def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:
         """Track the Lagrangian's gradient, move towards the best vertex, step in the dual."""
         return (self._measured_step if self.schedule == "measured" else self._step)(problem, state, theta)
 

@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from tightrope.methods.base import Cost, Info, Refreshing, dual_step
+from tightrope.methods.base import Cost, Info, Inner, Refreshing, dual_step
 from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
     Corrected,
@@ -210,6 +211,11 @@ class SVRGCSOA(Refreshing):
     def snapshot(self, state: SVRGCSOAState) -> Snapshot:
         return state.judge.best
 
+    def inner(self, state: SVRGCSOAState) -> Inner | None:
+        """The snapshot that costs least to be pulled towards, if it satisfies every constraint strictly."""
+        safe, h = state.judge.safe, np.asarray(state.judge.safe.h)
+        return Inner(safe.w, float(safe.f), float(state.judge.floor)) if h.size and np.all(h < 0) else None
+
     # ---- what the step sizes are made of ------------------------------------------------------------------------------
 
     def _slopes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree) -> Array:
@@ -236,7 +242,7 @@ class SVRGCSOA(Refreshing):
         dual_moved = jnp.linalg.norm((snap.lam - state.snap.lam) * slopes)
         turn = jnp.sqrt(jnp.sqrt(size) * dual_moved / nonzero(moved * before))
         turn = jnp.where(moved == 0, jnp.where(dual_moved == 0, 1, _TURN), jnp.clip(turn, 1 / _TURN, _TURN))
-        return jnp.where(first, start, before * turn), size
+        return jnp.where(first, start, before * turn), size  # pyright: ignore[reportReturnType]
 
     def _smoothness_of_rows(
         self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree, slopes: Array
