@@ -25,7 +25,7 @@ TARGETS = {"float64": 1e-6, "float32": 1e-5}
 
 
 def measure(
-    adult: Instance, precision: str, seeds: range, method: str = "auto", output: str = "feasible"
+    adult: Instance, precision: str, seeds: range, method: str = "svrg-csoa", output: str = "feasible"
 ) -> pd.DataFrame:
     """A row per seed: gap, |cov| - c, passes used, how far the pull went."""
     rows = []
@@ -109,12 +109,15 @@ def report(table: pd.DataFrame, versus: pd.DataFrame, falling: pd.DataFrame, bun
         "",
         "Written by `make verify`. Adult, label-encoded, 28,350 rows and 14 columns, |covariance| <= 0.05 known exactly,",
         '|x| <= 10, no coefficient given, `output="feasible"`, at most 15 passes (n per-row gradients each, snapshots and',
-        "the probe for step sizes included). The gap is against SLSQP run to 1e-15; the covariance is recomputed in",
+        "probes included). The gap is against SLSQP run to 1e-15; the covariance is recomputed in",
         "float64, row by row, from the point returned.",
         "",
         *markdown([*heads, "largest pull"], rows),
         "",
-        '"auto" is SVRG-CSOA here; CSOA stands beside it at the same number of passes.',
+        "SVRG-CSOA makes its step sizes of what it measures: curvature, by a probe of some rows at first and by differences",
+        "of gradients along the way; the distances that x and the multipliers travel; the slopes of the constraints. A judge",
+        "keeps the best snapshot. CSOA, which measures its own scales, stands beside it at the same number of passes.",
+        'For as few coordinates `method="auto"` takes the bundle, see below.',
         "",
         "## Linear programmes: never worse than CSOA",
         "",
@@ -165,7 +168,7 @@ def main() -> None:
     page = report(table, versus := compare(few), decay(few), bundle(adult))
     (options.out / "finite_data.md").write_text(page)
     print(page)
-    claimed = table[table.method == "auto"]
+    claimed = table[table.method == "svrg-csoa"]
     if not (claimed.gap <= claimed.precision.map(TARGETS)).all() or not (claimed.excess <= 0).all():
         raise SystemExit("A seed missed its target; see the table.")
     if (versus["never worse"] != f"{len(few)} of {len(few)}").any():
