@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
+_PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 
 def minimize(
@@ -60,13 +61,15 @@ def minimize(
     Args:
         problem: the problem.
         data: a pytree of arrays with a row per sample, or a `Rows`, `Generator` or `Stream`.
-        method: "auto", a name (see `tightrope.METHODS`) or a method with coefficients. "auto" is for rows at hand the
-            bundle method up to 200 coordinates and 50 constraints, SVRG-CSOA beyond; for streams and generators CSOA;
-            FW-CSOA and SVRF-CSOA where the domain has no cheap projection. The report says which, and why.
-        steps: how many steps of a stochastic method to take, T.
-        passes: for rows, instead of `steps`: a pass is as many per-row gradients as there are rows. For rows both may
-            be left out: the run then ends when the relative duality gap is at most 1e-4, or no longer falls; its output
-            is "feasible".
+        method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows the
+            bundle method where there are at most 200 coordinates and 50 constraints and `steps` is not given, and
+            SVRG-CSOA otherwise; for streams and generators CSOA, which measures its own scales. Where the domain has no cheap
+            projection, SVRF-CSOA and FW-CSOA stand in for SVRG-CSOA and CSOA. The report says which was taken, and why.
+        steps: how many steps to take, T. Streams and generators need it.
+        passes: for rows, instead of `steps`; a pass is as many per-row gradients as there are rows. With neither, a run on
+            rows ends when its duality gap is at most 1e-4 of the scale of the objective (`Status.SOLVED`), when the gap no
+            longer falls (`STALLED`), or after 1,000 passes, and gives back the point of output="feasible". Methods that
+            know no duality gap need one of the two.
         batch_size: samples a step; a pair gives separate sizes for objective and constraints. The method's own choice by
             default: one sample for CSOA and FW-CSOA.
         seed: of the samples; the same seed gives the same result.
@@ -74,26 +77,29 @@ def minimize(
         warm_start: an earlier result whose last point and multipliers to start from. Steps and averages count anew.
         output: which point is `result.x`: "average" or "last"; the method's own choice by default. For rows also
             "feasible": the method's own, pulled towards a strictly feasible point just so far that every constraint
-            holds on the data; the report says how far and what it cost. That is the default with `tol`, without a budget,
-            and for methods that come upon a strictly feasible point on their way.
-        feasible_point: for "feasible" and `tol`, a point with every constraint strictly below its level. Without one the
-            domain's starting point is tried, then a short run that looks for one.
+            holds on the data; the report says how far and what it cost. That is the default with `tol`, without
+            `steps` and `passes`, and for methods that come upon a strictly feasible point on their way (SVRG-CSOA).
+        feasible_point: a point with every constraint strictly below its level, for the pull and the duality gap. Without
+            one the point where the run starts is tried, then a short run looks for one. The bundle method needs none.
         record: about how many rows the trace has.
         trace_full: also evaluate the running average on all rows at each of them.
         track: a function of the iterate whose values (a dict of scalars) are averaged along the run into the trace.
         callback: called with a `Snapshot` at every row of the trace; return True to stop.
         progress: a progress bar; by default only on a terminal.
         time_limit: seconds.
-        tol: for rows, stop when the duality gap is at most this: a bound on F(x) - F*, made once an epoch, for the x of
-            output="feasible", which is then the default; it is not about the point of "average" or "last". Rounding is
-            counted, so the gap is never below the true one: a tolerance far below rounding is refused, and a run that
-            meets its tolerance but for rounding stops with `Status.PRECISION`. The gap is in the trace.
+        tol: for rows, stop when the duality gap is at most this, in the units of the objective. The gap is a bound on
+            F(x) - F* for the x of output="feasible", and not for that of "average" or "last"; the bundle method makes one
+            at every step, SVRG-CSOA and SVRF-CSOA once an epoch, and the trace has it. Rounding is counted, so the gap is
+            never below the true one: a tolerance far below rounding is refused, and a run that meets its tolerance but
+            for rounding stops with `Status.PRECISION`.
         checkpoint: a file to write the run to and, if it is there, to resume from, bit for bit.
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
         chunk: at most so many steps between two looks of Python at the run; the result does not depend on it.
 
     Returns:
-        A `Result`; `print(result)` is a report.
+        A `Result`; `print(result)` is a report. `result.status` says how the run ended and what that proves; objective and
+        constraints are those of `result.x` on all rows, or on fresh samples of a generator with two standard errors. For
+        a stream they are means over the run.
 
     Example:
         >>> import numpy as np, tightrope as tr
@@ -104,9 +110,9 @@ def minimize(
         ...     domain=tr.L2Ball(2.0, shape=2),
         ...     levels=1.0,
         ... )
-        >>> result = tr.minimize(problem, theta, passes=20)
-        >>> result.status.name, bool(result.violation < 0.01)
-        ('FINISHED', True)
+        >>> result = tr.minimize(problem, theta)
+        >>> result.status.name, result.violation
+        ('SOLVED', 0.0)
     """
     _check_options(output, record, time_limit, tol, checkpoint_every, chunk)
     open_ended = steps is None and passes is None
@@ -126,6 +132,9 @@ def minimize(
     program = OneRun(ready, track)
     track_names(program.variant, ready.x)  # refuses a wrong `track` before any work
     towards = _strictly_feasible(ready, feasible_point, output, tol)
+    if until_solved and towards is None and not _gives_feasible(ready.method):  # nothing would tell when to stop
+        ready = ready.within(_PASSES_UNJUDGED)
+        program, until_solved = OneRun(ready, track), False
     judged = towards is not None and (tol is not None or until_solved)
     inside = inside_of(ready.problem, towards, ready.sampler.rows) if judged else None
     options = Options(record, trace_full, callback, progress, time_limit, tol, until_solved, inside, chunk)
@@ -217,7 +226,8 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     worth = worth_of(ready, x, step, sums)
     message = outcome.message
-    if status in (Status.TOLERANCE, Status.PRECISION) and pulled is None and output != "feasible" and not own:
+    judged = status in (Status.SOLVED, Status.TOLERANCE, Status.PRECISION)
+    if judged and pulled is None and output != "feasible" and not own:
         worst = max(float(np.max(worth.constraints, initial=0.0)), 0.0)
         said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
         message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'

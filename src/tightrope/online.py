@@ -39,7 +39,7 @@ class Online:
     Args:
         problem: the problem.
         method: a method that needs no horizon (its `anytime` is true) and no look at all the data;
-            `CSOA(anytime=True)` by default.
+            `CSOA(anytime=True)` by default, which measures its own scales.
         x0: where to start; the domain's own starting point by default.
         batch_size: samples a step; a pair gives separate sizes for objective and constraints. Samples left over wait for
             the next update.

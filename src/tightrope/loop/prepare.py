@@ -36,6 +36,11 @@ class Prepared:
     names: list[str]  # of the constraints
     notes: tuple[str, ...]
 
+    def within(self, passes: float) -> "Prepared":
+        """The same run of at most so many passes over its rows."""
+        steps = steps_within(self.method, passes, self.plan.batch_size, self.sampler.n or 1)
+        return dataclasses.replace(self, steps=steps, plan=self.plan._replace(steps=steps))
+
     def method_at(self, k: int) -> Method:
         """The method with the k-th value of every coefficient that is a grid."""
         return jax.tree.map(lambda v: v if np.ndim(v) == 0 else v[k], self.method)

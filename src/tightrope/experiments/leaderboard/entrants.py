@@ -2,7 +2,7 @@
 
 import dataclasses
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -85,9 +85,16 @@ def enter(kind: type[Method], solved: Solved, division: Division, first_budget: 
         if kind.margin and solved.feasible:  # of such a method every iterate is feasible if the first one is
             x0, given = feasible_point(solved), (EXACT, INSIDE)
     data = solved.samples if division == "streams" else Rows(solved.table)
-    size = default_batch(kind(), data.n)
-    entry = Entry(for_rows(kind(), data.n, size), problem, data, x0, size, given)
+    method = tunable(kind)
+    size = default_batch(method, data.n)
+    entry = Entry(for_rows(method, data.n, size), problem, data, x0, size, given)
     return dataclasses.replace(entry, method=_within_room(entry, entry.steps(first_budget)))
+
+
+def tunable(kind: type[Method]) -> Method:
+    """The method with coefficients: also where it would measure its own scales if it were given none."""
+    method: Any = kind()
+    return method if jax.tree.leaves(method) else cast(Any, kind)(**{kind.tuned[0]: 1.0})
 
 
 def _exact(solved: Solved) -> Any:

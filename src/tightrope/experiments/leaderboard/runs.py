@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope._sweep import sweep
-from tightrope.experiments.leaderboard.entrants import Division, Entry, challenge, enter, grid, misfit
+from tightrope.experiments.leaderboard.entrants import Division, Entry, challenge, enter, grid, misfit, tunable
 from tightrope.experiments.work import Tables, Unit
 from tightrope.methods import METHODS, Cost, Method, gradients_used
 from tightrope.problems import PROBLEMS, Solved
@@ -83,7 +83,7 @@ def _unit(name: str, method: str, division: Division, size: Size) -> Unit:
     settings = {
         "division": division,
         "problem": name,
-        "method": repr(METHODS[method]()),
+        "method": repr(tunable(METHODS[method])),
         "cost": list(METHODS[method].cost),
         "budgets": list(calls),
         "seeds": size.seeds,

@@ -25,7 +25,7 @@ from tightrope.plotting import new_figure
 from tightrope.tree import replace
 
 ETA0 = (0.15, 1.0)
-"""The paper's step size, and the library's default for comparison."""
+"""The paper's step size and, for comparison, the library's where coefficients are given but this one is not."""
 
 
 def units(size: Size) -> list[Unit]:
