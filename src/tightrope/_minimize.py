@@ -63,8 +63,8 @@ def minimize(
         data: a pytree of arrays with a row per sample, or a `Rows`, `Generator` or `Stream`.
         method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows the
             bundle method where there are at most 200 coordinates and 50 constraints and `steps` is not given, and
-            SVRG-CSOA otherwise; for streams and generators CSOA, which measures its own scales. Where the domain has no cheap
-            projection, SVRF-CSOA and FW-CSOA stand in for SVRG-CSOA and CSOA. The report says which was taken, and why.
+            SVRG-CSOA otherwise; for streams and generators CSOA, which measures its own scales. Where the domain has no
+            cheap projection, SVRF-CSOA and FW-CSOA stand in for these two. The report says which was taken, and why.
         steps: how many steps to take, T. Streams and generators need it.
         passes: for rows, instead of `steps`; a pass is as many per-row gradients as there are rows. With neither, a run on
             rows ends when its duality gap is at most 1e-4 of the scale of the objective (`Status.SOLVED`), when the gap no
