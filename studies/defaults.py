@@ -91,11 +91,29 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         row: dict[str, Any] = {"method": method, "T": f"{T:,}", "constraints": int(part["constraints"].sum())}
         row |= {f"violated, {at}": int(part[f"{at} violated"].sum()) for at in ("output", "run")}
         for name in ("best merit", "best feasible"):
-            ratio = (part["merit"] / part[name]).dropna()
-            row[f"/ {name}"] = f"{np.exp(np.log(ratio).mean()):.2f}"
-            row[f"worst / {name}"] = f"{ratio.max():.2f} ({part.problem[ratio.idxmax()]})"
+            ratio = pd.Series((part["merit"] / part[name]).to_numpy(), index=part["problem"]).dropna()
+            row[f"/ {name}"] = f"{_geometric_mean(ratio):.2f}"
+            row[f"/ {name}, without ill-scaled"] = f"{_geometric_mean(ratio.drop('ill-scaled', errors='ignore')):.2f}"
+            row[f"worst / {name}"] = f"{ratio.max():.2f} ({ratio.idxmax()})"
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _geometric_mean(ratios: pd.Series) -> float:
+    return float(np.exp(np.log(ratios).mean()))
+
+
+def missed(table: pd.DataFrame) -> list[str]:
+    """What a reader should not have to look for: significant violations, and merits of more than three times the best."""
+    lines = []
+    for _, row in table.iterrows():
+        where = f"- {row['problem']}, {row['method']}, {row['T']:,} steps: "
+        for at, place in (("output", "at the output"), ("run", "over the run")):
+            if row[f"{at} violated"]:
+                lines.append(f"{where}H = {' (z = '.join(_violation(row, at))}) {place}")
+        if row["merit"] > 3 * row["best merit"]:
+            lines.append(f"{where}{row['merit'] / row['best merit']:.1f} times the best merit")
+    return lines
 
 
 def report(table: pd.DataFrame) -> str:
@@ -105,6 +123,8 @@ def report(table: pd.DataFrame) -> str:
     parts = [
         _RULE,
         *markdown(tuple(total.columns), total.itertuples(index=False)),
+        "\nAll that is significantly above zero, or more than three times the best merit:\n",
+        *(missed(table) or ["- nothing"]),
         _NOTES,
         *markdown((*heads, "best merit", "best feasible"), (_cells(row) for _, row in table.iterrows())),
     ]
@@ -112,12 +132,21 @@ def report(table: pd.DataFrame) -> str:
 
 
 def _cells(row: Any) -> list[str]:
-    def at(where: str) -> list[str]:
-        return [f"{row[f'{where} H']:.2g} ± {row[f'{where} half']:.1g}", f"{row[f'{where} z']:.1f}"]
-
     best = ["" if np.isnan(row[name]) else f"{row[name]:.3g}" for name in ("best merit", "best feasible")]
     figures = [f"{row['gap']:.2g}", f"{row['merit']:.3g}"]
-    return [row["problem"], row["method"], f"{row['T']:,}", *at("output"), *at("run"), *figures, *best]
+    return [
+        row["problem"],
+        row["method"],
+        f"{row['T']:,}",
+        *_violation(row, "output"),
+        *_violation(row, "run"),
+        *figures,
+        *best,
+    ]
+
+
+def _violation(row: Any, at: str) -> list[str]:
+    return [f"{row[f'{at} H']:.2g} ± {row[f'{at} half']:.1g}", f"{row[f'{at} z']:.1f}"]
 
 
 _RULE = r"""\
@@ -166,7 +195,8 @@ there is no figure (completion, 100,000 steps) none was measured.
 
 "Violated" counts constraints whose 95 % interval lies above zero; of constraints whose mean is exactly zero chance alone
 would put 2.5 % there. The columns that begin with a stroke are merits in units of the best: the geometric mean over
-problems, and the worst.
+problems, and the worst. CSOA with coefficients cannot solve ill-scaled, whatever they are, so that this one problem
+lowers the means a good deal; they are also given without it.
 """
 
 _NOTES = """
@@ -175,9 +205,9 @@ Two things to know before these tables are believed.
 - **The registry is in-sample.** The constants of the rule (the halves and quarters above) were chosen looking at these
   problems. What the rule does on problems that nobody looked at is another measurement.
 - **The gap of a pulled output is not the yardstick.** In few dimensions the segment from a point that violates to a
-  strictly feasible one crosses the boundary next to the optimum: a pull from there lands on it. The best of 200 by that
-  gap are therefore configurations that violate. The merit charges for violation, at twice the price at which it could be
-  bought.
+  strictly feasible one crosses the boundary next to the optimum: a pull from there lands on it. Chosen by that gap alone,
+  the best of 200 are mostly configurations that violate: of 37 pairs of problem and horizon 26 had a mean H above zero.
+  The merit charges for violation, at twice the price at which it could be bought.
 """
 
 
