@@ -36,6 +36,7 @@ verify: install
 	$(BIN)/python -m studies.completion
 	$(BIN)/python -m studies.problems
 	$(BIN)/python -m studies.theory
+	$(BIN)/python -m studies.defaults
 
 bench: install
 	$(BIN)/python -m benchmarks.imports

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from studies import finite_data, rates
+from studies import defaults, finite_data, rates
 from tightrope.datasets import adult_label_encoded
 
 pytestmark = pytest.mark.slow
@@ -63,3 +63,15 @@ def test_the_target_can_be_missed(adult):
     """The target can be missed."""
     table = finite_data.measure(adult, "float64", range(1), method="g-oco")
     assert (table.gap > 1e-5).all()
+
+
+# ---- no coefficients -------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_defaults_says_where_they_miss():
+    table = defaults.beside(defaults.measure(["scalar", "infeasible"], (1_000,), range(4)))
+    assert table[["problem", "method"]].to_numpy().tolist() == [["scalar", "CSOA"], ["scalar", "FW-CSOA"]]
+    assert (table["merit"] > 0).all()
+    bad = table.assign(**{"merit": 4 * table["best merit"], "output violated": 1, "output z": 9.0, "run violated": 0})
+    assert len(defaults.missed(bad)) == 2 * 2
+    assert "scalar, CSOA, 1,000 steps: 4.0 times the best merit" in defaults.report(bad)
