@@ -56,7 +56,7 @@ def test_adult_in_fifteen_passes_feasible_to_six_digits(adult):
     assert (table.excess <= 0).all()
     assert (table.gap <= finite_data.TARGETS[precision]).all()
     other = pd.DataFrame({"problem": ["lp"], "seeds": [1], "never worse": ["1 of 1"]})
-    assert "| auto |" in finite_data.report(table, other, other)
+    assert "| auto |" in finite_data.report(table, other, other, other)
 
 
 def test_csoa_is_three_digits_behind(adult):
