@@ -78,7 +78,7 @@ def minimize(
         output: which point is `result.x`: "average" or "last"; the method's own choice by default. For rows also
             "feasible": the method's own, pulled towards a strictly feasible point just so far that every constraint
             holds on the data; the report says how far and what it cost. That is the default with `tol`, without
-            `steps` and `passes`, and for methods that come upon a strictly feasible point on their way (SVRG-CSOA).
+            `steps` and `passes`, and with method="auto" where the run comes upon a strictly feasible point.
         feasible_point: a point with every constraint strictly below its level, for the pull and the duality gap. Without
             one the point where the run starts is tried, then a short run looks for one. The bundle method needs none.
         record: about how many rows the trace has.
@@ -139,7 +139,7 @@ def minimize(
     inside = inside_of(ready.problem, towards, ready.sampler.rows) if judged else None
     options = Options(record, trace_full, callback, progress, time_limit, tol, until_solved, inside, chunk)
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
-    return _result(ready, run(program, options, file), output, towards)
+    return _result(ready, run(program, options, file), output, towards, open_to_all=method == "auto")
 
 
 def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: float | None) -> Tree | None:
@@ -202,8 +202,8 @@ _POINTS = {
 }
 
 
-def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None) -> Result:
-    """Choose the point, make it feasible where that was asked for, and measure it on the full data."""
+def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, open_to_all: bool) -> Result:
+    """Choose the point, make it feasible where that was asked for or nothing was, and measure it on the full data."""
     import pandas as pd
 
     method, (carry, step, _) = ready.method, outcome.position
@@ -213,7 +213,7 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     dual = _dual(method, carry, chosen, sums)
     status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
     own = _gives_feasible(method) and chosen == "own"
-    came = method.inner(carry.state) if isinstance(method, Refreshing) and step else None
+    came = method.inner(carry.state) if isinstance(method, Refreshing) and step and open_to_all else None
     if output is None and came is not None:
         output, towards = "feasible", came.x
     if output == "feasible" and ready.names:

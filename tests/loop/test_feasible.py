@@ -73,7 +73,7 @@ def shifted(x, theta):
 
 def test_a_strictly_feasible_point_is_found_by_a_phase_one():
     problem = tr.Problem(f, shifted, tr.L2Ball(2.0, shape=3))
-    result = tr.minimize(problem, ROWS, passes=30, output="feasible")
+    result = tr.minimize(problem, ROWS, method="svrg-csoa", passes=30, output="feasible")
     assert result.status is tr.Status.FINISHED
     assert float(result.constraints.iloc[0]) <= 0
     assert np.linalg.norm(np.asarray(result.x) - [1, 0, 0]) <= 0.2

@@ -255,15 +255,10 @@ def test_what_a_tolerance_ends_satisfies_its_constraints_or_says_that_it_does_no
 
 def test_a_resumed_run_remembers_the_best_bound(tmp_path):
     problem, theta = far_from_zero()
-    settings: dict[str, Any] = {"tol": 1e-8, "checkpoint_every": 50, "chunk": 50}
-    whole = tr.minimize(problem, theta.astype(float), method="svrg-csoa", **settings)
+    settings: dict[str, Any] = {"method": "svrg-csoa", "tol": 1e-8, "checkpoint_every": 50, "chunk": 50}
+    whole = tr.minimize(problem, theta.astype(float), **settings)
     part = tr.minimize(
-        problem,
-        theta.astype(float),
-        method="svrg-csoa",
-        **settings,
-        checkpoint=tmp_path / "c",
-        callback=lambda s: s.step >= 100,
+        problem, theta.astype(float), **settings, checkpoint=tmp_path / "c", callback=lambda s: s.step >= 100
     )
     assert part.status is tr.Status.CALLBACK_STOPPED
     resumed = tr.minimize(problem, theta.astype(float), **settings, checkpoint=tmp_path / "c")

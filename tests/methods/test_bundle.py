@@ -173,7 +173,7 @@ def test_a_problem_without_room_is_not_called_infeasible():
         tr.Box(-1.0, 1.0, shape=2),
     )
     result = tr.minimize(problem, np.array([[0.2, 0.4], [0.4, 0.6]]), method="bundle", passes=15)
-    assert result.status in (tr.Status.NO_FEASIBLE_POINT, tr.Status.FINISHED)
+    assert result.status in (tr.Status.NO_FEASIBLE_POINT, tr.Status.NOT_CONVERGED, tr.Status.FINISHED)
     assert result.violation <= 1e-9
     assert result.objective is not None
     assert result.objective - 0.04 <= result.trace["gap"].iloc[-1] or result.status is tr.Status.NO_FEASIBLE_POINT
