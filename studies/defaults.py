@@ -163,7 +163,7 @@ which stands still: half of it at x_1, half of it as far off as the objective pu
 T/2, T. Each starts from the mean point and multipliers of the second half of the one before, and takes n steps of
 
     eta     = R / (2 sigma_g sqrt n)        sigma_g: root mean square of |w o (grad f + lambda' grad h)|
-    gamma_i = Lam_i / (2 sigma_i sqrt n)    sigma_i: root mean square of h_i; lambda_i stays below 2 Lam_i
+    gamma_i = Lam_i / (2 sigma_i sqrt n)    sigma_i: root mean square of h_i; lambda_i stays below 4 Lam_i
 
 R is how far the solution may still be: first the diameter, later twice the distance from where the epoch before began to its
 mean, but at least 0.71 of the R before. Lam_i is how large the multiplier may be: first what would make up for all that f

@@ -8,7 +8,7 @@ objective pulls, for constraints are often flat where a run begins. An epoch sta
 the second half of the one before, and takes n steps of
 
     eta     = R / (2 sigma_g sqrt n)                      sigma_g: root mean square of |w o (grad f + lambda' grad h)|
-    gamma_i = Lam_i / (2 sigma_i sqrt n)                  sigma_i: of h_i;  lambda_i stays below 2 Lam_i
+    gamma_i = Lam_i / (2 sigma_i sqrt n)                  sigma_i: of h_i;  lambda_i stays below 4 Lam_i
 
 R is how far the solution may still be, Lam_i how large its multipliers are. At first R is the diameter and Lam_i what would
 make up for all that f can change, |w o mean grad f| R / (sigma_i sqrt N); later they follow what the epochs found, as in DoG
@@ -19,7 +19,8 @@ The margin is steered. A mean of iterates that weighs x_t by t has H_i <= the sa
 by Jensen's inequality and because x_t does not depend on theta_t. That mean, m_i, is known at every step; what is missing
 until the end of the epoch is made up for by
 
-    upsilon_i = ( a m_i + margin_i ) / (1 - a)            a = (t / end)^2: the share of the weight that is spent
+    upsilon_i = ( a m_i + margin_i ) / (1 - a)            a = (t / end)^2: the share of the weight that is spent;
+                                                          between 0 and sigma_i: what was too safe is not taken back
     margin_i  = sigma_i / (4 sqrt(3 end / 4))             a quarter of the standard error of the mean
 
 so that in expectation it ends a quarter of its own standard error below zero.
@@ -39,8 +40,8 @@ from tightrope.tree import Array, Tree, dot, nonzero, norm, subtract
 _PILOT = 32  # steps, at least; fewer do not tell a scale from its noise
 _STEP = 0.5  # of eta and gamma, in units of what the theory of a fixed horizon balances
 _MARGIN = 0.25  # standard errors of the mean of h that it ends below zero, in expectation
-_TIGHTEST, _LOOSEST = 4.0, 8.0  # the margin in units of sigma_i/sqrt(n): a run that steers harder only swings
-_MOST = 2.0  # times Lam_i that a multiplier may reach in an epoch, and Lam_i may grow by from one to the next
+_HIGHEST = 4.0  # times Lam_i that a multiplier may reach in an epoch
+_MOST = 2.0  # times Lam_i that it may be in the next epoch
 _LEAST = 0.5  # of Lam_i that is kept from one epoch to the next: it falls no faster than it can grow back
 _SHARE = 0.1  # of the others' force that every constraint is thought able to need
 _NEARER = 2**-0.5  # of R that is kept from one epoch to the next: what noise alone would leave of it
@@ -116,14 +117,13 @@ def eta(m: Measured) -> Array:
 
 def dual_step(m: Measured, lam: Array, h: Array, t: Array) -> Array:
     """The next multipliers: a step for every constraint, towards a mean of h that ends below zero."""
-    n, end = _length(m), m.end.astype(h.dtype)
-    sigma = jnp.sqrt(jnp.maximum(m.sigma_h**2, m.seen.h / n))
-    unit = sigma / jnp.sqrt(n)
+    root, end = jnp.sqrt(_length(m)), m.end.astype(h.dtype)
+    sigma = jnp.sqrt(jnp.maximum(m.sigma_h**2, m.seen.h / root**2))
     spent = (t.astype(h.dtype) / end) ** 2
     missing = (spent * m.mean_h + margin(m)) / jnp.maximum(1 - spent, 0.1)
-    upsilon = jnp.clip(missing, -_LOOSEST * unit, _TIGHTEST * unit)
-    gamma = _STEP * m.Lam / nonzero(sigma * jnp.sqrt(n))
-    return jnp.where(m.stage < 2, lam, jnp.clip(lam + gamma * (h + upsilon), 0, _MOST * m.Lam))
+    upsilon = jnp.clip(missing, 0, sigma)
+    gamma = _STEP * m.Lam / nonzero(sigma * root)
+    return jnp.where(m.stage < 2, lam, jnp.clip(lam + gamma * (h + upsilon), 0, _HIGHEST * m.Lam))
 
 
 def margin(m: Measured) -> Array:
