@@ -23,7 +23,7 @@ until the end of the epoch is made up for by
                                                           between 0 and sigma_i: what was too safe is not taken back
     margin_i  = sigma_i / (4 sqrt(3 end / 4))             a quarter of the standard error of the mean
 
-so that in expectation it ends a quarter of its own standard error below zero.
+so that in expectation it ends a quarter of its own standard error below zero, or lower.
 """
 
 from collections.abc import Callable
