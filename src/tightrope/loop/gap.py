@@ -64,7 +64,7 @@ class _Seen(NamedTuple):
 
 def inside_of(problem: Problem, s: Tree, data: Tree) -> Inside:
     """The bounds at s."""
-    f, h, f_rounding, h_rounding = _on_host(_values(problem, s, data))
+    f, h, f_rounding, h_rounding = on_host(_values(problem, s, data))
     return Inside(float(f + f_rounding), h + h_rounding)
 
 
@@ -74,7 +74,7 @@ def gap_of(problem: Problem, snap: Snapshot, inside: Inside, data: Tree, best: B
     Sizes are those of a few rows spread evenly, which cost a fraction of a pass, or of every row: what a run ends by should
     not depend on which rows were looked at.
     """
-    seen = _Seen(*_on_host(_look(problem, snap, data, every_row=every_row)))
+    seen = _Seen(*on_host(_look(problem, snap, data, every_row=every_row)))
     f, h = float(seen.f), seen.h
     before = best._replace(rounding=float(seen.judged) * best.rounding)  # it was judged by few rows
     best = max(Bound(float(seen.bound), float(seen.bound_rounding)), before, key=lambda bound: bound.certain)
@@ -109,7 +109,7 @@ def _pulled(h: np.ndarray, h_inside: np.ndarray) -> float:
     return float(np.max(np.divide(above, above + room, out=np.zeros_like(above), where=above > 0), initial=0.0))
 
 
-def _on_host(values: Any) -> list[np.ndarray]:
+def on_host(values: Any) -> list[np.ndarray]:
     """Everything in float64: differences of what was rounded are not rounded again."""
     return [np.asarray(v, float) for v in jax.device_get(tuple(values))]
 

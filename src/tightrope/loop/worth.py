@@ -1,20 +1,21 @@
 """What a point is worth: on all rows, on fresh samples where those can be made, or else as a mean over the run."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.loop.gap import on_host
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.steps import Summary
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean
+from tightrope.problem.rounding import UNITS, eps_of
 from tightrope.tree import Array, Tree, float_dtype, subtract
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
 _SURE = 5  # standard errors
-_ROUNDING = 16  # units of eps of the size of what is summed
 
 
 class Worth(NamedTuple):
@@ -32,8 +33,8 @@ def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
     """What x is worth after so many steps, in which the means of f and h were those of `sums`."""
     sampler, plan = ready.sampler, ready.plan
     if sampler.n is not None:
-        f, h, size_f, size_h = _on_host(_with_sizes(ready.problem, x, sampler.rows))
-        eps = _ROUNDING * float(jnp.finfo(float_dtype(x)).eps)
+        f, h, size_f, size_h = on_host(_with_sizes(ready.problem, x, sampler.rows))
+        eps = UNITS * eps_of(x)
         return Worth(float(f), h, eps * float(size_f), eps * size_h, f"all {sampler.n:,} rows", False)
     samples = step * plan.draws * plan.batch_size
     count = 1 << int(np.log2(np.clip(samples / 10, *_FRESH)))
@@ -42,13 +43,9 @@ def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
         said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
         unknown = np.full(len(ready.names), np.nan)
         return Worth(float(sums.objective), sums.h, np.nan, unknown, said, True)
-    f, h, error_f, error_h = _on_host(_with_errors(ready.problem, x, fresh))
+    f, h, error_f, error_h = on_host(_with_errors(ready.problem, x, fresh))
     said = f"{count:,} fresh samples, with two standard errors"
     return Worth(float(f), h, 2 * float(error_f), 2 * error_h, said, True)
-
-
-def _on_host(values: Any) -> list[np.ndarray]:
-    return [np.asarray(v, float) for v in jax.device_get(tuple(values))]
 
 
 @jax.jit
@@ -89,7 +86,7 @@ def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray) -> str | None:
     fresh = sampler.fresh(ready.plan.seeds[0], _FRESH[1])
     if fresh is None:
         return None
-    mean, error, scales = _on_host(_least_mixture(problem, x, jnp.asarray(dual, float_dtype(x)), fresh))
+    mean, error, scales = on_host(_least_mixture(problem, x, jnp.asarray(dual, float_dtype(x)), fresh))
     if not mean > _SURE * error > 0:
         return None
     share = np.asarray(dual) * scales

@@ -163,9 +163,7 @@ class Refreshing(Method):
 
     refresh_every: int | None = None  # None until `for_rows` has seen how many rows there are
     on_host: ClassVar[bool] = False  # True where `refresh` is plain Python and not compiled
-    feasible_output: ClassVar[bool] = (
-        False  # True where the answer satisfies the constraints wherever a point is known to
-    )
+    feasible_output: ClassVar[bool] = False  # True where the answer is feasible as soon as a feasible point is known
 
     @abstractmethod
     def refresh(self, problem: Problem, state: Any, data: Tree) -> Any:

@@ -27,7 +27,7 @@ so that in expectation it ends a quarter of its own standard error below zero, o
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -129,6 +129,38 @@ def dual_step(m: Measured, lam: Array, h: Array, t: Array) -> Array:
 def margin(m: Measured) -> Array:
     """How far below zero the mean of h is meant to end, by the end of this epoch."""
     return _MARGIN * m.sigma_h / jnp.sqrt(0.75 * m.end.astype(m.sigma_h.dtype))
+
+
+def weight(t: Array, horizon: Array, anytime: bool, dtype: Any) -> Array:
+    """Of x_t in the output: t, or t/T, which does not overflow."""
+    return t.astype(dtype) / (1 if anytime else horizon.astype(dtype))
+
+
+def turned(
+    problem: Problem,
+    m: Measured,
+    x: Tree,
+    lam: Array,
+    t: Array,
+    horizon: Array,
+    *,
+    anytime: bool,
+    jumps: bool,
+    far: Callable[[Tree], Tree],
+) -> tuple[Measured, Tree, Array]:
+    """After step t: the next epoch where this one has ended, and everything as it is where it has not.
+
+    A method that does not jump goes on from where an epoch ended, but for the pilot, which no method moves in.
+    """
+
+    def turn_over(m: Measured, x: Tree, lam: Array) -> tuple[Measured, Tree, Array]:
+        following, x_mean, lam_mean = turn(problem, m, x, lam, horizon, anytime, far)
+        if jumps:
+            return following, x_mean, lam_mean
+        return following, jax.tree.map(lambda a, b: jnp.where(m.stage < 2, a, b), x_mean, x), lam
+
+    due = (t == m.end) & (t < horizon)
+    return jax.lax.cond(due, turn_over, lambda *same: same, m, x, lam)
 
 
 def turn(

@@ -3,7 +3,6 @@
 from math import inf
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from tightrope.methods import measured
@@ -95,8 +94,10 @@ class CSOA(Method):
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> State | MeasuredState:
         """x_1 and lambda_1."""
-        first, scales = jnp.ones((), jnp.int32), measured.begin(x, lam, horizon, self.anytime)
-        return MeasuredState(x, lam, first, horizon, scales) if self.measures else State(x, lam, first, horizon)
+        state = State(x, lam, jnp.ones((), jnp.int32), horizon)
+        if not self.measures:
+            return state
+        return MeasuredState(x, lam, state.t, horizon, measured.begin(x, lam, horizon, self.anytime))
 
     def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[State | MeasuredState, Info]:
         """One Jacobi step of the saddle-point problem."""
@@ -125,12 +126,9 @@ class CSOA(Method):
             longest = jnp.asarray(domain.scaled_diameter, lam.dtype) / nonzero(norm(direction))
             return domain.project(add_scaled(scales.x, -longest, slope_in(w, direction)))
 
-        def turn(scales, x, lam):
-            return measured.turn(problem, scales, x, lam, horizon, self.anytime, far)
-
-        due = (t == scales.end) & (t < horizon)
-        scales, x_next, lam_next = jax.lax.cond(due, turn, lambda *same: same, scales, x_next, lam_next)
-        weight = t.astype(lam.dtype) / (1 if self.anytime else horizon.astype(lam.dtype))
+        stands = scales, x_next, lam_next, t, horizon
+        scales, x_next, lam_next = measured.turned(problem, *stands, anytime=self.anytime, jumps=True, far=far)
+        weight = measured.weight(t, horizon, self.anytime, lam.dtype)
         return MeasuredState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)
 
     def said(self, state: Any, names: list[str]) -> str | None:

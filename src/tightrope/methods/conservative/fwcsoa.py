@@ -198,14 +198,9 @@ class FWCSOA(Method):
         def far(direction: Tree) -> Tree:
             return domain.lmo(length_in(w, direction))
 
-        def turn(scales, x, lam):
-            following, start, _ = measured.turn(problem, scales, x, lam, horizon, False, far)
-            pilot = scales.stage < 2  # later there is no jump, which the tracker could not follow
-            return following, jax.tree.map(lambda a, b: jnp.where(pilot, a, b), start, x), lam
-
-        due = (t == scales.end) & (t < horizon)
-        scales, x_next, lam_next = jax.lax.cond(due, turn, lambda *same: same, scales, x_next, lam_next)
-        weight = t.astype(lam.dtype) / horizon.astype(lam.dtype)
+        stands = scales, x_next, lam_next, t, horizon  # after the pilot no jump, which the tracker could not follow
+        scales, x_next, lam_next = measured.turned(problem, *stands, anytime=False, jumps=False, far=far)
+        weight = measured.weight(t, horizon, False, lam.dtype)
         tracked = FWCSOAState(x_next, lam_next, x, lam, d, memory, t + 1, horizon)
         info = Info(x, lam, f, h, weight, record=domain.lmo_record(memory))
         return MeasuredFWCSOAState(tracked, scales, size, change), info
