@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from tightrope.precision import full_precision
 from tightrope.problem.problem import Problem, constraint_rows
 from tightrope.tree import Array, Mean, Tree
 
@@ -23,6 +24,7 @@ def full_constraints(problem: Problem, x: Tree, data: Tree) -> Array:
     return full_mean(lambda theta: problem.sample_values(x, theta)[1], data)
 
 
+@full_precision
 def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) -> Tree:
     """The mean of fn over all rows; per-row results are never held all at once."""
 
@@ -32,6 +34,7 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) 
     return fold_rows(of_slice, data, rows_a_slice)
 
 
+@full_precision
 def full_jacobian(problem: Problem, x: Tree, data: Tree, rows_a_slice: int = 1024) -> tuple[Array, Array, Tree, Tree]:
     """f, h, grad f and the rows grad h_i at x over all rows; per-row gradients are never made."""
 
