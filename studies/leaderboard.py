@@ -50,7 +50,7 @@ HOW = """# The leaderboard
   has more minimisers than one (linear programmes), its solution may violate the constraints; the rate then tells more
   than the score.
 - Intervals are at 95 %, over seeds; methods that see all rows at every step have nothing to vary. Seconds are those of a run
-  among 144 side by side. Every run is a line of `runs.csv`.
+  among 144 side by side. Every run is a line of [runs.csv.gz](leaderboard/runs.csv.gz).
 """
 
 SWITCH = (
@@ -100,17 +100,34 @@ EXPLAINED: dict[str, str] = {
 
 def page(board: Board, evidence: pd.DataFrame | None = None) -> str:
     """The page docs/leaderboard.md."""
-    lines = [HOW, "## Who wins where, tuned", "", *_shown(board, *(Division(source) for source in SOURCES))]
+    lines = [
+        HOW,
+        *PROFILES,
+        "",
+        "## Who wins where, tuned",
+        "",
+        *_shown(board, *(Division(source) for source in SOURCES)),
+    ]
     lines += ["## Who wins where, with defaults only", "", *_automatic(board.standings), ""]
     lines += _shown(board, *(Division(source, defaults=True) for source in SOURCES))
     lines += ["## Places", "", *PLACES, "", *_places(board.standings, "calls")]
     lines += ["## At equal numbers of linear minimisations", "", *LMOS, "", *_places(board.standings, "lmos")]
-    lines += _shown(board, *(division for division in DIVISIONS.values() if division.counted == "lmos"))
+    by_lmos = [division for division in DIVISIONS.values() if division.counted == "lmos"]
+    lines += _shown(board, *by_lmos, pictures=("curves",))
     lines += ["## Rates", "", *_rates(board), ""]
     lines += [] if evidence is None else ["## Evidence", "", *_evidence(evidence)]
     return "\n".join(lines).rstrip() + "\n"
 
 
+PROFILES = (
+    "## How much is solved",
+    "",
+    "Of each problem there are sixteen targets: scores of 10^-1/4, 10^-1/2, ..., 10^-4 of that of the starting point. A "
+    "curve is the share of all targets of all problems that a method meets within a part of the largest budget, as a mean "
+    "over seeds.",
+    "",
+    "![share of targets met](leaderboard/profiles.png)",
+)
 PLACES = (
     "Scores are in units of the tuned winner's on the same problem, as geometric means over problems; the last column is "
     "the method's own score with defaults over its tuned one.",
@@ -121,14 +138,14 @@ LMOS = (
 )
 
 
-def _shown(board: Board, *divisions: Division) -> Iterator[str]:
+def _shown(board: Board, *divisions: Division, pictures: tuple[str, ...] = ("scores", "curves")) -> Iterator[str]:
     """What is said of divisions, and their pictures."""
     there = [division.name for division in divisions if division.name in board.sentences]
     for name in there:
         yield from (f"- {line}" for line in board.sentences[name])
     yield ""
     for name in there:
-        for kind in ("scores", "curves"):
+        for kind in pictures:
             yield from (f"![{kind}, {name}](leaderboard/{kind}-{name}.png)", "")
 
 
@@ -252,7 +269,7 @@ def main() -> None:
     if options.evidence:
         longer_runs().to_csv(evidence, index=False)
     board = leaderboard(options.runs, options.quick, processes=options.processes)
-    for path in [*options.runs.glob("*.png"), *options.runs.glob("*.csv")]:
+    for path in [*options.runs.glob("*.png"), *options.runs.glob("*.csv"), options.runs / "runs.csv.gz"]:
         shutil.copy(path, folder / path.name)
     known = pd.read_csv(evidence) if evidence.exists() else None
     (options.docs / "leaderboard.md").write_text(page(board, known))

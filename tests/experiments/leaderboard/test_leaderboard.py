@@ -169,8 +169,8 @@ def made_up(
     """Runs at budgets of 100 and 10,000 whose score and gap are the same."""
     table = [
         {"source": "streams", "counted": counted, "problem": problem, "method": method, "given": given, "seed": seed}
-        | {"setting": "{}", "tuned": tuned, "default": default, "auto": auto, "refused": None, "seconds": 0.1}
-        | {"budget": budget, "violation": violation}
+        | {"setting": "{}", "tuned": tuned, "default": default, "auto": auto, "refused": None, "start": 1.0}
+        | {"budget": budget, "violation": violation, "seconds": 0.1}
         | dict.fromkeys(["score", "gap", "lagrangian"], score * (1 + 0.01 * seed))
         | dict.fromkeys(["steps", "samples", "gradients", "projections", "lmos"], budget)
         for budget, score in zip((100, 10_000), scores, strict=True)
@@ -233,6 +233,17 @@ def test_divisions_are_ranked_each_for_itself_and_auto_has_a_place():
     assert "10,000 LMO calls" in found.sentences["streams-lmos"][0]
 
 
+def test_profiles_count_the_targets_that_were_met():
+    worse = made_up("g-oco", (0.09, 5.0))  # better than a tenth of the start at first, and worse than it at the end
+    other = made_up("g-oco", (2.0, 0.009), problem="simplex")  # nothing, then better than a hundredth
+    never = made_up("csa", (2.0, np.nan))
+    found = report.board(pd.concat([worse, other, never])).profiles.set_index(["method", "share"]).met
+    quarter, half = 4 / len(report.TARGETS), 8 / len(report.TARGETS)  # four targets to a decade
+    assert found["g-oco", 0.01] == pytest.approx(quarter / 2)
+    assert found["g-oco", 1.0] == pytest.approx((quarter + half) / 2)
+    assert found["csa", 1.0] == 0
+
+
 def test_names_at_the_ends_of_curves_do_not_overlap():
     moved = drawing._apart([0.0, 0.1, 0.15, 3.0, 3.5], 1.0)
     assert np.all(np.diff(moved) >= 1 - 1e-9)
@@ -283,7 +294,7 @@ def test_a_tiny_leaderboard_with_a_new_method(tmp_path, monkeypatch):
         "leaderboard.csv",
         "rates.csv",
         "leaderboard.txt",
-        "runs.csv",
+        "runs.csv.gz",
         "scores-streams.png",
         "scores-finite-defaults.png",
         "curves-finite.png",
@@ -293,6 +304,8 @@ def test_a_tiny_leaderboard_with_a_new_method(tmp_path, monkeypatch):
     assert "toy" in (tmp_path / "leaderboard.txt").read_text()
 
     monkeypatch.setattr(runs, "compete", lambda *_: pytest.fail("computed again"))
+    again = report.board(pd.read_csv(tmp_path / "runs.csv.gz"))  # the runs are all that others need
+    assert again.sentences == found.sentences
     again = leaderboard(tmp_path, methods=("csoa", "toy"), size=TINY, progress=False)
     pd.testing.assert_frame_equal(again.standings, found.standings)
     with pytest.raises(contest.OtherSettingsError, match="seeds is 3 there and 4 here"):

@@ -3,6 +3,7 @@
 `leaderboard` does the work in parts that are stored as they finish; a second call goes on where the first was stopped.
 """
 
+import gzip
 import multiprocessing
 import signal
 import sys
@@ -58,7 +59,7 @@ def leaderboard(
     the steps. Nine settings of each are tried on seeds of their own, around its default coefficients; the best is measured
     on other seeds, at several budgets. In the divisions "defaults" each is measured as it is without coefficients; in those
     called "lmos" budgets count linear minimisations. Into the folder `out` go `leaderboard.csv` (standings), `rates.csv`,
-    `runs.csv` (every run, one by one), `leaderboard.txt` and pictures. Finished parts lie in `out/parts`; they are not
+    `runs.csv.gz` (every run, one by one), `leaderboard.txt` and pictures. Finished parts lie in `out/parts`; they are not
     computed again, so that an interrupted call can be repeated. A folder with parts of other settings is refused.
 
     Args:
@@ -143,7 +144,9 @@ def _store(unit: Unit, store: Store) -> None:
 
 
 def _write(out: Path, runs: pd.DataFrame, found: Board) -> None:
-    write_table(out / "runs.csv", runs)
+    write_atomically(
+        out / "runs.csv.gz", gzip.compress(runs.to_csv(index=False, float_format="%.6g").encode(), mtime=0)
+    )
     write_table(out / "leaderboard.csv", found.standings)
     write_table(out / "rates.csv", found.rates)
     write_atomically(out / "leaderboard.txt", text(found).encode())

@@ -20,9 +20,7 @@ class Division(NamedTuple):
     """A division: runs on equal terms, of which each method's are ranked against all the others'."""
 
     source: Source
-    defaults: bool = (
-        False  # True: each method as it is when nobody gives it a coefficient; False: the best of its settings
-    )
+    defaults: bool = False  # whether methods are as they are without coefficients, or else the best of nine settings
     counted: Counted = "calls"
 
     @property

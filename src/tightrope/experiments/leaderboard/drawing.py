@@ -10,8 +10,8 @@ from tightrope.experiments.leaderboard.report import Board, last_budget, short
 from tightrope.experiments.leaderboard.runs import REFERENCE
 from tightrope.plotting import new_figure
 
-COLOURS = {"csoa": "#0072B2", "fw-csoa": "#009E73", "split-csoa": "#E69F00", "g-oco": "#D55E00"}
-OTHERS = ("#0072B2", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#999933", "#882255")
+COLOURS = {"auto": "#000000", "csoa": "#0072B2", "fw-csoa": "#009E73", "split-csoa": "#E69F00", "g-oco": "#D55E00"}
+OTHERS = ("#0072B2", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#999933", "#882255")  # where no one is told apart
 WORST = 2.0  # decades above the best score at which the colour ends
 
 
@@ -21,7 +21,7 @@ def draw(found: Board) -> dict[str, Any]:
     for name, part in found.standings.groupby("division", sort=False):
         curves = draw_curves if DIVISIONS[str(name)].counted == "calls" else draw_labelled_curves
         pictures |= {f"scores-{name}": draw_scores(part), f"curves-{name}": curves(part)}
-    return {**pictures, "rates": draw_rates(found.rates)}
+    return {**pictures, "profiles": draw_profiles(found.profiles), "rates": draw_rates(found.rates)}
 
 
 def draw_scores(standings: pd.DataFrame) -> Any:
@@ -48,7 +48,7 @@ def draw_scores(standings: pd.DataFrame) -> Any:
         if np.isfinite(value):
             colour = "white" if value > 10 else "black"
             axis.text(j, i, _few_digits(value), ha="center", va="center", fontsize=6.5, color=colour)
-    framed = '; framed: what "auto" takes' if len(chosen) else ""
+    framed = '\nframed: what "auto" takes' if len(chosen) else ""
     axis.set_title(f"score, in units of the best\nthat was given nothing{framed}", loc="left", fontsize=10)
     return figure
 
@@ -106,6 +106,39 @@ def draw_labelled_curves(standings: pd.DataFrame) -> Any:
             at = right * 1.12, 10**height
             axis.text(*at, row.method, color=colours[row.method], fontsize=6.5, va="center")
         axis.set_xlim(right=right * (right / part.budget.min()) ** 0.42)  # room for the names
+    return figure
+
+
+def draw_profiles(profiles: pd.DataFrame) -> Any:
+    """How much of what there is to solve is solved within a budget of calls: a panel for each division, all curves named."""
+    divisions = [name for name in dict.fromkeys(profiles.division) if DIVISIONS[name].counted == "calls"]
+    rows = -(-len(divisions) // 2)
+    figure, axes = new_figure(min(2, len(divisions)), rows, size=(4.6, 4.4))
+    for axis in axes.flat[len(divisions) :]:
+        axis.set_axis_off()
+    for axis, name in zip(axes.flat, divisions, strict=False):
+        part = profiles[profiles.division == name].sort_values("share")
+        for method, curve in part.groupby("method"):
+            special = method in COLOURS
+            style = (
+                {"color": COLOURS[str(method)], "linewidth": 1.8} if special else {"color": "#999999", "linewidth": 0.7}
+            )
+            axis.plot(curve.share, curve.met, "o-", markersize=2, zorder=2 + special, **style)
+        last = part[part.share == part.share.max()].sort_values("met")
+        heights = _apart(last.met, 0.036 * float(np.ptp(axis.get_ylim())))
+        for (_, row), height in zip(last.iterrows(), heights, strict=True):
+            axis.plot([1.03, 1.25], [row.met, height], color="#CCCCCC", linewidth=0.5, zorder=1)
+            axis.text(1.3, height, row.method, color=COLOURS.get(row.method, "#555555"), fontsize=6.5, va="center")
+        at = sorted(part.share.unique())
+        axis.set_xscale("log")
+        axis.set_xticks(at, [f"1/{1 / share:.0f}" if share < 1 else "1" for share in at], fontsize=7)
+        axis.minorticks_off()
+        axis.set_xlim(at[0] * 0.9, max(4.0, at[0] ** -0.55))
+        axis.set_title(name, loc="left", fontsize=9)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("share of targets met")
+    for axis in axes[-1]:
+        axis.set_xlabel("budget, in units of the largest")
     return figure
 
 

@@ -36,12 +36,14 @@ class Board:
         standings: a row for each division, problem, method and budget: means over seeds with the half widths of their 95 %
             intervals, costs, the rank among the methods that were given nothing special, the coefficients, and whether
             it is what "auto" takes.
+        profiles: a row for each division, method and share of the largest budget: how much of what there is to solve was.
         rates: a row for each problem and method, tuned: fitted slopes with intervals, and published exponents.
         sentences: who wins where, and where CSOA loses; by the names of the divisions.
         exceptions: methods whose fitted rate is worse than published by more than 0.15, and what was refused.
     """
 
     standings: pd.DataFrame
+    profiles: pd.DataFrame
     rates: pd.DataFrame
     sentences: dict[str, list[str]]
     exceptions: list[str]
@@ -60,7 +62,8 @@ def board(runs: pd.DataFrame) -> Board:
     rates = _rates(pd.concat([of_divisions[name].assign(division=name) for name in SOURCES]))
     said = [f"{r.method} on {r.problem} ({r.source}): refused, {r.refused}" for r in refused.itertuples()]
     sentences = {str(name): list(_winners(part)) for name, part in standings.groupby("division", sort=False)}
-    return Board(standings.reset_index(drop=True), rates, sentences, [*_slower(rates), *dict.fromkeys(said)])
+    profiles = pd.concat([_profiles(name, part) for name, part in of_divisions.items() if len(part)])
+    return Board(standings.reset_index(drop=True), profiles, rates, sentences, [*_slower(rates), *dict.fromkeys(said)])
 
 
 # ---- standings -------------------------------------------------------------------------------------------------------
@@ -90,6 +93,32 @@ def last_budget(standings: pd.DataFrame) -> pd.DataFrame:
     """The rows at the largest budget of each method on each problem."""
     largest = standings.groupby(["division", "problem", "method"]).budget.transform("max")
     return standings[standings.budget == largest]
+
+
+# ---- profiles ---------------------------------------------------------------------------------------------------------
+
+
+TARGETS = 10.0 ** (-np.arange(1, 17) / 4)
+"""Scores to come down to, in units of that of the starting point: four to a decade, down to 1e-4."""
+
+
+def _profiles(division: str, runs: pd.DataFrame) -> pd.DataFrame:
+    """The share of all targets, on all problems and from all seeds, that a method meets within each budget.
+
+    A target that was met at a smaller budget counts as met. The budgets of a problem are in units of its largest, so that
+    problems whose steps are slow count like the others. Without coefficients "auto" is a method, too.
+    """
+    runs = runs[(runs.method != REFERENCE) & (runs.given == "")].sort_values("budget")
+    if DIVISIONS[division].defaults:
+        runs = pd.concat([runs, runs[runs.auto].assign(method="auto")], ignore_index=True)
+    reached = runs.score.fillna(np.inf) / runs.start.clip(lower=SOLVED)
+    best = reached.groupby([runs[key] for key in ("problem", "method", "seed")]).cummin()
+    met = (best.to_numpy()[:, None] <= TARGETS).mean(axis=1)
+    share = runs.budget / runs.groupby("problem").budget.transform("max")
+    # first over seeds: a method that has one run on a problem counts there like any other
+    on_problem = runs.assign(met=met, share=share).groupby(["method", "share", "problem"]).met.mean()
+    found = on_problem.groupby(["method", "share"]).mean().reset_index()
+    return found.assign(division=division)
 
 
 # ---- rates -----------------------------------------------------------------------------------------------------------
@@ -219,17 +248,16 @@ def _show(row: Any, name: str) -> str:
 
 def summary(found: Board) -> Table:
     """A row for each problem: the winner on equal terms, and where CSOA and its relatives come, and "auto"."""
-    table = Table("division", "problem", "budget", "winner", "score", "violation", *FAMILY, "auto")
+    told = [name for name in FAMILY if name in set(found.standings.method)]
+    table = Table("division", "problem", "winner", "score", *told, "auto")
     for (division, problem), part in last_budget(found.standings).groupby(["division", "problem"], sort=False):
         equal = part[part["rank"].notna()].sort_values("rank")
         if equal.empty:
             continue
-        best = equal.iloc[0]
         chosen = equal.auto & DIVISIONS[str(division)].defaults
-        places = [*(equal[equal.method == name] for name in FAMILY), equal[chosen]]
-        ranks = [f"{_ordinal(row.iloc[0]['rank'])} of {len(equal)}" if len(row) else "" for row in places]
-        shown = _show(best, "score"), _show(best, "violation")
-        table.add_row(str(division), str(problem), f"{int(best.budget):,}", best.method, *shown, *ranks)
+        places = [*(equal[equal.method == name] for name in told), equal[chosen]]
+        ranks = [f"{row.iloc[0]['rank']:.0f} of {len(equal)}" if len(row) else "" for row in places]
+        table.add_row(str(division), str(problem), equal.iloc[0].method, _show(equal.iloc[0], "score"), *ranks)
     return table
 
 

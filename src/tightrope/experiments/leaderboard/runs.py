@@ -217,7 +217,7 @@ def _way(
     table = table[table.setting.isin([_setting(one) for one in wanted])].merge(asked, on="step")
     costs = pd.DataFrame([_costs(entry, key, n) for key, n in zip(table.setting, table.step, strict=True)])
     kept = table[["budget", "seed", "setting"]].assign(steps=table.step, seconds=took * table.step / asked.step.max())
-    return kept.join(costs).assign(**judge(solved, list(table.x)))
+    return kept.join(costs).assign(start=_start(solved), **judge(solved, list(table.x)))
 
 
 def _chosen(runs: pd.DataFrame) -> str:
@@ -252,6 +252,12 @@ def judge(solved: Solved, points: list[Tree]) -> dict[str, np.ndarray]:
     return {"gap": gap, "violation": violation, "lagrangian": gap + h @ dual, "score": score}
 
 
+@lru_cache(maxsize=32)
+def _start(solved: Solved) -> float:
+    """The score of the set's own point, where nearly all runs begin."""
+    return float(judge(solved, [jax.tree.map(jnp.asarray, solved.problem.domain.start())])["score"][0])
+
+
 def reference(name: str, size: Size, _: Tables) -> pd.DataFrame:
     """SLSQP's solution of the data at hand as a row; its passes cost gradients of all rows."""
     solved, found = challenge(name, "finite", size.rows)
@@ -269,6 +275,7 @@ def reference(name: str, size: Size, _: Tables) -> pd.DataFrame:
         "seconds": found.seconds,
         "tuned": True,
         "default": True,
+        "start": _start(solved),
     }
     values = judge(solved, [jax.tree.map(jnp.asarray, found.x)])
     return pd.DataFrame([{**who, **run, **{key: value[0] for key, value in values.items()}, "refused": None}])
