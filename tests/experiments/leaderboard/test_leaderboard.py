@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import pickle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -320,6 +321,13 @@ def test_what_cannot_be_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match="expected a folder"):
         leaderboard(tmp_path / "file")
+
+
+def test_parts_can_be_handed_to_another_process():
+    work = runs.units(TINY, ("csoa",))
+    again = pickle.loads(pickle.dumps(work))
+    assert [unit.name for unit in again] == ["streams-scalar-csoa", "finite-scalar-csoa"]
+    assert again[0].run.args == ("scalar", "csoa", "streams", TINY)
 
 
 def test_the_default_size_has_all_problems():

@@ -29,7 +29,7 @@ def draw_scores(standings: pd.DataFrame) -> Any:
     last = last_budget(standings[standings.method != REFERENCE])
     table = last.pivot(index="method", columns="problem", values="score")[list(dict.fromkeys(last.problem))]
     equal = last[last.given == ""].groupby("problem").score.min()
-    ratio = (table / equal.clip(lower=1e-12)).clip(lower=1e-3)
+    ratio = (table / equal.clip(lower=1e-12)).clip(lower=1e-3)[table.columns]  # which a division sorts
     given = last.groupby("method").given.first()
     order = sorted(table.index, key=lambda m: (given[m] != "", np.nanmean(np.log(ratio.loc[m]))))
     ratio = ratio.loc[order]
@@ -119,11 +119,11 @@ def draw_profiles(profiles: pd.DataFrame) -> Any:
     for axis, name in zip(axes.flat, divisions, strict=False):
         part = profiles[profiles.division == name].sort_values("share")
         for method, curve in part.groupby("method"):
-            special = method in COLOURS
-            style = (
-                {"color": COLOURS[str(method)], "linewidth": 1.8} if special else {"color": "#999999", "linewidth": 0.7}
+            special, line = method in COLOURS, "--" if method == "auto" else "-"  # "auto" may lie on the one it takes
+            style = {"color": COLOURS.get(str(method), "#999999"), "linewidth": 1.8 if special else 0.7}
+            axis.plot(
+                curve.share, curve.met, "o" + line, markersize=2, zorder=2 + special + (method == "auto"), **style
             )
-            axis.plot(curve.share, curve.met, "o-", markersize=2, zorder=2 + special, **style)
         last = part[part.share == part.share.max()].sort_values("met")
         heights = _apart(last.met, 0.036 * float(np.ptp(axis.get_ylim())))
         for (_, row), height in zip(last.iterrows(), heights, strict=True):
@@ -179,7 +179,7 @@ def _panels(standings: pd.DataFrame) -> tuple[Any, dict[str, Any]]:
     for axis in axes[:, 0]:
         axis.set_ylabel("score")
     counted = DIVISIONS[standings.division.iloc[0]].counted
-    for axis in axes[-1]:
+    for axis in axes.flat[: len(names)][-columns:]:  # the lowest of each column
         axis.set_xlabel("oracle calls" if counted == "calls" else "linear minimisations")
     return figure, dict(zip(names, axes.flat, strict=False))
 
