@@ -64,7 +64,7 @@ def leaderboard(
 
     Args:
         out: the folder to write to; made where it is not there.
-        quick: one problem with a stream, one with data at hand and short runs, for a first look: some minutes.
+        quick: one problem with a stream, one with data at hand and short runs, for a first look: three minutes on one core.
         methods: names of methods; all by default.
         progress: a progress bar; by default only on a terminal.
         size: how much work exactly, instead of `quick`.
