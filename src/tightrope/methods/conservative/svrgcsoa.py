@@ -49,8 +49,8 @@ class Epoch(NamedTuple):
 
     x: Tree
     lam: Array
-    f: Array  # corrected values at x
-    h: Array
+    rise: Array  # a bound on how much higher the corrected f is at x than at the snapshot
+    h: Array  # corrected values at x
     taken: Array  # how many steps
     bent: Array  # |change of the sampled gradient since the snapshot|^2
     bends: Array  # <that change, x - w>
@@ -196,7 +196,7 @@ class SVRGCSOA(Refreshing):
         ahead = seen.value + 2 * correct_slope(problem, state.snap, x, subtract(x_next, x), theta)
         lam_next = dual_step(lam, ahead, gamma=gamma, shrink=gamma * self.r, upsilon=self.upsilon)
         exact = problem.exact_constraints is not None
-        epoch = _with_step(state.epoch, state.snap, seen, wid, x, x_next, lam_next, exact)
+        epoch = _with_step(state.epoch, state.snap, seen, wid, x, lam, x_next, lam_next, exact)
         state = SVRGCSOAState(x_next, lam_next, state.snap, epoch, steps, state.judge, state.t + 1)
         return state, Info(x, lam, seen.f, seen.h)
 
@@ -205,7 +205,7 @@ class SVRGCSOA(Refreshing):
         best snapshot where it is, or where there was no step since the last one."""
         epoch, best = state.epoch, state.judge.best
         count = jnp.maximum(epoch.taken, 1)
-        good = (epoch.taken > 0) & state.judge.tolerates(epoch.f / count, epoch.h / count)
+        good = (epoch.taken > 0) & state.judge.tolerates(state.snap.f + epoch.rise / count, epoch.h / count)
         return pick(good, epoch.mean(state.x, state.lam), (best.w, best.lam))
 
     def snapshot(self, state: SVRGCSOAState) -> Snapshot:
@@ -292,14 +292,24 @@ def _no_steps(x: Tree, lam: Array) -> Epoch:
 
 
 def _with_step(
-    epoch: Epoch, snap: Snapshot, seen: Corrected, wid: Tree, x: Tree, x_next: Tree, lam_next: Array, exact: bool
+    epoch: Epoch,
+    snap: Snapshot,
+    seen: Corrected,
+    wid: Tree,
+    x: Tree,
+    lam: Array,
+    x_next: Tree,
+    lam_next: Array,
+    exact: bool,
 ) -> Epoch:
+    """The sums with one step more. By convexity the corrected Lagrangian rises from w to x by <its gradient at x, x - w> at
+    most. That bounds the rise of f without f(w, theta), which would be half as dear as the rest of the step."""
     away = subtract(x, snap.w)
     bent = slope_in(wid, seen.change)
     epoch = epoch._replace(
         x=add_scaled(epoch.x, 1, x_next),
         lam=epoch.lam + lam_next,
-        f=epoch.f + seen.objective,
+        rise=epoch.rise + dot(seen.gradient, away) - jnp.dot(lam, seen.value - snap.h),
         h=epoch.h + seen.value,
         taken=epoch.taken + 1,
         bent=epoch.bent + dot(bent, bent),
