@@ -77,8 +77,8 @@ class Inner(NamedTuple):
     """A strictly feasible point that a run came upon."""
 
     x: Tree
-    f: float  # F(x)
-    lower: float  # a bound on F*, rounding not counted; -inf where none is known
+    gap: float  # about how far above F* the answer is once it is pulled towards x
+    scale: float  # of F, as that of a `Certificate`
 
 
 class Method(ABC):

@@ -213,8 +213,9 @@ class SVRGCSOA(Refreshing):
 
     def inner(self, state: SVRGCSOAState) -> Inner | None:
         """The snapshot that costs least to be pulled towards, if it satisfies every constraint strictly."""
-        safe, h = state.judge.safe, np.asarray(state.judge.safe.h)
-        return Inner(safe.w, float(safe.f), float(state.judge.floor)) if h.size and np.all(h < 0) else None
+        judge, h = state.judge, np.asarray(state.judge.safe.h)
+        scale = max(float(judge.safe.f - judge.floor), float(judge.gap))
+        return Inner(judge.safe.w, float(judge.gap), scale) if h.size and np.all(h < 0) else None
 
     # ---- what the step sizes are made of ------------------------------------------------------------------------------
 
