@@ -18,6 +18,7 @@ from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, output, running_mean, summarise, track_names
 from tightrope.methods import Refreshing, gradients_used
 from tightrope.problem import full_values
+from tightrope.problem.full_data import full_constraints
 from tightrope.result import Status
 from tightrope.sampling import Buffer
 from tightrope.tree import Tree
@@ -203,7 +204,7 @@ class _Run:
             carry = self.driver.program.refresh(carry)
         judge = self._judge(carry)
         if judge.gap == np.inf:
-            self.stop(Status.NO_FEASIBLE_POINT)
+            self.stop(Status.NO_FEASIBLE_POINT, self._said_of_interior().strip())
         elif np.isfinite(judge.gap):
             self.stop(judge.at_the_end(), self._said_of_gap(judge))
 
@@ -222,7 +223,22 @@ class _Run:
             if judge.at_the_end() is not Status.FINISHED
             else ""
         )
+        remedy = (remedy and self._said_of_interior()) or remedy
         return f"{said[:1].upper()}{said[1:]} after {self.out.position.step:,} steps{more}.{remedy}"
+
+    def _said_of_interior(self) -> str:
+        """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not."""
+        ready, state = self.ready, self.out.position.carry.state
+        proof = ready.method.certificate(state) if isinstance(ready.method, Refreshing) else None
+        if proof is None or proof.interior or proof.conflict:
+            return ""
+        h = np.asarray(full_constraints(ready.problem, ready.method.answer(state)[0], ready.sampler.rows), float)
+        worst = int(np.argmax(h))
+        return (
+            " No point satisfies every constraint strictly, as where an equality is written as two inequalities: a bound "
+            f"needs room. The output violates {ready.names[worst]} by {max(h[worst], 0.0):.3g}; raise the levels by what "
+            "you can bear."
+        )
 
     def _last_row(self, bar: Progress) -> None:
         """See to it that the trace has a row of where the run stands."""

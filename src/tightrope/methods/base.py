@@ -66,6 +66,7 @@ class Certificate(NamedTuple):
     conflict: dict[int, float] = {}  # noqa: RUF012 (never changed) every point of the domain violates one of these
     # constraints by as much; empty where no such thing is proven
     settled: bool = True  # whether a conflict is as well known as it need be
+    interior: bool = True  # False where it is proven that no point satisfies every constraint by more than rounding
 
     @property
     def gap(self) -> float:
