@@ -49,7 +49,6 @@ class Epoch(NamedTuple):
 
     x: Tree
     lam: Array
-    rise: Array  # a bound on how much higher the corrected f is at x than at the snapshot
     h: Array  # corrected values at x
     taken: Array  # how many steps
     bent: Array  # |change of the sampled gradient since the snapshot|^2
@@ -196,17 +195,20 @@ class SVRGCSOA(Refreshing):
         ahead = seen.value + 2 * correct_slope(problem, state.snap, x, subtract(x_next, x), theta)
         lam_next = dual_step(lam, ahead, gamma=gamma, shrink=gamma * self.r, upsilon=self.upsilon)
         exact = problem.exact_constraints is not None
-        epoch = _with_step(state.epoch, state.snap, seen, wid, x, lam, x_next, lam_next, exact)
+        epoch = _with_step(state.epoch, state.snap, seen, wid, x, x_next, lam_next, exact)
         state = SVRGCSOAState(x_next, lam_next, state.snap, epoch, steps, state.judge, state.t + 1)
         return state, Info(x, lam, seen.f, seen.h)
 
     def answer(self, state: SVRGCSOAState) -> tuple[Tree, Array]:
         """The mean of this epoch's iterates and multipliers, where what its steps have seen is no reason against it; the
         best snapshot where it is, or where there was no step since the last one."""
-        epoch, best = state.epoch, state.judge.best
-        count = jnp.maximum(epoch.taken, 1)
-        good = (epoch.taken > 0) & state.judge.tolerates(state.snap.f + epoch.rise / count, epoch.h / count)
-        return pick(good, epoch.mean(state.x, state.lam), (best.w, best.lam))
+        epoch, snap, best = state.epoch, state.snap, state.judge.best
+        count, (x, lam) = jnp.maximum(epoch.taken, 1), epoch.mean(state.x, state.lam)
+        # The Lagrangian rises from w to x by <its gradient at x, x - w> at most: no step need evaluate f at w.
+        h, slope = epoch.h / count, jax.tree.map(lambda g, r: g + jnp.tensordot(lam, r, 1), snap.grad, snap.rows)
+        f = snap.f + dot(slope, subtract(x, snap.w)) + epoch.bends / count - jnp.dot(lam, h - snap.h)
+        good = (epoch.taken > 0) & state.judge.tolerates(f, h)
+        return pick(good, (x, lam), (best.w, best.lam))
 
     def snapshot(self, state: SVRGCSOAState) -> Snapshot:
         return state.judge.best
@@ -289,28 +291,17 @@ class SVRGCSOA(Refreshing):
 
 def _no_steps(x: Tree, lam: Array) -> Epoch:
     zero, none = jnp.zeros((), lam.dtype), jnp.zeros_like(lam)
-    return Epoch(jax.tree.map(jnp.zeros_like, x), none, zero, none, zero, zero, zero, zero, none)
+    return Epoch(jax.tree.map(jnp.zeros_like, x), none, none, zero, zero, zero, zero, none)
 
 
 def _with_step(
-    epoch: Epoch,
-    snap: Snapshot,
-    seen: Corrected,
-    wid: Tree,
-    x: Tree,
-    lam: Array,
-    x_next: Tree,
-    lam_next: Array,
-    exact: bool,
+    epoch: Epoch, snap: Snapshot, seen: Corrected, wid: Tree, x: Tree, x_next: Tree, lam_next: Array, exact: bool
 ) -> Epoch:
-    """The sums with one step more. By convexity the corrected Lagrangian rises from w to x by <its gradient at x, x - w> at
-    most. That bounds the rise of f without f(w, theta), which would be half as dear as the rest of the step."""
     away = subtract(x, snap.w)
     bent = slope_in(wid, seen.change)
     epoch = epoch._replace(
         x=add_scaled(epoch.x, 1, x_next),
         lam=epoch.lam + lam_next,
-        rise=epoch.rise + dot(seen.gradient, away) - jnp.dot(lam, seen.value - snap.h),
         h=epoch.h + seen.value,
         taken=epoch.taken + 1,
         bent=epoch.bent + dot(bent, bent),
