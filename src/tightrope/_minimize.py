@@ -154,7 +154,7 @@ def minimize(
     lost = result.status is Status.STALLED or (open_ended and result.status is Status.NO_FEASIBLE_POINT)
     if other is None or not lost:
         return result
-    used = result.cost.gradients / ready.sampler.n  # pyright: ignore[reportOptionalOperand]
+    used = result.cost.gradients / (ready.sampler.n or 1)
     second = minimize(
         problem, data, method=other, passes=None if passes is None else passes - used, seed=seed, x0=result.x,
         output=output, record=record, trace_full=trace_full, track=track, callback=callback, progress=progress,

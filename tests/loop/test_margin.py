@@ -39,9 +39,11 @@ def test_a_margin_above_the_slater_margin_is_noted(data):
     note = note_of(result)
     assert note is not None
     assert "leaves no feasible point: upsilon is 0.5 at 400 steps" in note
-    steps = int(re.search(r"([0-9,]+) steps or more", note)[1].replace(",", ""))
-    assert steps == pytest.approx(6400, rel=0.1)
+    steps = [int(found.replace(",", "")) for found in re.findall(r"([0-9,]+) steps or more", note)]
+    assert steps == pytest.approx([6400], rel=0.1)
     assert note in str(result)
+    assert result.unsettled == ("h[0]", "h[1]")  # multipliers that run off
+    assert "(still changing)" in str(result)
 
 
 def test_units_do_not_matter():
