@@ -54,6 +54,7 @@ class Corrected(NamedTuple):
 
     f: Array  # sampled
     h: Array  # sampled
+    objective: Array  # corrected f
     value: Array  # corrected h
     gradient: Tree  # corrected gradient of the Lagrangian
     change: Tree  # of the sampled gradient of the Lagrangian since the snapshot
@@ -62,10 +63,10 @@ class Corrected(NamedTuple):
 def correct(problem: Problem, snap: Snapshot, x: Tree, lam: Array, theta: Tree) -> Corrected:
     """Evaluate the batch at x and at the snapshot."""
     f, h, g = problem.value_and_gradient(x, lam, theta)
-    _, h_then, g_then = problem.value_and_gradient(snap.w, lam, theta)
+    f_then, h_then, g_then = problem.value_and_gradient(snap.w, lam, theta)
     change = subtract(g, g_then)
     gradient = add_scaled(problem.lagrangian_gradient(snap.grad, snap.rows, lam), 1, change)
-    return Corrected(f, h, h - h_then + snap.h, gradient, change)
+    return Corrected(f, h, f - f_then + snap.f, h - h_then + snap.h, gradient, change)
 
 
 def correct_slope(problem: Problem, snap: Snapshot, x: Tree, move: Tree, theta: Tree) -> Array:

@@ -49,7 +49,8 @@ class Epoch(NamedTuple):
 
     x: Tree
     lam: Array
-    h: Array  # corrected values at x
+    f: Array  # corrected values at x
+    h: Array
     taken: Array  # how many steps
     bent: Array  # |change of the sampled gradient since the snapshot|^2
     bends: Array  # <that change, x - w>
@@ -202,13 +203,10 @@ class SVRGCSOA(Refreshing):
     def answer(self, state: SVRGCSOAState) -> tuple[Tree, Array]:
         """The mean of this epoch's iterates and multipliers, where what its steps have seen is no reason against it; the
         best snapshot where it is, or where there was no step since the last one."""
-        epoch, snap, best = state.epoch, state.snap, state.judge.best
-        count, (x, lam) = jnp.maximum(epoch.taken, 1), epoch.mean(state.x, state.lam)
-        # The Lagrangian rises from w to x by <its gradient at x, x - w> at most: no step need evaluate f at w.
-        h, slope = epoch.h / count, jax.tree.map(lambda g, r: g + jnp.tensordot(lam, r, 1), snap.grad, snap.rows)
-        f = snap.f + dot(slope, subtract(x, snap.w)) + epoch.bends / count - jnp.dot(lam, h - snap.h)
-        good = (epoch.taken > 0) & state.judge.tolerates(f, h)
-        return pick(good, (x, lam), (best.w, best.lam))
+        epoch, best = state.epoch, state.judge.best
+        count = jnp.maximum(epoch.taken, 1)
+        good = (epoch.taken > 0) & state.judge.tolerates(epoch.f / count, epoch.h / count)
+        return pick(good, epoch.mean(state.x, state.lam), (best.w, best.lam))
 
     def snapshot(self, state: SVRGCSOAState) -> Snapshot:
         return state.judge.best
@@ -291,7 +289,7 @@ class SVRGCSOA(Refreshing):
 
 def _no_steps(x: Tree, lam: Array) -> Epoch:
     zero, none = jnp.zeros((), lam.dtype), jnp.zeros_like(lam)
-    return Epoch(jax.tree.map(jnp.zeros_like, x), none, none, zero, zero, zero, zero, none)
+    return Epoch(jax.tree.map(jnp.zeros_like, x), none, zero, none, zero, zero, zero, zero, none)
 
 
 def _with_step(
@@ -302,6 +300,7 @@ def _with_step(
     epoch = epoch._replace(
         x=add_scaled(epoch.x, 1, x_next),
         lam=epoch.lam + lam_next,
+        f=epoch.f + seen.objective,
         h=epoch.h + seen.value,
         taken=epoch.taken + 1,
         bent=epoch.bent + dot(bent, bent),
