@@ -19,7 +19,7 @@ SOURCE = Path(tr.__file__).parent
 ROOMS = [
     {"_jaxlib", "_errors", "files"},
     {"tree"},
-    {"sets", "sampling", "fairness", "datasets"},
+    {"sets", "sampling", "confidence", "fairness", "datasets"},
     {"problem"},
     {"methods"},
     {"result"},
