@@ -5,7 +5,7 @@ wherever the mean is at least m, and so is a mixture of such wealths over many l
 probability at most alpha (Ville; betting, Waudby-Smith & Ramdas 2024). It grows with m, so the rejected m are an interval.
 
 log(1 + y) >= y - y^2/2 + y^3/3 - 0.43 y^4 for y >= -1/2, and the sum of the right side over samples is a polynomial in m
-whose coefficients are sums of powers of X. So five sums are the whole state: samples are added in any order and in batches of
+whose coefficients are sums of powers of X. So five numbers are the state: samples are added in any order and in batches of
 any size, and a bound can be asked for with any confidence at any time. Stakes differ by factors of two, down to what is
 right for 2^40 samples: a mixture of 21 of them costs less than having chosen the wrong one in advance.
 """
