@@ -61,6 +61,11 @@ class Anytime:
         powers = np.stack([(y**k).sum(axis=0) for k in (1, 2, 3, 4)])
         return dataclasses.replace(self, n=self.n + len(rows), sums=self.sums + powers)
 
+    @property
+    def mean(self) -> np.ndarray:
+        """The means of the samples so far; NaN before the first."""
+        return (self.low + self.high) / 2 + (self.high - self.low) * (self.sums[0] / self.n if self.n else np.nan)
+
     def upper(self, confidence: float) -> np.ndarray:
         """For each mean an upper bound; all bounds on one mean, at whatever times, hold together with this confidence."""
         alpha = 1 - checked_confidence(confidence)
