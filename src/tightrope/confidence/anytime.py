@@ -79,6 +79,12 @@ class Anytime:
             low, high = np.where(rejected, low, middle), np.where(rejected, middle, high)
         return (self.low + self.high) / 2 + (self.high - self.low) * np.where(ever, high, 0.5)
 
+    def below(self, level: Any, confidence: float) -> np.ndarray:
+        """For each mean whether it is shown to be below a level, as `upper` would show it."""
+        alpha = 1 - checked_confidence(confidence)
+        m = (np.asarray(level, float) - (self.low + self.high) / 2) / (self.high - self.low)
+        return (self.n > 0) & (m > -0.5) & (self._log_wealth(m) >= -np.log(alpha)) | (m > 0.5)
+
     def _log_wealth(self, m: np.ndarray) -> np.ndarray:
         """A lower bound on the logarithm of the mixture's wealth against means m."""
         s1, s2, s3, s4 = self.sums

@@ -38,11 +38,12 @@ def population_gap(
     if size < _LEAST or not problem.knows_objective or not np.all(np.isfinite(dual)):
         return None
     lagrangian = penalised(sampled(problem), np.maximum(dual, 0))
+    start = x if problem.domain.shape is None else None  # at x itself a gap would be judged by too small a scale
     order = np.random.default_rng(0).permutation(count(rows))  # files are sorted
     f = values_at(sampled(problem), x, rows)[0]
     gaps = []
     for batch in order[: size * _BATCHES].reshape(_BATCHES, size):
-        found = solve(lagrangian, jax.tree.map(lambda a, at=batch: a[at], rows), x0=x, record=0, progress=False)
+        found = solve(lagrangian, jax.tree.map(lambda a, at=batch: a[at], rows), x0=start, record=0, progress=False)
         if found.lower is None:
             return None
         gaps.append(float(f[batch].mean()) - found.lower)
