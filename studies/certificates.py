@@ -155,7 +155,7 @@ def widths(columns: int, n: int = 10_000) -> list[list[Any]]:
     return rows
 
 
-# ---- selection, the pull and the gap: on a problem whose truth is known ----------------------------------------------------
+# ---- selection, the pull and the gap: on a problem whose truth is known --------------------------------------------------
 
 MEAN, LEVEL = np.array([1.0, 0.5]), 0.5
 

@@ -52,7 +52,7 @@ def bounded_upper(values: Any, low: Any, high: Any, confidence: float) -> Any:
 
 
 def bounded_below(values: Any, low: Any, high: Any, level: Any, confidence: float) -> Any:
-    """Whether the mean is shown to be below a level: the test behind `bounded_upper` at this one mean, a hundred times cheaper.
+    """Whether the mean is shown to be below a level: the test behind `bounded_upper`, at one mean and far cheaper.
 
     Args:
         values, low, high, confidence: as for `bounded_upper`.

@@ -16,11 +16,14 @@ import numpy as np
 from tightrope.certificate import ConstraintBound
 from tightrope.loop.bounds import Ranges, bound_constraints, sampled, values_at
 from tightrope.problem import Problem
-from tightrope.problem.rounding import eps_of
+from tightrope.problem.rounding import count, eps_of
 from tightrope.tree import Array, Tree, replace
 
 _AT_INNER = 0.1  # of 1 - confidence is spent on the inner point, which has room
-_WIDTHS = 3  # by which the inner point is inside on its own data: one for its bound, one for noise, one to be pulled by
+_WIDTHS = (
+    3.0,
+    1.5,
+)  # by which the inner point is inside on its own data: one for its bound, the rest for noise and the pull
 
 
 class CertifiedPull(NamedTuple):
@@ -58,26 +61,33 @@ def certified_pull(
 
 
 def inner_point(
-    problem: Problem, x: Tree, rows: Tree, heldout: int, confidence: float, again: Callable[[Problem], Any]
-) -> Tree | None:
-    """A point to pull towards: the solution with every level lowered by three widths of the bounds to come.
+    problem: Problem, x: Tree, rows: Tree, heldout: int, names: list[str], ranges: Ranges, confidence: float,
+    again: Callable[[Problem], Any],
+) -> Tree | None:  # fmt: skip
+    """A point to pull towards: the solution with every level lowered by some widths of the bounds to come.
 
     That is cheaper than a point deep inside: on the way to it the objective rises by the multipliers times the room that is
-    gained, which is the least that any way costs. Widths are those that the rows at hand promise for so many held-out
-    ones. None where the lowered levels cannot be met.
+    gained, which is the least that any way costs. Widths are those of bounds on as many of the rows at hand. None where the
+    lowered levels cannot be met.
 
     Args:
         problem, x, rows: the problem, its solution on the rows at hand, and these.
         heldout: how many rows will judge.
-        confidence: of the bounds.
+        names, ranges, confidence: as for the bounds.
         again: solves another problem on the rows at hand like the first one; its result has a feasible x or no `pull`.
     """
-    from scipy.special import ndtri
-
-    spread = values_at(sampled(problem), x, rows)[1].std(axis=0)
-    width = float(ndtri(confidence)) * spread / np.sqrt(heldout)
-    found = again(replace(problem, levels=problem.levels - jnp.asarray(_WIDTHS * width, jax.tree.leaves(x)[0].dtype)))
-    return None if found.pull is None else found.x
+    some = jax.tree.map(lambda a: a[:heldout], rows)
+    seen = bound_constraints(problem, x, some, names, ranges, confidence)
+    width = np.array([bound.upper - bound.estimate for bound in seen]) * np.sqrt(count(some) / heldout)
+    if not np.all(np.isfinite(width)):
+        return None
+    for widths in _WIDTHS:
+        lower = np.asarray(problem.levels, float) - widths * width
+        shaped = lower.reshape(np.shape(problem.levels)) if lower.size == 1 else lower  # the same program
+        found = again(replace(problem, levels=jnp.asarray(shaped, jax.tree.leaves(x)[0].dtype)))
+        if found.pull is not None:
+            return found.x
+    return None
 
 
 @jax.jit

@@ -54,15 +54,14 @@ class Judges:
             again: solves another problem on the rows at hand; None without rows.
             inside: what is pulled towards without rows.
         """
-        ready, x = self.ready, result.x
+        ready, x, asked = self.ready, result.x, (self.ready.names, self.ranges, self.confidence)
         if not ready.names or result.status in (Status.INFEASIBLE, Status.NO_FEASIBLE_POINT, Status.NOT_FINITE):
             return self.judged(result)
         if again is None:
             inner = jax.tree.map(lambda p, v: jnp.asarray(p, v.dtype), inside, x)
         else:
-            inner = inner_point(ready.problem, x, ready.sampler.rows, count(self.rows), self.confidence, again)
-        arguments = (self.rows, ready.names, self.ranges, self.confidence)
-        found = None if inner is None else certified_pull(ready.problem, x, inner, *arguments)
+            inner = inner_point(ready.problem, x, ready.sampler.rows, count(self.rows), *asked, again)
+        found = None if inner is None else certified_pull(ready.problem, x, inner, self.rows, *asked)
         if found is None:
             judged = self.judged(result)
             status = Status.NOT_CERTIFIED if result.status in _UNDECIDED else result.status
