@@ -107,18 +107,18 @@ class Certificate:
         over = [bound for bound in failing if bound.estimate > 0]
         if unknown:
             return f"Not certified: nothing can be said of {_listed(unknown)}, which did not vary; give ranges="
-        worst = max(failing, key=lambda bound: bound.rows_needed)
+        worst, rows = max(failing, key=lambda bound: bound.rows_needed), "samples" if self.anytime else "held-out rows"
         names = _listed([bound.name for bound in failing])
         if over:
             worst = max(over, key=lambda bound: bound.estimate)
             return (
-                f"Not certified: {worst.name} is above its level by {worst.estimate:.2g} on the held-out rows; more of them "
-                "would not help, it takes a point further inside"
+                f"Not certified: {worst.name} is above its level by {worst.estimate:.2g} on the {rows}; more of them would "
+                "hardly help, it takes a point further inside"
             )
         if not self.samples:
             return f"Not certified: no samples have passed since {names} began to be watched"
         more = _rounded(worst.rows_needed - self.samples)
-        return f"Not certified: {names} cannot be told to hold with {sure}; about {more:,} more held-out rows would do"
+        return f"Not certified: {names} cannot be told to hold with {sure}; about {more:,} more {rows} would do"
 
     def _of_gap(self) -> str:
         if self.gap is not None:

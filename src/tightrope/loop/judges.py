@@ -96,6 +96,7 @@ class Judges:
             point=f"{result.point}, pulled until the held-out rows certify it",
             pull=pulled,
             message=f"The certified point was {pulled}",
+            notes=tuple(note for note in result.notes if note != str(result.pull)),
             objective=at_x.objective if known else None,
             objective_error=at_x.objective_error if known else None,
             constraints=pd.Series(at_x.constraints, index=index),
