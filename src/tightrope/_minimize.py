@@ -22,6 +22,7 @@ from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summ
 from tightrope.loop.steps import output as output_of
 from tightrope.loop.worth import Worth, conflict_of, worth_of
 from tightrope.methods import Method, Refreshing, gradients_used
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import as_sampler
@@ -34,6 +35,7 @@ _MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 
+@full_precision
 def minimize(
     problem: Problem,
     data: Any,

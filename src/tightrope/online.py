@@ -15,6 +15,7 @@ from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.steps import Carry, average, output, refuse_mean, summarise
 from tightrope.loop.watch import Watch
 from tightrope.methods import Method
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result
 from tightrope.sampling import Buffer, Draws, Plan, Stream
@@ -97,6 +98,7 @@ class Online:
         if example is not None:
             self._begin(_as_batch(example))
 
+    @full_precision
     def update(self, batch: Tree) -> None:
         """Take a step on every sample of a batch, a pytree of arrays with one sample per row.
 

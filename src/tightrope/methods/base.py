@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import coefficient, one_of, whole_number
+from tightrope.precision import in_full_precision
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, set_field, subtract
 
@@ -109,6 +110,7 @@ class Method(ABC):
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
+        in_full_precision(cls, ("init", "step", "refresh", "answer"))
         if cls.tightening is not Method.tightening and cls.margin is None:
             raise TypeError(f"{cls.__name__} has a tightening; expected the name of its coefficient as `margin`.")
 
