@@ -67,17 +67,17 @@ TAILS = (
 class Share(NamedTuple):
     """How many of so many repetitions."""
 
-    count: int
+    times: int
     of: int
 
     @property
     def above(self) -> bool:
         """Whether the true share is above what was promised, by an exact one-sided interval at 99.9 %."""
-        return binomial_lower(self.count, self.of, 0.999) > 1 - CONFIDENCE
+        return binomial_lower(self.times, self.of, 0.999) > 1 - CONFIDENCE
 
     def __str__(self) -> str:
-        upper = binomial_upper(self.count, self.of, CONFIDENCE)
-        return f"{100 * self.count / self.of:.1f} % (at most {100 * upper:.1f} %)"
+        upper = binomial_upper(self.times, self.of, CONFIDENCE)
+        return f"{100 * self.times / self.of:.1f} % (at most {100 * upper:.1f} %)"
 
 
 # ---- false certification at the boundary -------------------------------------------------------------------------------

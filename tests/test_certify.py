@@ -172,7 +172,7 @@ def test_a_few_stray_rows_pass_and_many_do_not():
 def test_what_is_selected_on_the_judging_rows_is_certified_falsely():
     own, others = selection(150)
     assert own.above  # more than 5 %, beyond doubt
-    assert own.count > 0.2 * own.of
+    assert own.times > 0.2 * own.of
     assert not others.above
 
 
@@ -211,6 +211,7 @@ def test_too_few_rows_certify_nothing():
     result = tr.minimize(PROBLEM, TRAIN, heldout=sample(8, 12), ranges=(-40, 40), output="certified")
     assert result.status is tr.Status.NOT_CERTIFIED
     assert "feasible_point, or more rows" in result.message
+    assert result.certificate is not None
     assert not result.certificate.holds
     with pytest.raises(ValueError, match="give some that are not in the data as heldout"):
         tr.minimize(PROBLEM, TRAIN, output="certified")

@@ -11,6 +11,7 @@ from tightrope.confidence.checks import checked_confidence
 from tightrope.loop.bounds import bound_constraints, read_ranges
 from tightrope.loop.held_out import marks_of, read_held_out, refuse_seen
 from tightrope.loop.population import population_gap as population_gap_of
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.result import Result
@@ -19,6 +20,7 @@ from tightrope.sets.base import Shape
 from tightrope.tree import Tree, float_dtype
 
 
+@full_precision
 def certify(
     problem: Problem,
     point: Any,
