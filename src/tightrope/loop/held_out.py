@@ -33,7 +33,7 @@ def read_held_out(heldout: Any) -> Tree:
 
 
 class Marks(NamedTuple):
-    """A number for each of some rows, equal for equal rows: enough to recognise them, not to reconstruct them."""
+    """A number for each of some rows, equal for equal rows: to recognise them, and not to hide them."""
 
     of: int  # how many rows there are; marked ones are spread evenly among them
     numbers: np.ndarray
@@ -43,19 +43,18 @@ def marks_of(rows: Tree) -> Marks:
     """Marks of at most 65,536 rows; values are compared as float32, whatever they were computed in."""
     n, leaves = count(rows), jax.tree.leaves(rows)
     width = sum(max(int(np.prod(leaf.shape[1:])), 1) for leaf in leaves)
-    marked = min(n, _MOST, max(1024, _WORDS // width))
-    chosen = np.linspace(0, n - 1, marked).astype(int)
-    numbers = np.zeros(marked, np.uint64)
-    factors = np.random.default_rng(0).integers(1, 2**63, size=width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    step = max(1, _WORDS_AT_ONCE // width)
-    for start in range(0, marked, step):
-        part, at = slice(start, start + step), 0
-        for leaf in leaves:
-            taken = leaf if marked == n and step >= n else leaf[chosen[part]]
-            values = np.asarray(taken, np.float32).reshape(len(numbers[part]), -1) + np.float32(0)  # -0 is 0
-            words = np.ascontiguousarray(values).view(np.uint32).astype(np.uint64)
-            numbers[part] += (words * factors[at : at + words.shape[1]]).sum(axis=1, dtype=np.uint64)
-            at += words.shape[1]
+    step = -(-n // min(_MOST, max(1024, _WORDS // width)))
+    parts = [np.asarray(leaf if step == 1 else leaf[::step]) for leaf in leaves]
+    rng = np.random.default_rng(0)
+    numbers = np.zeros(len(parts[0]), np.uint64)
+    for part in parts:
+        values = part.reshape(len(part), -1)
+        factors = rng.integers(2**63, size=values.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        at_once = max(1, _WORDS_AT_ONCE // values.shape[1])
+        for start in range(0, len(values), at_once):
+            some = slice(start, start + at_once)
+            words = (values[some].astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 is 0
+            numbers[some] += (words * factors).sum(axis=1, dtype=np.uint64)
     return Marks(n, numbers)
 
 
