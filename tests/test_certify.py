@@ -198,6 +198,8 @@ def test_a_certified_point_holds_beyond_the_data(certified, solved):
     assert 0 < certified.pull.cost <= certified.pull.bound * (1 + 1e-9)
     assert certified.gap == pytest.approx(solved.gap + certified.pull.cost, rel=1e-3)
     assert certified.certificate.gap == certified.gap
+    with pytest.raises(ValueError, match="are also among the rows"):  # they had a say in which point it is
+        tr.certify(PROBLEM, certified, HELDOUT)
 
 
 def test_nothing_is_searched_on_the_held_out_rows(certified):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tightrope.certificate import ConstraintBound, Kind
@@ -70,13 +71,17 @@ def sampled(problem: Problem) -> Problem:
 
 def values_at(problem: Problem, x: Tree, rows: Tree) -> tuple[np.ndarray, np.ndarray]:
     """f and h (minus levels) of every row, in float64 on the host: (n,) and (n, N)."""
-    f, h = on_host(_each(problem, x, rows))
-    return f, h
+    (values,) = on_host([_each(problem, x, rows)])
+    return values[:, 0], values[:, 1:]
 
 
 @jax.jit
-def _each(problem: Problem, x: Tree, rows: Tree) -> tuple[Array, Array]:
-    return jax.lax.map(lambda theta: problem.sample_values(x, theta), rows, batch_size=min(1024, count(rows)))
+def _each(problem: Problem, x: Tree, rows: Tree) -> Array:
+    def both(theta: Tree) -> Array:  # in one array: without constraints the other would be empty
+        f, h = problem.sample_values(x, theta)
+        return jnp.concatenate([jnp.asarray(f, h.dtype)[None], h])
+
+    return jax.lax.map(both, rows, batch_size=min(1024, count(rows)))
 
 
 def varies(problem: Problem, x: Tree, rows: Tree) -> np.ndarray:

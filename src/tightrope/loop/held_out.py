@@ -38,6 +38,11 @@ class Marks(NamedTuple):
     of: int  # how many rows there are; marked ones are spread evenly among them
     numbers: np.ndarray
 
+    def and_those(self, rows: Tree) -> "Marks":
+        """With marks of more rows."""
+        more = marks_of(rows)
+        return Marks(self.of + more.of, np.concatenate([self.numbers, more.numbers]))
+
 
 def marks_of(rows: Tree) -> Marks:
     """Marks of at most 65,536 rows; values are compared as float32, whatever they were computed in."""

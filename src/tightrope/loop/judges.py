@@ -97,6 +97,7 @@ class Judges:
             pull=pulled,
             message=f"The certified point was {pulled}",
             notes=tuple(note for note in result.notes if note != str(result.pull)),
+            seen=marks_of(self.rows) if result.seen is None else result.seen.and_those(self.rows),  # they chose a
             objective=at_x.objective if known else None,
             objective_error=at_x.objective_error if known else None,
             constraints=pd.Series(at_x.constraints, index=index),
