@@ -303,7 +303,7 @@ def main() -> None:
     jobs: dict[str, Callable[[], Any]] = {
         "boundary": lambda: at_the_boundary(r),
         "tails": lambda: heavy_tails(r),
-        "widths": lambda: widths(20),
+        "widths": lambda: widths(100),
         "selection": lambda: selection(r),
         "pulls": lambda: certified_pulls(runs),
         "gaps": lambda: population_gaps(runs // 2),
