@@ -15,7 +15,7 @@ from tightrope.problem.rounding import UNITS, count, eps_of
 from tightrope.tree import Array, Tree, float_dtype, subtract
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
-_SURE = 5  # standard errors
+SURE = 5  # standard errors
 
 
 class Worth(NamedTuple):
@@ -27,6 +27,7 @@ class Worth(NamedTuple):
     errors: np.ndarray  # of the constraints, likewise
     measured_on: str
     at_random: bool  # whether the errors are those of samples
+    samples: Tree = None  # the fresh ones that it was measured on, if any
 
 
 def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
@@ -54,7 +55,7 @@ def worth_on_samples(problem: Problem, x: Tree, samples: Tree, what: str) -> Wor
     """What x is worth on samples, which stand for others."""
     f, h, error_f, error_h = on_host(_with_errors(problem, x, samples))
     said = f"{count(samples):,} {what}, with two standard errors"
-    return Worth(float(f), h, 2 * float(error_f), 2 * error_h, said, True)
+    return Worth(float(f), h, 2 * float(error_f), 2 * error_h, said, True, samples)
 
 
 @jax.jit
@@ -81,8 +82,9 @@ def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, A
     return f, h, jnp.sqrt(spread_f / (count(data) - 1)), jnp.sqrt(spread_h / (count(data) - 1))
 
 
-def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray) -> str | None:
+def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray, samples: Tree) -> str | None:
     """A sentence where fresh samples say that every point of the domain violates a constraint; None where they do not.
+    Those that x was measured on will do where they are many enough.
 
     For any weights nu >= 0, sum_i nu_i H_i is convex, hence nowhere below its tangent at x. If the least value of that
     over the domain is above zero by five standard errors, no point is feasible. The weights are the multipliers: without a
@@ -91,11 +93,12 @@ def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray) -> str | None:
     problem, sampler = ready.problem, ready.sampler
     if sampler.n is not None or not problem.domain.has_lmo or not np.any(np.nan_to_num(dual) > 0):
         return None
-    fresh = sampler.fresh(ready.plan.seeds[0], _FRESH[1])
+    enough = samples is not None and len(jax.tree.leaves(samples)[0]) == _FRESH[1]
+    fresh = samples if enough else sampler.fresh(ready.plan.seeds[0], _FRESH[1])
     if fresh is None:
         return None
-    mean, error, scales = on_host(_least_mixture(problem, x, jnp.asarray(dual, float_dtype(x)), fresh))
-    if not mean > _SURE * error > 0:
+    mean, error, scales = on_host(least_mixture(problem, x, jnp.asarray(dual, float_dtype(x)), fresh))
+    if not mean > SURE * error > 0:
         return None
     share = np.asarray(dual) * scales
     names = [name for name, s in zip(ready.names, share / share.sum(), strict=True) if s > 0.05]
@@ -103,7 +106,7 @@ def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray) -> str | None:
 
 
 @jax.jit
-def _least_mixture(problem: Problem, x: Tree, dual: Array, data: Tree) -> tuple[Array, Array, Array]:
+def least_mixture(problem: Problem, x: Tree, dual: Array, data: Tree) -> tuple[Array, Array, Array]:
     """The least value of the tangent at x of sum_i dual_i H_i over the domain, its standard error, and the noise of h_i."""
     _, h = jax.vmap(lambda theta: problem.sample_values(x, theta))(data)
 

@@ -67,6 +67,7 @@ class Proof(NamedTuple):
     conflict: dict[int, float] = {}  # noqa: RUF012 (never changed) every point of the domain violates one of these
     # constraints by as much; empty where no such thing is proven
     settled: bool = True  # whether a conflict is as well known as it need be
+    interior: bool = True  # False where it is proven that no point satisfies every constraint by more than rounding
 
     @property
     def gap(self) -> float:
@@ -78,8 +79,8 @@ class Inner(NamedTuple):
     """A strictly feasible point that a run came upon."""
 
     x: Tree
-    f: float  # F(x)
-    lower: float  # a bound on F*, rounding not counted; -inf where none is known
+    gap: float  # about how far above F* the answer is once it is pulled towards x
+    scale: float  # of F, as that of a `Certificate`
 
 
 class Method(ABC):

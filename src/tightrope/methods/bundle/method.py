@@ -102,4 +102,5 @@ class Bundle(Refreshing):
             scale=max(abs(float(value) - upper) for value in (state.start, state.inner)) if state.feasible else np.nan,
             conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
             settled=bool(state.settled),
+            interior=bool(state.interior),
         )

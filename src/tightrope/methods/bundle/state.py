@@ -50,6 +50,7 @@ class BundleState(NamedTuple):
     patience: Array  # ... and would, if it failed again
     conflict: Array  # (N,) by how much every point violates one of these constraints; 0 where nothing is proven
     settled: Array  # whether a conflict is as well known as it need be
+    interior: Array  # whether some point may satisfy every constraint by more than rounding, for all that is known
 
 
 def before_the_first_look(x: Tree, lam: Array, places: int) -> BundleState:
@@ -64,5 +65,5 @@ def before_the_first_look(x: Tree, lam: Array, places: int) -> BundleState:
         x=x, lam=lam, t=number + 1, ahead=x, promised=values, seen=values, kept=kept, units=values,
         hessian=jnp.zeros((d, d), dtype), start=zero, inner=zero, feasible=no, upper=most, upper_error=zero, lower=-most,
         lower_error=zero, distance=most, newton=no, pace=zero, pause=number, patience=number + 1,
-        margin=jnp.zeros((N,), dtype), conflict=jnp.zeros((N,), dtype), settled=no,
+        margin=jnp.zeros((N,), dtype), conflict=jnp.zeros((N,), dtype), settled=no, interior=~no,
     )  # fmt: skip
