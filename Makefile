@@ -43,6 +43,7 @@ verify: install
 	$(BIN)/python -m studies.problems
 	$(BIN)/python -m studies.theory
 	$(BIN)/python -m studies.defaults
+	$(BIN)/python -m studies.certificates
 
 bench: install
 	$(BIN)/python -m benchmarks.imports

@@ -61,6 +61,7 @@ class Outcome:
     status: Status = Status.FINISHED
     message: str = ""
     error: BaseException | None = None
+    lower: float = -np.inf  # a bound on F* on the data, rounding counted
 
 
 def record_steps(steps: int, points: int) -> list[int]:
@@ -120,7 +121,7 @@ class _Run:
             now = time.perf_counter()
             self.out.seconds = before + now - began
             self._set_pace(buffer.steps / (now - chunk_began))
-            if self._certified(bar):
+            if self._proven(bar):
                 return
             if self.out.position.step in self.records and self._record(bar):
                 return
@@ -141,7 +142,7 @@ class _Run:
         found, status = self._gap(method.snapshot(ready.state))
         if position.step and status is not None:
             found, status = self._gap(method.snapshot(ready.state), every_row=True)
-        self.bound = found.best
+        self.bound, self.out.lower = found.best, found.best.certain
         if not position.step or status is None:
             return False
         self._stand_at(position, ready)
@@ -177,10 +178,10 @@ class _Run:
             self.guess.look(inner.gap, 0.0, inner.scale)
         return self.guess
 
-    def _certified(self, bar: Progress) -> bool:
+    def _proven(self, bar: Progress) -> bool:
         """Whether what the method itself proves ends the run: a gap that is small enough, or that no point is feasible."""
         ready, state, last = self.ready, self.out.position.carry.state, self.out.position.step >= self.ready.steps
-        proof = ready.method.certificate(state) if isinstance(ready.method, Refreshing) else None
+        proof = ready.method.proof(state) if isinstance(ready.method, Refreshing) else None
         if proof is None:
             return False
         if proof.conflict and (proof.settled or last):
@@ -192,6 +193,7 @@ class _Run:
             more = judged_by_every_row(ready.problem, ready.method.answer(state)[0], ready.sampler.rows)
             rounding = more * proof.rounding
             status = self.judge.look(proof.gap + (more - 1) * proof.rounding, rounding, proof.scale)
+        self.out.lower = proof.lower - rounding
         if status is not None:
             self._stop_at(status, rounding, bar)
         return status is not None
@@ -229,7 +231,7 @@ class _Run:
     def _said_of_interior(self) -> str:
         """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not."""
         ready, state = self.ready, self.out.position.carry.state
-        proof = ready.method.certificate(state) if isinstance(ready.method, Refreshing) else None
+        proof = ready.method.proof(state) if isinstance(ready.method, Refreshing) else None
         if proof is None or proof.interior or proof.conflict:
             return ""
         h = np.asarray(full_constraints(ready.problem, ready.method.answer(state)[0], ready.sampler.rows), float)

@@ -57,7 +57,7 @@ class Rates(NamedTuple):
     violation: float | None = None  # inf where the average violation is proven to be zero
 
 
-class Certificate(NamedTuple):
+class Proof(NamedTuple):
     """What a method's looks at all the data prove of its answer x."""
 
     upper: float  # F(x) but for rounding, with x feasible; inf where no feasible point was found yet
@@ -185,7 +185,7 @@ class Refreshing(Method):
         none."""
         return None
 
-    def certificate(self, state: Any) -> Certificate | None:
+    def proof(self, state: Any) -> Proof | None:
         """After a refresh, what it proves of the answer, for methods that make bounds of their own; they need no
         `snapshot`, and no strictly feasible point."""
         return None
