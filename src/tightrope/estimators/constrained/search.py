@@ -1,0 +1,185 @@
+"""Which threshold: the best of those that are certified, by fixed-sequence testing from the safest one on.
+
+The argument. Let the cuts be walked in an order that was fixed without the judging rows, and test at every cut "all
+constraints hold", each of them with the full confidence (intersection-union: no Bonferroni over constraints). Stop at
+the first cut that fails. If a cut was passed at which the truth breaks a limit, then the first such cut in the order was
+passed, too; that one is fixed, and its test errs with probability 1 - confidence at most. So all cuts that were passed are
+certified together, and the best of them may be chosen by the judging rows.
+
+- The order is that of ALL numbers, not of a grid: between two neighbouring scores the counts do not change, so a walk over
+  the judging rows' scores is a walk over all cuts. For the false-positive rate alone this is the Neyman-Pearson umbrella.
+- The safest cut, where all limits pull the same way, is at the end: nobody selected for a rate that must stay small. Where
+  they pull in different ways, or where it is not known (precision, cost), a quarter of the rows is set aside as a pilot: its
+  p-values say which cut is the safest and in which direction there is something to gain. It judges nothing.
+- Where rows carry weights, or for the cost, a test costs a pass over the rows, so the walk has 64 cuts, which the pilot's
+  scores give.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betainc, betaincinv
+
+from tightrope.confidence import binomial_lower, binomial_upper, fixed_sequence, mean_at_most_zero
+from tightrope.estimators.constrained.asked import COST, METRICS, Asked, Constraint
+from tightrope.estimators.constrained.held_out import HeldOut
+
+PILOT = 0.25
+"""The share of the held-out rows that finds where to begin, where that is not known beforehand."""
+
+_PLACES = 64  # cuts of a walk whose tests need a pass each
+
+
+class Walk(NamedTuple):
+    """Where a walk began, what it passed, and what came of it.
+
+    Attributes:
+        cut: the threshold chosen; the first of the walk where nothing was passed.
+        passed: how many cuts were passed.
+        judging: the rows that judged.
+        pilot: the rows that were set aside to find the beginning; None where it was known.
+        first: the first cut of the walk.
+    """
+
+    cut: float
+    passed: int
+    judging: HeldOut
+    pilot: HeldOut | None
+    first: float
+
+
+def walk(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut, confidence: float, seed: int) -> Walk:
+    """The best cut of those certified; see the argument above."""
+    each = any(_needs_a_pass(c, rows) for c in constraints)
+    wants = {c.wants for c in constraints}
+    one_way = len(wants) == 1 and 0 not in wants
+    pilot, judging = (None, rows) if one_way and not each else _set_aside(rows, seed)
+    step = -next(iter(wants)) if one_way else _direction(asked, constraints, pilot)
+    if each:
+        cuts = _few_cuts(asked, constraints, pilot, step, one_way)
+        ends = cuts
+    else:
+        cuts = judging.cuts()[::step]
+        # a rule with these counts may have any cut between two scores; the farthest along the walk is taken
+        upper = np.concatenate([[np.inf], np.nextafter(judging.cuts()[:-1], -np.inf)])[::step]
+        ends = cuts if step > 0 else upper
+        if not one_way:
+            first = _safest(asked, constraints, pilot, pilot.cuts(), step)
+            begin = int(np.sum(np.unique(judging.score) > first))
+            cuts, ends = (part[begin if step > 0 else len(cuts) - 1 - begin :] for part in (cuts, ends))
+    passed = fixed_sequence(passes(constraints, judging, cuts, confidence, asked.costs))
+    if not passed:
+        return Walk(float(ends[0]), 0, judging, pilot, float(cuts[0]))
+    worth = _worth(asked, judging, cuts[:passed], confidence)
+    best = passed - 1 - int(np.argmax(worth[::-1]))  # of equal ones the farthest
+    return Walk(float(ends[best]), passed, judging, pilot, float(cuts[0]))
+
+
+def passes(
+    constraints: Sequence[Constraint], rows: HeldOut, cuts: np.ndarray, confidence: float, costs: tuple[float, float] | None
+) -> np.ndarray:
+    """At each cut, whether every constraint holds with the confidence asked for: exact for independent rows."""
+    fine = np.ones(len(cuts), bool)
+    for c in constraints:
+        if _needs_a_pass(c, rows):
+            value, low, high = rows.losses(c, cuts, costs)
+            fine &= mean_at_most_zero(value, low, high, confidence) if len(value) else False
+        else:
+            bound = binomial_upper if c.at_most else binomial_lower
+            fine &= c.holds(bound(*rows.of(c.group).whole_counts(c.metric, cuts), confidence))
+    return fine
+
+
+def seeming(constraints: Sequence[Constraint], rows: HeldOut, cuts: np.ndarray, costs: tuple[float, float] | None) -> np.ndarray:
+    """At each cut the largest p-value of "this limit is broken", weights and costs taken for counts: to order by, no proof."""
+    worst = np.zeros(len(cuts))
+    for c in constraints:
+        part = rows.of(c.group)
+        if c.metric == COST:
+            n, limit = np.full(len(cuts), float(len(part.score))), min(c.limit / max(costs or (1.0,)), 1.0)
+            hits = n * np.nan_to_num(part.estimate(COST, cuts, costs)) / max(costs or (1.0,))
+        else:
+            (hits, n), limit = part.effective(c.metric, cuts), c.limit
+        hits, n, limit = (hits, n, limit) if c.at_most else (n - hits, n, 1 - limit)
+        p = np.where(n > hits, betainc(np.maximum(n - hits, 1e-9), hits + 1, 1 - limit), 1.0)  # P(Bin(n, limit) <= hits)
+        worst = np.fmax(worst, p)
+    return worst
+
+
+def interval(name: str, rows: HeldOut, cut: float, confidence: float) -> tuple[float, float]:
+    """Clopper and Pearson's two-sided interval of a share at one cut; weighted rows by how many they are worth."""
+    hits, n = (float(part[0]) for part in rows.effective(name, np.array([cut])))
+    tail = (1 - confidence) / 2
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits > 0 else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if n > hits else 1.0
+    return low, high
+
+
+def by_estimate(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut) -> float | None:
+    """The best cut by estimates alone, where nothing could be certified; None where the rows say nothing.
+
+    Among the cuts at which the estimates keep all limits the one with the best objective, and of equal ones the safest; the
+    safest of all where the estimates keep the limits nowhere.
+    """
+    cuts = rows.cuts()
+    p = seeming(constraints, rows, cuts, asked.costs)
+    keep = np.ones(len(cuts), bool)
+    for c in constraints:
+        keep &= c.holds(rows.of(c.group).estimate(c.metric, cuts, asked.costs))
+    value = asked.sign * rows.estimate(asked.maximize, cuts, asked.costs)
+    keep &= np.isfinite(value)
+    if keep.any():
+        best = keep & (value >= value[keep].max())
+        return float(cuts[np.flatnonzero(best)[np.argmin(p[best])]])
+    return float(cuts[np.argmin(p)]) if p.min() < 1 else None
+
+
+def _needs_a_pass(constraint: Constraint, rows: HeldOut) -> bool:
+    """Whether a test needs every row's value, because what is counted is no number of rows."""
+    return constraint.metric == COST or rows.of(constraint.group).weighted(constraint.metric)
+
+
+def _set_aside(rows: HeldOut, seed: int) -> tuple[HeldOut, HeldOut]:
+    """A pilot and the rows that judge, at random."""
+    order = np.random.default_rng(seed).permutation(len(rows.score))
+    pilot = np.zeros(len(order), bool)
+    pilot[order[: max(1, round(PILOT * len(order)))]] = True
+    return rows.take(pilot), rows.take(~pilot)
+
+
+def _direction(asked: Asked, constraints: Sequence[Constraint], pilot: HeldOut) -> int:
+    """+1 to go on by selecting more rows, -1 by selecting fewer: where the objective is better, as the pilot sees it."""
+    grows = 0 if asked.maximize == COST else asked.sign * METRICS[asked.maximize].grows
+    if grows:
+        return grows
+    cuts = pilot.cuts()
+    best = cuts[int(np.argmax(_worth(asked, pilot, cuts, 0.8)))]
+    return 1 if best < _safest(asked, constraints, pilot, cuts, 1) else -1
+
+
+def _safest(asked: Asked, constraints: Sequence[Constraint], pilot: HeldOut, cuts: np.ndarray, step: int) -> float:
+    """The cut with the smallest p-value; of equal ones that with the longest way to go."""
+    p = seeming(constraints, pilot, cuts, asked.costs)
+    equal = np.flatnonzero(p <= p.min())
+    return float(cuts[equal[0] if step > 0 else equal[-1]])
+
+
+def _few_cuts(asked: Asked, constraints: Sequence[Constraint], pilot: HeldOut, step: int, one_way: bool) -> np.ndarray:
+    """The cuts of a walk with few tests: from the safest on, to where the pilot's estimates no longer keep the limits."""
+    cuts = pilot.cuts()[::step]
+    p = seeming(constraints, pilot, cuts, asked.costs)
+    begin = 0 if one_way else int(np.argmin(p))
+    hopeless = np.flatnonzero(p[begin:] > 0.9)
+    end = begin + int(hopeless[0]) if len(hopeless) else len(cuts) - 1
+    return cuts[np.unique(np.linspace(begin, max(end, begin), _PLACES).round().astype(int))]
+
+
+def _worth(asked: Asked, rows: HeldOut, cuts: np.ndarray, confidence: float) -> np.ndarray:
+    """What is to be maximised: a bound on it, which a share of a handful of rows cannot make large by luck."""
+    if asked.maximize == COST:
+        return -np.nan_to_num(rows.estimate(COST, cuts, asked.costs), nan=np.inf)
+    hits, n = rows.effective(asked.maximize, cuts)
+    if asked.sign > 0:
+        return np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), n - hits + 1, 1 - confidence), 0.0)
+    return -np.where(n > hits, betaincinv(hits + 1, np.maximum(n - hits, 1e-9), confidence), 1.0)
