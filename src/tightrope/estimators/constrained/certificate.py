@@ -9,7 +9,7 @@ import numpy as np
 from tightrope.confidence import binomial_lower, binomial_upper, umbrella_least
 from tightrope.estimators.constrained.asked import COST, METRICS, Asked, Constraint
 from tightrope.estimators.constrained.held_out import HeldOut
-from tightrope.estimators.constrained.search import Walk, interval
+from tightrope.estimators.constrained.search import Walk, interval, passes
 
 _FAR = 10**9  # rows; beyond, "more than a billion" is answer enough
 
@@ -29,7 +29,8 @@ class Measured:
     Attributes:
         name: of the metric, with its group.
         value: what it is there.
-        low, high: an interval of the value at the certificate's confidence, two-sided, for this metric alone; None for a cost.
+        low, high: bounds on it, each of them one-sided at the certificate's confidence and for this metric alone; None for a
+            cost.
         rows: which rows it is a share of, and how many there are.
         limit: the limit asked for, as it is written: "<= 0.003"; None for what is maximised.
     """
@@ -109,7 +110,7 @@ def certificate_of(
     holds, rows = found.passed > 0, found.judging
     measured = [_measure(c.metric, c.group, rows, threshold, confidence, asked.costs, f"{c.sign} {c.limit:g}") for c in constraints]
     objective = _measure(asked.maximize, None, rows, threshold, confidence, asked.costs)
-    missing = () if holds else tuple(_missing(c, found, confidence, asked.costs, share) for c in constraints)
+    missing = () if holds else _missing(constraints, found, confidence, asked.costs, share)
     notes = []
     if holds and not (rows.score > threshold).any():
         notes.append("Nobody is selected: none of the rows that judged has a score above the threshold. Ask for less, or give more rows.")
@@ -121,7 +122,7 @@ def certificate_of(
         basis += f" {len(found.pilot.score):,} others said where to begin."
     return ThresholdCertificate(
         holds, confidence, holds and not cross_fitted, threshold, tuple(map(str, constraints)), tuple(measured), objective, basis,
-        tuple(filter(None, missing)), tuple(notes),
+        missing, tuple(notes),
     )  # fmt: skip
 
 
@@ -138,30 +139,41 @@ def _measure(
     return Measured(called, value, low, high, f"{n:,} {METRICS[name].rows}", limit)
 
 
-def _missing(c: Constraint, found: Walk, confidence: float, costs: Any, share: float) -> str:
-    """What stands in the way of a constraint where the walk began; nothing, where it is not this one."""
-    from tightrope.estimators.constrained.search import passes
+def _missing(
+    constraints: Sequence[Constraint], found: Walk, confidence: float, costs: Any, share: float
+) -> tuple[str, ...]:
+    """What stands in the way where the walk began, the threshold that looked safest, in sentences."""
+    cuts = np.array([found.first])
+    values = {c: float(found.judging.of(c.group).estimate(c.metric, cuts, costs)[0]) for c in constraints}
+    broken = [c for c, value in values.items() if np.isfinite(value) and not c.holds(value)]
+    if broken:
+        seen = " and ".join(f"{c.name} is {values[c]:.4g}" for c in broken)
+        all_of = " and ".join(map(str, constraints))
+        return (
+            f"No threshold of these scores seems to keep {all_of}, however many rows there are: at {found.first:.4g}, which looked "
+            f"safest, {seen}.",
+        )
+    failed = [c for c in constraints if not passes([c], found.judging, cuts, confidence, costs)[0]]
+    return tuple(_too_few(c, values[c], found, confidence, share) for c in failed)
 
+
+def _too_few(c: Constraint, value: float, found: Walk, confidence: float, share: float) -> str:
+    """The best that can be shown with the rows there are, and how many it would take."""
     rows, cuts = found.judging.of(c.group), np.array([found.first])
-    if len(rows.score) and bool(passes([c], found.judging, cuts, confidence, costs)[0]):
-        return ""
-    value = float(rows.estimate(c.metric, cuts, costs)[0]) if len(rows.score) else float("nan")
-    place = f"At the threshold that looked safest, {found.first:.4g},"
-    if np.isfinite(value) and not c.holds(value):
-        return f"{place} the {c.name} is {value:.4g}: the scores do not allow {c}, however many rows there are."
     if c.metric == COST or rows.weighted(c.metric):
-        return f"{place} the {c.name} is {value:.4g}, too close to {c.limit:g} for {len(rows.score):,} rows to tell; give more rows."
+        return (
+            f"For {c}: at {found.first:.4g}, which looked safest, it is {value:.4g}, too close to tell by {len(rows.score):,} rows; "
+            "give more."
+        )
     hits, n = (int(part[0]) for part in rows.whole_counts(c.metric, cuts))
-    kind, sure = METRICS[c.metric].rows, _percent(confidence)
-    if c.group is not None:
-        kind += f" with {c.group[0]} = {c.group[1]}"
-    bound = binomial_upper if c.at_most else binomial_lower
-    best = f"with {n:,} {kind} to judge by, {c.name} {c.sign} {_outward(bound(hits, n, confidence), c.at_most)} is the best that can be shown"
+    kind = METRICS[c.metric].rows + ("" if c.group is None else f" with {c.group[0]} = {c.group[1]}")
+    bound = (binomial_upper if c.at_most else binomial_lower)(hits, n, confidence)
+    best = f"with {n:,} {kind} to judge by, {c.name} {c.sign} {_outward(bound, c.at_most)} is the best that can be shown"
     need = rows_needed(c, hits / n if n else float(not c.at_most), confidence)
     if need is None:
-        return f"{place} {best}; more than a billion would be needed."
-    in_all = "" if share >= 1 else f", about {_rounded_up(need / share):,} of them in the data"
-    return f"For {c}: {best}; it takes about {need:,} to judge by{in_all} (at {sure} confidence)."
+        return f"For {c}: {best}, and it would take more than a billion."
+    in_all = "" if share >= 1 else f", hence some {_rounded_up(need / share):,} in the data"
+    return f"For {c}: {best}. It takes about {need:,} to judge by{in_all}."
 
 
 def rows_needed(constraint: Constraint, value: float, confidence: float) -> int | None:

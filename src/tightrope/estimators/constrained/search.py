@@ -9,8 +9,8 @@ certified together, and the best of them may be chosen by the judging rows.
 - The order is that of ALL numbers, not of a grid: between two neighbouring scores the counts do not change, so a walk over
   the judging rows' scores is a walk over all cuts. For the false-positive rate alone this is the Neyman-Pearson umbrella.
 - The safest cut, where all limits pull the same way, is at the end: nobody selected for a rate that must stay small. Where
-  they pull in different ways, or where it is not known (precision, cost), a quarter of the rows is set aside as a pilot: its
-  p-values say which cut is the safest and in which direction there is something to gain. It judges nothing.
+  they pull in different ways, or where it is not known (precision, cost), a quarter of the rows is set aside as a pilot. It
+  says which cut seems the safest and in which direction there is something to gain, and judges nothing.
 - Where rows carry weights, or for the cost, a test costs a pass over the rows, so the walk has 64 cuts, which the pilot's
   scores give.
 """
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betainc, betaincinv
+from scipy.special import betaincinv
 
 from tightrope.confidence import binomial_lower, binomial_upper, fixed_sequence, mean_at_most_zero
 from tightrope.estimators.constrained.asked import COST, METRICS, Asked, Constraint
@@ -91,28 +91,30 @@ def passes(
     return fine
 
 
-def seeming(constraints: Sequence[Constraint], rows: HeldOut, cuts: np.ndarray, costs: tuple[float, float] | None) -> np.ndarray:
-    """At each cut the largest p-value of "this limit is broken", weights and costs taken for counts: to order by, no proof."""
-    worst = np.zeros(len(cuts))
+def danger(constraints: Sequence[Constraint], rows: HeldOut, cuts: np.ndarray, costs: tuple[float, float] | None) -> np.ndarray:
+    """At each cut, by how many standard errors the worst constraint seems to be broken: to order by, no proof.
+
+    The error is that of a share at its limit, with as many rows as these are worth; a cost is taken for a share of the largest.
+    """
+    worst = np.full(len(cuts), -np.inf)
     for c in constraints:
         part = rows.of(c.group)
+        value, limit = part.estimate(c.metric, cuts, costs), c.limit
         if c.metric == COST:
-            n, limit = np.full(len(cuts), float(len(part.score))), min(c.limit / max(costs or (1.0,)), 1.0)
-            hits = n * np.nan_to_num(part.estimate(COST, cuts, costs)) / max(costs or (1.0,))
+            n, most = np.full(len(cuts), float(len(part.score))), max(costs or (1.0,))
+            value, limit = value / most, min(limit / most, 1 - 1e-9)
         else:
-            (hits, n), limit = part.effective(c.metric, cuts), c.limit
-        hits, n, limit = (hits, n, limit) if c.at_most else (n - hits, n, 1 - limit)
-        p = np.where(n > hits, betainc(np.maximum(n - hits, 1e-9), hits + 1, 1 - limit), 1.0)  # P(Bin(n, limit) <= hits)
-        worst = np.fmax(worst, p)
+            n = part.effective(c.metric, cuts)[1]
+        excess = (value - limit) * np.sqrt(n / (limit * (1 - limit))) * (1 if c.at_most else -1)
+        worst = np.maximum(worst, np.where(n > 0, np.nan_to_num(excess, nan=np.inf), np.inf))
     return worst
 
 
 def interval(name: str, rows: HeldOut, cut: float, confidence: float) -> tuple[float, float]:
-    """Clopper and Pearson's two-sided interval of a share at one cut; weighted rows by how many they are worth."""
+    """Clopper and Pearson's bounds of a share at one cut, each of them one-sided; weighted rows by how many they are worth."""
     hits, n = (float(part[0]) for part in rows.effective(name, np.array([cut])))
-    tail = (1 - confidence) / 2
-    low = float(betaincinv(hits, n - hits + 1, tail)) if hits > 0 else 0.0
-    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if n > hits else 1.0
+    low = float(betaincinv(hits, n - hits + 1, 1 - confidence)) if hits > 0 else 0.0
+    high = float(betaincinv(hits + 1, n - hits, confidence)) if n > hits else 1.0
     return low, high
 
 
@@ -123,7 +125,7 @@ def by_estimate(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut) 
     safest of all where the estimates keep the limits nowhere.
     """
     cuts = rows.cuts()
-    p = seeming(constraints, rows, cuts, asked.costs)
+    z = danger(constraints, rows, cuts, asked.costs)
     keep = np.ones(len(cuts), bool)
     for c in constraints:
         keep &= c.holds(rows.of(c.group).estimate(c.metric, cuts, asked.costs))
@@ -131,8 +133,8 @@ def by_estimate(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut) 
     keep &= np.isfinite(value)
     if keep.any():
         best = keep & (value >= value[keep].max())
-        return float(cuts[np.flatnonzero(best)[np.argmin(p[best])]])
-    return float(cuts[np.argmin(p)]) if p.min() < 1 else None
+        return float(cuts[np.flatnonzero(best)[np.argmin(z[best])]])
+    return float(cuts[np.argmin(z)]) if np.isfinite(z).any() else None
 
 
 def _needs_a_pass(constraint: Constraint, rows: HeldOut) -> bool:
@@ -159,18 +161,18 @@ def _direction(asked: Asked, constraints: Sequence[Constraint], pilot: HeldOut) 
 
 
 def _safest(asked: Asked, constraints: Sequence[Constraint], pilot: HeldOut, cuts: np.ndarray, step: int) -> float:
-    """The cut with the smallest p-value; of equal ones that with the longest way to go."""
-    p = seeming(constraints, pilot, cuts, asked.costs)
-    equal = np.flatnonzero(p <= p.min())
+    """The cut that seems farthest from breaking a limit; of equal ones that with the longest way to go."""
+    z = danger(constraints, pilot, cuts, asked.costs)
+    equal = np.flatnonzero(z <= z.min())
     return float(cuts[equal[0] if step > 0 else equal[-1]])
 
 
 def _few_cuts(asked: Asked, constraints: Sequence[Constraint], pilot: HeldOut, step: int, one_way: bool) -> np.ndarray:
     """The cuts of a walk with few tests: from the safest on, to where the pilot's estimates no longer keep the limits."""
     cuts = pilot.cuts()[::step]
-    p = seeming(constraints, pilot, cuts, asked.costs)
-    begin = 0 if one_way else int(np.argmin(p))
-    hopeless = np.flatnonzero(p[begin:] > 0.9)
+    z = danger(constraints, pilot, cuts, asked.costs)
+    begin = 0 if one_way else int(np.argmin(z))
+    hopeless = np.flatnonzero(z[begin:] > 2)
     end = begin + int(hopeless[0]) if len(hopeless) else len(cuts) - 1
     return cuts[np.unique(np.linspace(begin, max(end, begin), _PLACES).round().astype(int))]
 
