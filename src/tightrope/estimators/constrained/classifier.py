@@ -130,6 +130,11 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.uncertified = uncertified
         self.random_state = random_state
 
+    @property
+    def asked(self) -> Asked:
+        """What the parameters ask for, read and checked."""
+        return read_asked(self.maximize, DEFAULT if self.subject_to is None else self.subject_to, self.costs)
+
     # ---- learning --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, sensitive_features: Any = None) -> "ConstrainedClassifier":
@@ -143,7 +148,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             sensitive_features: a column or several of groups, for limits "by group".
         """
         rules.check_parameters(self, _RULES)
-        asked = read_asked(self.maximize, DEFAULT if self.subject_to is None else self.subject_to, self.costs)
+        asked = self.asked
         task = self._read(X, y, sample_weight, sensitive_features, asked)
         limits = asked.in_groups(list(task.groups))
         held_out, cross_fitted, basis, share = self._held_out(task, asked, limits)
@@ -214,20 +219,20 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError(f"cv is {self.cv!r}; expected a share such as 0.5, a number of folds, splits, or 'prefit' for "
                                  "an estimator that is given and trained.")
             check_is_fitted(self.estimator)
-            self._keep(self.estimator)
+            self.keep(self.estimator)
             basis = "Judged by {} rows, {} of them positive, which the estimator must not have been trained on."
             return self._judged(task, self._scores(self.estimator, task.X)), False, basis, 1.0
         splits = list(self._splits(task, asked))
         if len(splits) == 1:
             train, judge = splits[0]
-            self._keep(self._trained(_rows(task, train), asked, limits))
+            self.keep(self._trained(_rows(task, train), asked, limits))
             part = _rows(task, judge)
             basis = "Judged by {} rows, {} of them positive, on which it was not trained."
             return self._judged(part, self._scores(self.estimator_, part.X)), False, basis, len(judge) / n
         scores = np.full(n, np.nan)
         for train, judge in splits:
             scores[judge] = self._scores(self._trained(_rows(task, train), asked, limits), _rows(task, judge).X)
-        self._keep(self._trained(task, asked, limits))
+        self.keep(self._trained(task, asked, limits))
         seen = np.isfinite(scores)
         basis = f"Judged by {{}} rows, {{}} of them positive, scored by {len(splits)} models that had not seen them; the one that " \
             "is kept has seen all."
@@ -238,7 +243,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         seed, n = int(self.random_state), len(task.positive)
         if isinstance(self.cv, float | np.floating) and 0 < self.cv < 1:
             counted = np.ones(n, bool) if task.weight is None else task.weight > 0
-            yield _one_split(task.positive, counted, float(self.cv), seed, stratified=asked.within_classes)
+            yield one_split(task.positive, counted, float(self.cv), seed, stratified=asked.within_classes)
         elif isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool) and self.cv >= 2:
             yield from StratifiedKFold(int(self.cv), shuffle=True, random_state=seed).split(np.zeros(n), task.positive)
         elif hasattr(self.cv, "split"):
@@ -269,7 +274,8 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         return estimator.fit(part.X, labels, sample_weight=part.weight)
 
-    def _keep(self, estimator: Any) -> None:
+    def keep(self, estimator: Any) -> None:
+        """Take a trained estimator for the one whose scores are cut."""
         self.estimator_ = estimator
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimator, name):
@@ -307,8 +313,10 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """How far the score of each row is above the threshold; that of the second of `classes_` where it is positive."""
         check_is_fitted(self, "certificate_")
-        above = self._scores(self.estimator_, X) - self.threshold_
-        return above if self.positive_label_ == self.classes_[-1] else -above
+        score = self._scores(self.estimator_, X)
+        if self.positive_label_ == self.classes_[-1]:
+            return score - self.threshold_
+        return np.nextafter(self.threshold_, np.inf) - score  # a score at the threshold is not above it
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted label of each row."""
@@ -331,8 +339,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         from tightrope.estimators.constrained.picture import draw_roc
 
         check_is_fitted(self, "certificate_")
-        asked = read_asked(self.maximize, DEFAULT if self.subject_to is None else self.subject_to, self.costs)
-        return draw_roc(self.held_out_, self.certificate_, asked, path)
+        return draw_roc(self.held_out_, self.certificate_, self.asked, path)
 
     def save(self, path: str | Path) -> None:
         """Write a classifier with `estimator=None` to one file: arrays in safetensors, the rest as JSON; no pickle."""
@@ -365,7 +372,7 @@ def _rows(task: _Task, rows: np.ndarray) -> _Task:
     return _Task(_safe_indexing(task.X, rows), task.positive[rows], weight, groups)
 
 
-def _one_split(
+def one_split(
     positive: np.ndarray, counted: np.ndarray, share: float, seed: int, stratified: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows to train on and, of those with weight, rows to judge by, at random.

@@ -25,7 +25,6 @@ def draw_roc(rows: HeldOut, certificate: ThresholdCertificate, asked: Asked, pat
     x, y = (float(rows.estimate(name, point)[0]) for name in ("fpr", "recall"))
     wide, tall = (interval(name, rows, certificate.threshold, certificate.confidence) for name in ("fpr", "recall"))
     limits = {c.metric: (c.limit, c.at_most) for c in asked.constraints}
-    reach = max([wide[1], *(limit for name, (limit, _) in limits.items() if name == "fpr")]) * 1.8
     whole, near = axes.flat
     for axis in (whole, near):
         axis.step(fpr, recall, where="post", color=_CURVE, linewidth=1.4, label="rows that judged")
@@ -34,7 +33,7 @@ def draw_roc(rows: HeldOut, certificate: ThresholdCertificate, asked: Asked, pat
         what = "certified threshold" if certificate.holds else "threshold by estimates, NOT certified"
         axis.errorbar(
             [x], [y], **bars, color=_POINT, marker="o", markersize=5, capsize=3, linestyle="none", zorder=5,
-            label=f"{what},\n{100 * certificate.confidence:g} % intervals",
+            label=f"{what},\nwith bounds at {100 * certificate.confidence:g} % each",
         )  # fmt: skip
         axis.set_xlabel("false-positive rate")
     whole.plot([0, 1], [0, 1], color="grey", linewidth=0.8, linestyle=":")
@@ -42,11 +41,13 @@ def draw_roc(rows: HeldOut, certificate: ThresholdCertificate, asked: Asked, pat
     whole.set_title("all thresholds", loc="left", fontsize=11)
     whole.set_xlim(-0.02, 1.02)
     whole.set_ylim(-0.02, 1.02)
-    near.set_xlim(0 if wide[0] < 0.2 * reach else max(0.0, wide[0] - 0.5 * (wide[1] - wide[0])), min(1.0, reach))
-    shown = recall[(fpr <= reach)]
-    low, high = min(tall[0], float(np.nanmin(shown, initial=1.0)) if x < 0.2 else tall[0]), max(tall[1], float(np.nanmax(shown, initial=0.0)))
-    pad = 0.08 * max(high - low, 0.02)
-    near.set_ylim(max(0.0, low - pad), min(1.02, high + pad))
+    reach = 1.5 * max(wide[1] - wide[0], abs(limits.get("fpr", (x,))[0] - x))
+    left, right = max(0.0, x - reach), min(1.0, x + reach)
+    shown = [*recall[(fpr >= left) & (fpr <= right)], *tall]
+    pad = 0.1 * (max(shown) - min(shown))
+    near.set_xlim(left, right)
+    near.set_ylim(min(shown) - pad, max(shown) + pad)
+    near.locator_params(axis="x", nbins=6)
     near.set_title("around it", loc="left", fontsize=11)
     whole.legend(frameon=False, fontsize=8, loc="lower right")
     figure.suptitle(certificate.verdict, fontsize=10, x=0.01, ha="left", wrap=True)
