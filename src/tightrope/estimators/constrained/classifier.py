@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PREFIT = "prefit"
+_STREAM = 0x5B17  # of random numbers: another than that of somebody who made data with the same seed
 DEFAULT = {"fpr": 0.05}
 """What `subject_to=None` means."""
 
@@ -380,7 +381,7 @@ def one_split(
     Labels are split alike where every limit is on a share of one label: its rows are then as good as drawn from it alone.
     For other metrics that would fix how frequent the labels are among the rows that judge, which is part of what is claimed.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng([_STREAM, seed])
     judge = np.zeros(len(positive), bool)
     for part in (positive, ~positive) if stratified else (positive | ~positive,):
         rows = random.permutation(np.flatnonzero(part & counted))

@@ -6,13 +6,12 @@ the first cut that fails. If a cut was passed at which the truth breaks a limit,
 passed, too; that one is fixed, and its test errs with probability 1 - confidence at most. So all cuts that were passed are
 certified together, and the best of them may be chosen by the judging rows.
 
-- The order is that of ALL numbers, not of a grid: between two neighbouring scores the counts do not change, so a walk over
-  the judging rows' scores is a walk over all cuts. For the false-positive rate alone this is the Neyman-Pearson umbrella.
-- The safest cut, where all limits pull the same way, is at the end: nobody selected for a rate that must stay small. Where
-  they pull in different ways, or where it is not known (precision, cost), a quarter of the rows is set aside as a pilot. It
-  says which cut seems the safest and in which direction there is something to gain, and judges nothing.
-- Where rows carry weights, or for the cost, a test costs a pass over the rows, so the walk has 64 cuts, which the pilot's
-  scores give.
+- The safest cut is at the end where all limits pull the same way: nobody selected for a rate that must stay small. The order is
+  then that of ALL numbers, not of a grid: between two neighbouring scores the counts do not change, so a walk over the
+  judging rows' scores is a walk over all cuts. For the false-positive rate alone this is the Neyman-Pearson umbrella.
+- Where limits pull in different ways, or where it is not known (precision, cost), a quarter of the rows is set aside as a pilot.
+  It says which cut seems the safest, in which direction there is something to gain, and 64 cuts to walk over; it judges
+  nothing. So it is, too, where rows carry weights: a test then takes a pass over them.
 """
 
 from collections.abc import Sequence
@@ -28,7 +27,8 @@ from tightrope.estimators.constrained.held_out import HeldOut
 PILOT = 0.25
 """The share of the held-out rows that finds where to begin, where that is not known beforehand."""
 
-_PLACES = 64  # cuts of a walk whose tests need a pass each
+_PLACES = 64  # cuts of a walk that a pilot prepares
+_STREAM = 0x9B1D  # of random numbers: another than that of somebody who made data with the same seed
 
 
 class Walk(NamedTuple):
@@ -51,23 +51,18 @@ class Walk(NamedTuple):
 
 def walk(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut, confidence: float, seed: int) -> Walk:
     """The best cut of those certified; see the argument above."""
-    each = any(_needs_a_pass(c, rows) for c in constraints)
     wants = {c.wants for c in constraints}
     one_way = len(wants) == 1 and 0 not in wants
-    pilot, judging = (None, rows) if one_way and not each else _set_aside(rows, seed)
-    step = -next(iter(wants)) if one_way else _direction(asked, constraints, pilot)
-    if each:
-        cuts = _few_cuts(asked, constraints, pilot, step, one_way)
-        ends = cuts
-    else:
+    if one_way and not any(_needs_a_pass(c, rows) for c in constraints):
+        step, pilot, judging = -next(iter(wants)), None, rows
         cuts = judging.cuts()[::step]
         # a rule with these counts may have any cut between two scores; the farthest along the walk is taken
         upper = np.concatenate([[np.inf], np.nextafter(judging.cuts()[:-1], -np.inf)])[::step]
         ends = cuts if step > 0 else upper
-        if not one_way:
-            first = _safest(asked, constraints, pilot, pilot.cuts(), step)
-            begin = int(np.sum(np.unique(judging.score) > first))
-            cuts, ends = (part[begin if step > 0 else len(cuts) - 1 - begin :] for part in (cuts, ends))
+    else:
+        pilot, judging = _set_aside(rows, seed)
+        step = -next(iter(wants)) if one_way else _direction(asked, constraints, pilot)
+        cuts = ends = _few_cuts(asked, constraints, pilot, step, one_way)
     passed = fixed_sequence(passes(constraints, judging, cuts, confidence, asked.costs))
     if not passed:
         return Walk(float(ends[0]), 0, judging, pilot, float(cuts[0]))
@@ -144,7 +139,7 @@ def _needs_a_pass(constraint: Constraint, rows: HeldOut) -> bool:
 
 def _set_aside(rows: HeldOut, seed: int) -> tuple[HeldOut, HeldOut]:
     """A pilot and the rows that judge, at random."""
-    order = np.random.default_rng(seed).permutation(len(rows.score))
+    order = np.random.default_rng([_STREAM, seed]).permutation(len(rows.score))
     pilot = np.zeros(len(order), bool)
     pilot[order[: max(1, round(PILOT * len(order)))]] = True
     return rows.take(pilot), rows.take(~pilot)
@@ -156,15 +151,8 @@ def _direction(asked: Asked, constraints: Sequence[Constraint], pilot: HeldOut) 
     if grows:
         return grows
     cuts = pilot.cuts()
-    best = cuts[int(np.argmax(_worth(asked, pilot, cuts, 0.8)))]
-    return 1 if best < _safest(asked, constraints, pilot, cuts, 1) else -1
-
-
-def _safest(asked: Asked, constraints: Sequence[Constraint], pilot: HeldOut, cuts: np.ndarray, step: int) -> float:
-    """The cut that seems farthest from breaking a limit; of equal ones that with the longest way to go."""
-    z = danger(constraints, pilot, cuts, asked.costs)
-    equal = np.flatnonzero(z <= z.min())
-    return float(cuts[equal[0] if step > 0 else equal[-1]])
+    safest, best = danger(constraints, pilot, cuts, asked.costs), _worth(asked, pilot, cuts, 0.8)
+    return 1 if np.argmax(best) > np.argmin(safest) else -1
 
 
 def _few_cuts(asked: Asked, constraints: Sequence[Constraint], pilot: HeldOut, step: int, one_way: bool) -> np.ndarray:
