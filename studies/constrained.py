@@ -1,7 +1,7 @@
 """Constrained classifiers where the truth is known: how often a certified limit is broken, and what the certificate costs.
 
-Run as `python -m studies.constrained`; writes docs/constrained.md and its picture. Four generators give the true rates of any
-threshold by formula; Adult is judged by rows that neither trained nor judged.
+Run as `python -m studies.constrained`; writes docs/constrained.md and its picture. Four generators give the true rates of
+any threshold by formula; Adult is judged by rows that neither trained nor judged.
 """
 
 import argparse
@@ -110,7 +110,12 @@ SPREAD = Elliptical(
 )
 """Classes of different spread, where the best direction depends on the rate that is asked for."""
 
-FPR = {"gaussian": 0.02, "rare positives, 1 %": 0.01, "heavy tails, t with 3 degrees": 0.05, "cells, many equal scores": 0.05}
+FPR = {
+    "gaussian": 0.02,
+    "rare positives, 1 %": 0.01,
+    "heavy tails, t with 3 degrees": 0.05,
+    "cells, many equal scores": 0.05,
+}
 ADULT_FPR = 0.05
 
 
@@ -119,7 +124,9 @@ def base(name: str) -> Any:
     return BernoulliNB() if name.startswith("cells") else LogisticRegression()
 
 
-def fitted(estimator: Any, X: np.ndarray, y: np.ndarray, group: Any, seed: int, **asked: Any) -> tr.ConstrainedClassifier:
+def fitted(
+    estimator: Any, X: np.ndarray, y: np.ndarray, group: Any, seed: int, **asked: Any
+) -> tr.ConstrainedClassifier:
     """A classifier; that nothing could be certified is part of the study and no warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -214,7 +221,9 @@ def measure_others(seeds: Sequence[int]) -> pd.DataFrame:
             X, y, group = data.draw(np.random.default_rng(seed))
             model = fitted(LogisticRegression(), X, y, group, seed, **asked)
             truth, holds = data.rates(model.estimator_, model.threshold_), model.certificate_.holds
-            rows.append({"asked": name, "certified": holds, "broken": holds and not kept(truth), "recall": truth["recall"]})
+            rows.append(
+                {"asked": name, "certified": holds, "broken": holds and not kept(truth), "recall": truth["recall"]}
+            )
     return pd.DataFrame(rows)
 
 
@@ -247,7 +256,9 @@ def claims(fpr: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name, part in fpr.groupby("data", sort=False):
         found, more = significantly_more(part.broken)
-        rows.append((f"{name}: fpr <= {part.limit.iloc[0]:g} is broken in at most 5 % of the repetitions", found, not more))
+        rows.append(
+            (f"{name}: fpr <= {part.limit.iloc[0]:g} is broken in at most 5 % of the repetitions", found, not more)
+        )
         gain = part.recall - part.umbrella
         text = f"{name}: recall in the mean at least that of a plain umbrella threshold"
         rows.append((text, f"{part.recall.mean():.4f} and {part.umbrella.mean():.4f}", bool(gain.mean() >= -1e-12)))
@@ -271,14 +282,25 @@ def tables(fpr: pd.DataFrame, others: pd.DataFrame, linear: pd.DataFrame) -> lis
             name, f"{part.limit.iloc[0]:g}", len(part), part.certified.sum(), part.broken.sum(), *means,
             f"{part['naive broken'].mean():.0%}",
         ))  # fmt: skip
-    heads = ("data", "fpr at most", "repetitions", "certified", "broken", "mean fpr", "mean recall", "umbrella's recall")
+    heads = (
+        "data",
+        "fpr at most",
+        "repetitions",
+        "certified",
+        "broken",
+        "mean fpr",
+        "mean recall",
+        "umbrella's recall",
+    )
     lines += markdown((*heads, "by estimates alone, broken"), rows)
     lines += ["", "### Other limits, on the Gaussian data", ""]
     rows = [
         (name, len(part), part.certified.sum(), part.broken.sum(), f"{part.recall[part.certified].mean():.4f}")
         for name, part in others.groupby("asked", sort=False)
     ]
-    lines += markdown(("maximised, subject to", "repetitions", "certified", "broken", "mean recall where certified"), rows)
+    lines += markdown(
+        ("maximised, subject to", "repetitions", "certified", "broken", "mean recall where certified"), rows
+    )
     lines += ["", "### The library's own linear score", ""]
     rows = []
     for name, part in linear.groupby("data", sort=False):
@@ -286,7 +308,9 @@ def tables(fpr: pd.DataFrame, others: pd.DataFrame, linear: pd.DataFrame) -> lis
         error = 1.96 * gain.std() / np.sqrt(len(part))
         rows.append((name, f"{part.limit.iloc[0]:g}", len(part), f"{part.own.mean():.4f}", f"{part.logistic.mean():.4f}",
                      f"{gain.mean():+.4f} ± {error:.4f}"))  # fmt: skip
-    return lines + markdown(("data", "fpr at most", "repetitions", "estimator=None", "LogisticRegression", "gain"), rows)
+    return lines + markdown(
+        ("data", "fpr at most", "repetitions", "estimator=None", "LogisticRegression", "gain"), rows
+    )
 
 
 MARK = "<!-- measured: written by studies/constrained.py from here on -->"

@@ -17,7 +17,10 @@ def classify(
     label: Annotated[str, typer.Option(help="The column to predict; it has two values.")],
     out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
     maximize: Annotated[
-        str, typer.Option(help="recall, precision, specificity, accuracy, selection_rate; or -fpr, -fnr, -cost to minimise.")
+        str,
+        typer.Option(
+            help="recall, precision, specificity, accuracy, selection_rate; or -fpr, -fnr, -cost to minimise."
+        ),
     ] = "recall",
     at_most: Annotated[
         list[str] | None, typer.Option(help="A limit from above, such as fpr=0.003; may be given several times.")
@@ -52,8 +55,8 @@ def classify(
 ) -> None:
     """Find as many as possible while rates keep their limits, with a certificate.
 
-    Fits a linear score to half of the rows; the others certify its threshold. Prints what was shown and writes the model, a report
-    and a picture.
+    Fits a linear score to half of the rows; the others certify its threshold. Prints what was shown and writes the model, a
+    report and a picture.
     """
     subject_to: dict[str, list[str]] = {}
     for sign, limits in (("<=", at_most), (">=", at_least)):

@@ -95,8 +95,8 @@ def predict(
 ) -> None:
     """Predict a label for each row, which are numbered from 1, with its probability or score.
 
-    Where the table has the columns that it takes, also print how good the predictions are: accuracy and p%-rule of a classifier
-    of tightrope fit, the rates of one of tightrope classify.
+    Where the table has the columns that it takes, also print how good the predictions are: accuracy and p%-rule for a model
+    of tightrope fit, the rates for one of tightrope classify.
     """
     if out is not None:
         check_file(out, force)

@@ -1,4 +1,4 @@
-"""A classifier of the rows of a table that keeps limits: fitted on a part of them, certified by the others, kept in a folder."""
+"""A classifier that keeps limits, from a table: fitted to a part of its rows, certified by the others, kept in a folder."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,9 @@ class ConstrainedTable:
         selected = np.array([value == self.labels[1] for value in prediction], float)
         masks: dict[str, np.ndarray] = {"": np.ones(len(frame), bool)}
         for name in self.groups:
-            masks |= {f", {name} = {group}": (frame[name] == group).to_numpy() for group in sorted(frame[name].unique())}
+            masks |= {
+                f", {name} = {group}": (frame[name] == group).to_numpy() for group in sorted(frame[name].unique())
+            }
         rows = []
         for words, mask in masks.items():
             part = HeldOut(selected[mask], positive[mask], np.ones(int(mask.sum())), {})
@@ -113,8 +115,8 @@ class Classified:
         """What was asked for and what was shown, in sentences."""
         model = self.model
         return [
-            f"Positive: {model.label} = {model.labels[1]}. Fitted to {len(self.train):,} rows and {len(model.encoder.names)} "
-            "features.",
+            f"Positive: {model.label} = {model.labels[1]}. Fitted to {len(self.train):,} rows and "
+            f"{len(model.encoder.names)} features.",
             *str(model.classifier.certificate_).splitlines(),
         ]
 
@@ -144,8 +146,8 @@ def classify_table(
 ) -> Classified:
     """Fit a linear score to half of a table's rows, under limits that the other half certifies.
 
-    All columns are features but the label, those of groups and those to drop. How text becomes features is decided by the rows
-    fitted to alone, like everything else that the certificate takes as given.
+    All columns are features but the label, those of groups and those to drop. How text becomes features is decided by the
+    rows fitted to alone, like everything else that the certificate takes as given.
 
     Args:
         frame: text and numbers, nothing missing.

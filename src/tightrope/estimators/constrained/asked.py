@@ -1,7 +1,7 @@
 """What a classifier is asked for: metrics of its decisions, which of them to maximise, and limits on others.
 
-Every metric but the cost is a share: of some rows (the negative ones, the selected ones), how many are hits. That is what makes
-it a binomial rate, whose bounds are exact.
+Every metric but the cost is a share: of some rows (the negative ones, the selected ones), how many are hits. That is what
+makes it a binomial rate, whose bounds are exact.
 """
 
 import re
@@ -160,7 +160,9 @@ def read_asked(maximize: Any, subject_to: Any, costs: Any) -> Asked:
     name = _known(str(maximize).removeprefix("-"), "maximize")
     smaller_is_better = name == COST or METRICS[name].natural == "<="
     if smaller_is_better and sign > 0:
-        raise ValueError(f"maximize is {maximize!r}, which is better when it is small; expected '-{name}' to minimise it.")
+        raise ValueError(
+            f"maximize is {maximize!r}, which is better when it is small; expected '-{name}' to minimise it."
+        )
     needed = COST in (name, *(c.metric for c in (*together, *by_group)))
     return Asked(name, sign, together, by_group, _read_costs(costs, needed))
 
@@ -189,7 +191,9 @@ def _read_limit(key: str, limit: Any) -> tuple[Constraint, bool]:
     if not np.isfinite(number):
         raise ValueError(f"subject_to[{key!r}] is {limit!r}; expected a number, or text such as '<= 0.1' or '>= 0.6'.")
     if sign is None:
-        raise ValueError(f"subject_to[{key!r}] is {limit!r}; expected a direction with it: '<= {number:g}' or '>= {number:g}'.")
+        raise ValueError(
+            f"subject_to[{key!r}] is {limit!r}; expected a direction with it: '<= {number:g}' or '>= {number:g}'."
+        )
     if name == COST and (sign == ">=" or number <= 0):
         raise ValueError(f"subject_to[{key!r}] is {limit!r}; expected a positive number, the most that a row may cost.")
     if name != COST and not 0 < number < 1:
@@ -200,11 +204,14 @@ def _read_limit(key: str, limit: Any) -> tuple[Constraint, bool]:
 def _read_costs(costs: Any, needed: bool) -> tuple[float, float] | None:
     if costs is None and not needed:
         return None
-    try:
-        given = {str(key): float(value) for key, value in costs.items()}
-        right = set(given) == {"fp", "fn"} and all(np.isfinite(v) and v >= 0 for v in given.values()) and any(given.values())
-    except (AttributeError, TypeError, ValueError):
-        given, right = {}, False
+    given: dict[str, float] = {}
+    right = False
+    if isinstance(costs, Mapping) and set(map(str, costs)) == {"fp", "fn"}:
+        try:
+            given = {str(key): float(value) for key, value in costs.items()}
+        except (TypeError, ValueError):
+            given = {"fp": np.nan, "fn": np.nan}
+        right = all(np.isfinite(v) and v >= 0 for v in given.values()) and any(given.values())
     if not right:
         raise ValueError(
             f"costs is {costs!r}; expected what a false positive and a false negative cost, such as {{'fp': 1, 'fn': 10}}."

@@ -108,12 +108,17 @@ def certificate_of(
         share: how many of the rows given they are.
     """
     holds, rows = found.passed > 0, found.judging
-    measured = [_measure(c.metric, c.group, rows, threshold, confidence, asked.costs, f"{c.sign} {c.limit:g}") for c in constraints]
+    measured = [
+        _measure(c.metric, c.group, rows, threshold, confidence, asked.costs, f"{c.sign} {c.limit:g}")
+        for c in constraints
+    ]
     objective = _measure(asked.maximize, None, rows, threshold, confidence, asked.costs)
     missing = () if holds else _missing(constraints, found, confidence, asked.costs, share)
     notes = []
     if holds and not (rows.score > threshold).any():
-        notes.append("Nobody is selected: none of the rows that judged has a score above the threshold. Ask for less, or give more rows.")
+        notes.append(
+            "Nobody is selected: none of the rows that judged has a score above the threshold. Ask for less, or give more."
+        )
     weights = rows.weight
     if len(np.unique(weights)) > 1:
         notes.append(f"Rates are those of weighted rows, whose weights are taken to be {weights.max():.4g} at most.")
@@ -121,8 +126,8 @@ def certificate_of(
     if found.pilot is not None:
         basis += f" {len(found.pilot.score):,} others said where to begin."
     return ThresholdCertificate(
-        holds, confidence, holds and not cross_fitted, threshold, tuple(map(str, constraints)), tuple(measured), objective, basis,
-        missing, tuple(notes),
+        holds, confidence, holds and not cross_fitted, threshold, tuple(map(str, constraints)), tuple(measured), objective,
+        basis, missing, tuple(notes),
     )  # fmt: skip
 
 
@@ -150,8 +155,8 @@ def _missing(
         seen = " and ".join(f"{c.name} is {values[c]:.4g}" for c in broken)
         all_of = " and ".join(map(str, constraints))
         return (
-            f"No threshold of these scores seems to keep {all_of}, however many rows there are: at {found.first:.4g}, which looked "
-            f"safest, {seen}.",
+            f"No threshold of these scores seems to keep {all_of}, however many rows there are: at {found.first:.4g}, which "
+            f"looked safest, {seen}.",
         )
     failed = [c for c in constraints if not passes([c], found.judging, cuts, confidence, costs)[0]]
     return tuple(_too_few(c, values[c], found, confidence, share) for c in failed)
@@ -162,13 +167,15 @@ def _too_few(c: Constraint, value: float, found: Walk, confidence: float, share:
     rows, cuts = found.judging.of(c.group), np.array([found.first])
     if c.metric == COST or rows.weighted(c.metric):
         return (
-            f"For {c}: at {found.first:.4g}, which looked safest, it is {value:.4g}, too close to tell by {len(rows.score):,} rows; "
-            "give more."
+            f"For {c}: at {found.first:.4g}, which looked safest, it is {value:.4g}, too close to tell by "
+            f"{len(rows.score):,} rows; give more."
         )
     hits, n = (int(part[0]) for part in rows.whole_counts(c.metric, cuts))
     kind = METRICS[c.metric].rows + ("" if c.group is None else f" with {c.group[0]} = {c.group[1]}")
     bound = (binomial_upper if c.at_most else binomial_lower)(hits, n, confidence)
-    best = f"with {n:,} {kind} to judge by, {c.name} {c.sign} {_outward(bound, c.at_most)} is the best that can be shown"
+    best = (
+        f"with {n:,} {kind} to judge by, {c.name} {c.sign} {_outward(bound, c.at_most)} is the best that can be shown"
+    )
     need = rows_needed(c, hits / n if n else float(not c.at_most), confidence)
     if need is None:
         return f"For {c}: {best}, and it would take more than a billion."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils import _safe_indexing, assert_all_finite, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
@@ -24,7 +24,6 @@ from tightrope.estimators.constrained.asked import Asked, Constraint, read_asked
 from tightrope.estimators.constrained.certificate import (
     CertificationError,
     CertificationWarning,
-    ThresholdCertificate,
     certificate_of,
 )
 from tightrope.estimators.constrained.held_out import HeldOut
@@ -60,12 +59,13 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that maximises one metric while others keep their limits, with a certificate.
 
     "Find as many frauds as possible while at most 0.3 % of the honest are accused": `maximize="recall",
-    subject_to={"fpr": 0.003}`. The classifier given is trained on a part of the rows. The others judge which thresholds of its
-    score keep all limits on rows to come, with the confidence asked for, and the best of these is taken. `certificate_`
-    says what was shown; print it. What is proven, and how: docs/constrained.md.
+    subject_to={"fpr": 0.003}`. The classifier given is trained on a part of the rows. The others judge which thresholds of
+    its score keep all limits on rows to come, with the confidence asked for, and the best of these is taken.
+    `certificate_` says what was shown; print it. What is proven, and how: docs/constrained.md.
 
-    Metrics: fpr, fnr, recall, precision, specificity, accuracy, selection_rate, and cost, the mean of what a false positive and a
-    false negative cost (`costs=`).
+    Metrics: fpr, fnr, recall, precision, specificity, accuracy, selection_rate, and cost, the mean of what false positives
+    and false negatives cost (`costs=`). Choose hyperparameters inside, `ConstrainedClassifier(GridSearchCV(...))`: a grid
+    search around it would choose by the rows that judge, and nothing chosen by them is certified by them.
 
     Args:
         estimator: any binary classifier with `decision_function` or `predict_proba`. None trains a linear score under convex
@@ -78,9 +78,9 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         costs: for the metric "cost", such as {"fp": 1, "fn": 10}.
         positive_label: the label that is looked for; by default the last in order.
         cv: which rows judge. A share, such as 0.5: so many are held out and judge the model that the others trained,
-            which is proven. "prefit": the estimator is trained already and all rows given judge; proven as well, if it has not
-            seen them. A whole number of folds, or a list of splits: all rows judge by cross-fitted scores, and the model
-            is trained on all rows; that holds for many rows at best, and the certificate says so.
+            which is proven. "prefit": the estimator is trained already and all rows given judge; proven as well, if it has
+            not seen them. A whole number of folds, or a list of splits: all rows judge by cross-fitted scores, and the
+            model is trained on all rows; that holds for many rows at best, and the certificate says so.
         uncertified: what to do where the limits cannot be certified: "warn", with a `CertificationWarning`, and take the
             threshold that keeps them by estimates; or "raise" a `CertificationError`. Both say what is missing.
         random_state: a whole number; decides which rows judge.
@@ -174,6 +174,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X, y = indexable(X, y)
         y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         n = _num_samples(X)
         weight = None
@@ -189,7 +190,9 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.classes_ = labels
         known = labels[-1] if self.positive_label is None else self.positive_label
         if known not in labels.tolist():
-            raise ValueError(f"positive_label is {known!r}, and y has the labels {labels.tolist()}; expected one of these.")
+            raise ValueError(
+                f"positive_label is {known!r}, and y has the labels {labels.tolist()}; expected one of these."
+            )
         self.positive_label_ = labels[labels.tolist().index(known)]
         return _Task(X, y == self.positive_label_, weight, self._groups(sensitive_features, n, asked))
 
@@ -207,9 +210,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             for k, group in enumerate(attribute.groups)
         }
 
-    def _held_out(
-        self, task: _Task, asked: Asked, limits: tuple[Constraint, ...]
-    ) -> tuple[HeldOut, bool, str, float]:
+    def _held_out(self, task: _Task, asked: Asked, limits: tuple[Constraint, ...]) -> tuple[HeldOut, bool, str, float]:
         """Scores of rows that their model was not trained on, whether that model is another, what to call them, their share.
 
         Sets `estimator_`, the model that is kept.
@@ -217,13 +218,21 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         n = len(task.positive)
         if isinstance(self.cv, str):
             if self.cv != PREFIT or self.estimator is None:
-                raise ValueError(f"cv is {self.cv!r}; expected a share such as 0.5, a number of folds, splits, or 'prefit' for "
-                                 "an estimator that is given and trained.")
+                raise ValueError(
+                    f"cv is {self.cv!r}; expected a share such as 0.5, a number of folds, splits, or 'prefit' for "
+                    "an estimator that is given and trained."
+                )
             check_is_fitted(self.estimator)
             self.keep(self.estimator)
             basis = "Judged by {} rows, {} of them positive, which the estimator must not have been trained on."
             return self._judged(task, self._scores(self.estimator, task.X)), False, basis, 1.0
         splits = list(self._splits(task, asked))
+        both = max((len(np.intersect1d(train, judge)) for train, judge in splits), default=0)
+        if both:
+            raise ValueError(
+                f"cv has a split in which {both:,} rows are to train and to judge; expected none in both: a model is not "
+                "judged by rows that it was trained on."
+            )
         if len(splits) == 1:
             train, judge = splits[0]
             self.keep(self._trained(_rows(task, train), asked, limits))
@@ -235,17 +244,19 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             scores[judge] = self._scores(self._trained(_rows(task, train), asked, limits), _rows(task, judge).X)
         self.keep(self._trained(task, asked, limits))
         seen = np.isfinite(scores)
-        basis = f"Judged by {{}} rows, {{}} of them positive, scored by {len(splits)} models that had not seen them; the one that " \
-            "is kept has seen all."
+        basis = (
+            f"Judged by {{}} rows, {{}} of them positive, scored by {len(splits)} models that had not seen them; the one "
+            "that is kept has seen all."
+        )
         return self._judged(_rows(task, np.flatnonzero(seen)), scores[seen]), True, basis, float(seen.mean())
 
     def _splits(self, task: _Task, asked: Asked) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows to train on and rows to judge by."""
         seed, n = int(self.random_state), len(task.positive)
-        if isinstance(self.cv, float | np.floating) and 0 < self.cv < 1:
+        if _is_share(self.cv):
             counted = np.ones(n, bool) if task.weight is None else task.weight > 0
             yield one_split(task.positive, counted, float(self.cv), seed, stratified=asked.within_classes)
-        elif isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool) and self.cv >= 2:
+        elif _is_folds(self.cv):
             yield from StratifiedKFold(int(self.cv), shuffle=True, random_state=seed).split(np.zeros(n), task.positive)
         elif hasattr(self.cv, "split"):
             yield from self.cv.split(np.zeros(n), task.positive)
@@ -259,19 +270,19 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _trained(self, part: _Task, asked: Asked, limits: tuple[Constraint, ...]) -> Any:
         if len(np.unique(part.positive if part.weight is None else part.positive[part.weight > 0])) < 2:
             raise ValueError(
-                f"All {len(part.positive):,} rows to train on have the same class; expected both. Give more rows, or another cv."
+                f"All {len(part.positive):,} rows to train on have the same class; expected both. Give more, or another cv."
             )
         if self.estimator is None:
             linear = SurrogateClassifier(asked, limits, random_state=int(self.random_state))
             return linear.fit(part.X, part.positive, sample_weight=part.weight, groups=part.groups)
-        estimator = clone(self.estimator)
+        estimator: Any = clone(self.estimator)
         labels = self._labels(part.positive)
         if part.weight is None:
             return estimator.fit(part.X, labels)
         if not has_fit_parameter(estimator, "sample_weight"):
             raise TypeError(
-                f"sample_weight was given and {type(estimator).__name__}.fit takes none; leave it out, or give an estimator that "
-                "takes weights."
+                f"sample_weight was given and {type(estimator).__name__}.fit takes none; leave it out, or give an estimator "
+                "that takes weights."
             )
         return estimator.fit(part.X, labels, sample_weight=part.weight)
 
@@ -304,7 +315,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if hasattr(estimator, "predict_proba"):
             return np.asarray(estimator.predict_proba(X), float)[:, place]
         raise TypeError(
-            f"{type(estimator).__name__} has neither decision_function nor predict_proba; expected a classifier with one of them."
+            f"{type(estimator).__name__} has neither decision_function nor predict_proba; expected a classifier with one."
         )
 
     def _usual_cut(self) -> float:
@@ -364,6 +375,14 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             inner = get_tags(self.estimator).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
+
+
+def _is_share(cv: Any) -> bool:
+    return isinstance(cv, float | np.floating) and 0 < cv < 1
+
+
+def _is_folds(cv: Any) -> bool:
+    return isinstance(cv, int | np.integer) and not isinstance(cv, bool) and cv >= 2
 
 
 def _rows(task: _Task, rows: np.ndarray) -> _Task:

@@ -39,7 +39,7 @@ class HeldOut(NamedTuple):
         """Whether some of the rows that a metric is about count more than others."""
         if name == COST or not METRICS[name].within_a_class:
             return len(np.unique(self.weight)) > 1
-        return (len(np.unique(self.weight[self.positive == (METRICS[name].rows == "positive rows")])) > 1)
+        return len(np.unique(self.weight[self.positive == (METRICS[name].rows == "positive rows")])) > 1
 
     def cuts(self) -> np.ndarray:
         """The cuts that tell these rows apart, from nobody selected to everybody."""

@@ -1,7 +1,7 @@
 """A linear score that is trained under the limits: every rate is replaced by a convex bound on it, a mean over rows.
 
-A row is selected where its score z is positive, and log2(1 + e^z) is at least 1 there and positive elsewhere: its mean bounds
-the share selected, log2(1 + e^-z) the share that is not. So each metric becomes E[u log2(1 + e^z) + v log2(1 + e^-z)]
+A row is selected where its score z is positive, and log2(1 + e^z) is at least 1 there and positive elsewhere: its mean
+bounds the share selected, log2(1 + e^-z) the share that is not. So each metric becomes E[u log2(1 + e^z) + v log2(1 + e^-z)]
 with coefficients u, v of the rows' labels and groups, and limits become expectation constraints, for `minimize`.
 """
 
@@ -24,7 +24,9 @@ from tightrope.tree import Array, Tree
 
 _SMALLEST = 256  # rows; data is filled up to few different sizes, so that few programs are compiled
 _COLUMNS = 32  # their number is filled up to a multiple of this one
-_CONSTANT = 10.0  # the feature of the intercept: rates of 1e-3 take an intercept of -7, which should not use up the ball
+_CONSTANT = (
+    10.0  # the feature of the intercept: rates of 1e-3 take an intercept of -7, which should not use up the ball
+)
 _NO_POINT = (Status.INFEASIBLE, Status.INFEASIBLE_IN_SAMPLES, Status.NO_FEASIBLE_POINT)
 
 
@@ -61,7 +63,7 @@ def coefficients(
     """The convex bound of "this metric keeps its limit", for rows with these labels and weights (zero outside a group).
 
     A share is hits / of <= limit: E[hit - limit of] <= 0. Both are linear in what is selected, so that the left side is
-    E[a 1{selected} + b 1{not selected}] + constant; a, b >= 0 after moving a constant, and both indicators have their bounds.
+    E[a 1{selected} + b 1{not selected}] + constant; a, b >= 0 after moving a constant, and both indicators have bounds.
     """
     one, zero = np.ones(len(positive)), np.zeros(len(positive))
     P, N = positive.astype(float), 1.0 - positive
@@ -108,7 +110,12 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
 
     def __init__(
-        self, asked: Asked, limits: tuple[Constraint, ...] = (), l2: float = 1e-3, radius: float = 10.0, random_state: int = 0
+        self,
+        asked: Asked,
+        limits: tuple[Constraint, ...] = (),
+        l2: float = 1e-3,
+        radius: float = 10.0,
+        random_state: int = 0,
     ):
         self.asked = asked
         self.limits = limits

@@ -61,4 +61,10 @@ def _draw_limits(axis: Any, limits: dict[str, tuple[float, bool]]) -> None:
     for name, draw in (("fpr", axis.axvline), ("recall", axis.axhline)):
         if name in limits:
             limit, at_most = limits[name]
-            draw(limit, color=_LIMIT, linewidth=1, linestyle="--", label=f"limit: {name} {'<=' if at_most else '>='} {limit:g}")
+            draw(
+                limit,
+                color=_LIMIT,
+                linewidth=1,
+                linestyle="--",
+                label=f"limit: {name} {'<=' if at_most else '>='} {limit:g}",
+            )

@@ -1,4 +1,4 @@
-"""A constrained classifier as a file: its linear score, threshold and certificate, and the rows that judged for the picture."""
+"""A constrained classifier as a file: its linear score, threshold and certificate, and what its picture is drawn from."""
 
 import dataclasses
 from pathlib import Path
@@ -23,11 +23,13 @@ def save_classifier(model: "ConstrainedClassifier", path: Path) -> None:
     linear = model.estimator_
     if not isinstance(linear, SurrogateClassifier):
         raise FileError(
-            f"{path} was not written: the classifier wraps {type(linear).__name__}, and only estimator=None can be saved without "
-            "pickle. Use joblib or skops for others."
+            f"{path} was not written: the classifier wraps {type(linear).__name__}, and only estimator=None can be saved "
+            "without pickle. Use joblib or skops for others."
         )
     if not isinstance(model.cv, int | float | str):
-        raise FileError(f"{path} was not written: cv holds splits of rows, which are not kept; expected a share or a number.")
+        raise FileError(
+            f"{path} was not written: cv holds splits of rows, which are not kept; expected a share or a number."
+        )
     rows = model.held_out_
     arrays = {
         "coef": linear.coef_, "intercept": linear.intercept_, "threshold": np.array([model.threshold_]),
@@ -66,5 +68,7 @@ def load_classifier(kind: type["ConstrainedClassifier"], path: Path) -> "Constra
 
 def _certificate(about: dict[str, Any]) -> ThresholdCertificate:
     constraints = tuple(Measured(**one) for one in about["constraints"])
-    words = {name: tuple(about[name]) for name in ("limits", "missing", "notes")}
-    return ThresholdCertificate(**(about | words | {"constraints": constraints, "objective": Measured(**about["objective"])}))
+    words: dict[str, Any] = {name: tuple(about[name]) for name in ("limits", "missing", "notes")}
+    return ThresholdCertificate(
+        **(about | words | {"constraints": constraints, "objective": Measured(**about["objective"])})
+    )

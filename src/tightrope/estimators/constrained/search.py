@@ -6,12 +6,12 @@ the first cut that fails. If a cut was passed at which the truth breaks a limit,
 passed, too; that one is fixed, and its test errs with probability 1 - confidence at most. So all cuts that were passed are
 certified together, and the best of them may be chosen by the judging rows.
 
-- The safest cut is at the end where all limits pull the same way: nobody selected for a rate that must stay small. The order is
-  then that of ALL numbers, not of a grid: between two neighbouring scores the counts do not change, so a walk over the
-  judging rows' scores is a walk over all cuts. For the false-positive rate alone this is the Neyman-Pearson umbrella.
-- Where limits pull in different ways, or where it is not known (precision, cost), a quarter of the rows is set aside as a pilot.
-  It says which cut seems the safest, in which direction there is something to gain, and 64 cuts to walk over; it judges
-  nothing. So it is, too, where rows carry weights: a test then takes a pass over them.
+- The safest cut is at the end where all limits pull the same way: nobody selected for a rate that must stay small. The
+  order is then that of ALL numbers, not of a grid: between two neighbouring scores the counts do not change, so a walk over
+  the judging rows' scores is a walk over all cuts. For the false-positive rate alone this is the Neyman-Pearson umbrella.
+- Where limits pull in different ways, or where it is not known (precision, cost), a quarter of the rows is set aside as a
+  pilot. It says which cut seems the safest, in which direction there is something to gain, and 64 cuts to walk over; it
+  judges nothing. So it is, too, where rows carry weights: a test then takes a pass over them.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,11 @@ def walk(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut, confide
 
 
 def passes(
-    constraints: Sequence[Constraint], rows: HeldOut, cuts: np.ndarray, confidence: float, costs: tuple[float, float] | None
+    constraints: Sequence[Constraint],
+    rows: HeldOut,
+    cuts: np.ndarray,
+    confidence: float,
+    costs: tuple[float, float] | None,
 ) -> np.ndarray:
     """At each cut, whether every constraint holds with the confidence asked for: exact for independent rows."""
     fine = np.ones(len(cuts), bool)
@@ -86,10 +90,12 @@ def passes(
     return fine
 
 
-def danger(constraints: Sequence[Constraint], rows: HeldOut, cuts: np.ndarray, costs: tuple[float, float] | None) -> np.ndarray:
+def danger(
+    constraints: Sequence[Constraint], rows: HeldOut, cuts: np.ndarray, costs: tuple[float, float] | None
+) -> np.ndarray:
     """At each cut, by how many standard errors the worst constraint seems to be broken: to order by, no proof.
 
-    The error is that of a share at its limit, with as many rows as these are worth; a cost is taken for a share of the largest.
+    The error is that of a share at its limit, with as many rows as these are worth; a cost counts as a share of the largest.
     """
     worst = np.full(len(cuts), -np.inf)
     for c in constraints:
@@ -106,7 +112,7 @@ def danger(constraints: Sequence[Constraint], rows: HeldOut, cuts: np.ndarray, c
 
 
 def interval(name: str, rows: HeldOut, cut: float, confidence: float) -> tuple[float, float]:
-    """Clopper and Pearson's bounds of a share at one cut, each of them one-sided; weighted rows by how many they are worth."""
+    """Clopper and Pearson's bounds of a share at one cut, each one-sided; weighted rows by how many they are worth."""
     hits, n = (float(part[0]) for part in rows.effective(name, np.array([cut])))
     low = float(betaincinv(hits, n - hits + 1, 1 - confidence)) if hits > 0 else 0.0
     high = float(betaincinv(hits + 1, n - hits, confidence)) if n > hits else 1.0
