@@ -295,7 +295,7 @@ def tables(fpr: pd.DataFrame, others: pd.DataFrame, linear: pd.DataFrame) -> lis
     lines += markdown((*heads, "by estimates alone, broken"), rows)
     lines += ["", "### Other limits, on the Gaussian data", ""]
     rows = [
-        (name, len(part), part.certified.sum(), part.broken.sum(), f"{part.recall[part.certified].mean():.4f}")
+        (name, len(part), part.certified.sum(), part.broken.sum(), _mean(part.recall[part.certified]))
         for name, part in others.groupby("asked", sort=False)
     ]
     lines += markdown(
@@ -311,6 +311,10 @@ def tables(fpr: pd.DataFrame, others: pd.DataFrame, linear: pd.DataFrame) -> lis
     return lines + markdown(
         ("data", "fpr at most", "repetitions", "estimator=None", "LogisticRegression", "gain"), rows
     )
+
+
+def _mean(values: Any) -> str:
+    return f"{values.mean():.4f}" if len(values) else "-"
 
 
 MARK = "<!-- measured: written by studies/constrained.py from here on -->"

@@ -88,7 +88,8 @@ class ThresholdCertificate:
 
     def __str__(self) -> str:
         lines = [self.verdict, *self.missing, f"Selected: a score above {self.threshold:.6g}. {self.basis}", "There:"]
-        lines += [f"  {measured}" for measured in (self.objective, *self.constraints)]
+        alone = self.objective.name not in [measured.name for measured in self.constraints]
+        lines += [f"  {measured}" for measured in ((self.objective,) * alone + self.constraints)]
         return "\n".join([*lines, *self.notes])
 
 
@@ -113,7 +114,7 @@ def certificate_of(
         for c in constraints
     ]
     objective = _measure(asked.maximize, None, rows, threshold, confidence, asked.costs)
-    missing = () if holds else _missing(constraints, found, confidence, asked.costs, share)
+    missing = () if holds else _missing(constraints, found, threshold, confidence, asked.costs, share)
     notes = []
     if holds and not (rows.score > threshold).any():
         notes.append(
@@ -145,15 +146,20 @@ def _measure(
 
 
 def _missing(
-    constraints: Sequence[Constraint], found: Walk, confidence: float, costs: Any, share: float
+    constraints: Sequence[Constraint], found: Walk, threshold: float, confidence: float, costs: Any, share: float
 ) -> tuple[str, ...]:
     """What stands in the way where the walk began, the threshold that looked safest, in sentences."""
-    cuts = np.array([found.first])
+    cuts, chosen = np.array([found.first]), np.array([threshold])
     values = {c: float(found.judging.of(c.group).estimate(c.metric, cuts, costs)[0]) for c in constraints}
     broken = [c for c, value in values.items() if np.isfinite(value) and not c.holds(value)]
+    seen = " and ".join(f"{c.name} is {values[c]:.4g}" for c in broken)
+    all_of = " and ".join(map(str, constraints))
+    if broken and all(c.holds(found.judging.of(c.group).estimate(c.metric, chosen, costs)[0]) for c in constraints):
+        return (
+            f"The estimates keep {all_of} at {threshold:.4g}, and not at {found.first:.4g}, which had looked safest: there "
+            f"{seen}. That is too narrow to tell by {len(found.judging.score):,} rows; give more.",
+        )
     if broken:
-        seen = " and ".join(f"{c.name} is {values[c]:.4g}" for c in broken)
-        all_of = " and ".join(map(str, constraints))
         return (
             f"No threshold of these scores seems to keep {all_of}, however many rows there are: at {found.first:.4g}, which "
             f"looked safest, {seen}.",

@@ -204,6 +204,12 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         read = read_sensitive(given)
         if len(read) != n:
             raise ValueError(f"sensitive_features has {len(read):,} rows and X has {n:,}; expected as many.")
+        continuous = [attribute.name for attribute in read.attributes if not attribute.groups]
+        if continuous:
+            raise ValueError(
+                f"{', '.join(continuous)} is continuous and has no groups, in which a limit could hold. Cut it into ranges "
+                "first, e.g. with pandas.cut, or give codes of groups as text."
+            )
         return {
             (attribute.name, group): read.groups(i) == k
             for i, attribute in enumerate(read.attributes)

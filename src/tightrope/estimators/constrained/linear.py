@@ -2,7 +2,8 @@
 
 A row is selected where its score z is positive, and log2(1 + e^z) is at least 1 there and positive elsewhere: its mean
 bounds the share selected, log2(1 + e^-z) the share that is not. So each metric becomes E[u log2(1 + e^z) + v log2(1 + e^-z)]
-with coefficients u, v of the rows' labels and groups, and limits become expectation constraints, for `minimize`.
+with coefficients u, v of the rows' labels and groups, and limits become expectation constraints on the logistic loss, for
+`minimize`.
 """
 
 from typing import Any, NamedTuple
@@ -91,7 +92,7 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
 
     Its own threshold, zero, keeps the limits on the training rows where the bounds allow it, which is far from the best: the
     score is meant to be cut elsewhere. Where no score keeps all bounds the limits are left out, and it is logistic
-    regression of what is maximised.
+    regression.
 
     Args:
         asked: what is maximised and what is limited.
@@ -200,14 +201,11 @@ def _once(X: np.ndarray, positive: np.ndarray, masks: np.ndarray, weight: np.nda
 
 
 def _objective(asked: Asked, positive: np.ndarray, weight: np.ndarray) -> Coefficients:
-    """What is minimised: the bound on one minus the metric (or on it, where it is to be small).
+    """What is minimised: the logistic loss of all rows, by what errors cost where a cost is asked about.
 
-    Precision and the selection rate ask for few false positives and for more rows; their bound is the logistic loss.
+    The loss of the positive rows alone would be nearer to recall, and was no better under a limit; where a limit has to be
+    left out, it would select everybody.
     """
-    name = asked.maximize
-    if name == COST:
+    if asked.costs is not None:
         return coefficients(COST, True, 0.0, positive, weight, asked.costs)
-    if METRICS[name].within_a_class:
-        at_most = asked.sign < 0
-        return coefficients(name, at_most, 0.0 if at_most else 1.0, positive, weight, None)
     return coefficients("accuracy", False, 1.0, positive, weight, None)
