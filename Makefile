@@ -5,7 +5,9 @@ STAMP := .venv/.installed
 PEERS := .venv-peers/.installed
 COMPLETION := .venv-completion/.installed
 
-.PHONY: install demo test lint types verify bench bench-fairness bench-completion clean
+ON_GPU := JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false
+
+.PHONY: install demo test test-gpu lint types verify bench bench-fairness bench-completion clean
 
 install: $(STAMP)
 
@@ -28,6 +30,10 @@ types: install
 test: lint types
 	$(BIN)/pytest -n 2 --dist loadfile
 
+# The core, sets, methods and feasibility on an accelerator, once the environment's JAX has one: pip install "jax[cuda13]==0.9.2"
+test-gpu: install
+	$(ON_GPU) $(BIN)/python -m pytest -n 4 tests/sets tests/methods tests/loop tests/problem tests/test_precision.py
+
 verify: install
 	$(BIN)/pytest -n 2 --dist loadfile -m slow
 	$(BIN)/python -m studies.rates
@@ -38,6 +44,7 @@ verify: install
 	$(BIN)/python -m studies.problems
 	$(BIN)/python -m studies.theory
 	$(BIN)/python -m studies.defaults
+	$(BIN)/python -m studies.certificates
 
 bench: install
 	$(BIN)/python -m benchmarks.imports

@@ -1,37 +1,46 @@
 """The page on the leaderboard: how it is run, who wins where, and every exception to a published rate with its cause.
 
-Run as `python -m studies.leaderboard`; writes docs/leaderboard.md, docs/leaderboard/*.png and docs/leaderboard/*.csv. The
-runs are those of `tightrope leaderboard`, twenty minutes of them; finished parts are kept in out/leaderboard. With
-`--evidence` the longer runs behind the explanations are made first, another ten minutes (studies/longer_runs.py).
+Run as `python -m studies.leaderboard --processes 2`; writes docs/leaderboard.md, docs/leaderboard/*.png and
+docs/leaderboard/*.csv. The runs are those of `tightrope leaderboard`; finished parts are kept in out/leaderboard, so that an
+interrupted call goes on where it was. With `--evidence` the longer runs behind the explanations are made first, another ten
+minutes (studies/longer_runs.py).
 """
 
 import argparse
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from studies.longer_runs import RESCALED, longer_runs
 from studies.page import markdown
-from tightrope.experiments.leaderboard import SLACK, Board, last_budget, leaderboard, slower
+from tightrope.experiments.leaderboard import DIVISIONS, SLACK, Board, Division, last_budget, leaderboard, slower
+from tightrope.experiments.leaderboard.divisions import SOURCES, Counted
 
 HOW = """# The leaderboard
 
 `tightrope leaderboard` runs every method on every problem with a known solution ([problems](problems.md)) that fits it;
-`--quick` takes one problem of each division. Written by `python -m studies.leaderboard`.
+`--quick` takes one problem of each source. Written by `python -m studies.leaderboard`.
 
 ## Rules
 
-- **Two divisions.** *Streams*: fresh samples only. *Finite*: a data set at hand, so that variance reduction is allowed;
+- **Two sources.** *Streams*: fresh samples only. *Finite*: a data set at hand, so that variance reduction is allowed;
   methods for streams draw rows from it, and SLSQP is the batch reference.
+- **Divisions.** On each source methods are ranked *tuned* and with *defaults* only: as `minimize` takes them from their name
+  alone, with no coefficient given. Both are done twice: budgets count oracle calls, or linear minimisations (LMOs).
 - **Same samples, same calls.** The budget of a stream counts samples: a method that draws two a step takes half the
   steps. With data at hand it counts gradients of single rows (or samples, where a method uses more of these), looks at all
   the data included: n of them are a pass. Slow runs (matrices, 100 constraints, exact means) have smaller budgets.
+- **Same linear minimisations** (the divisions called *lmos*). Methods that move by linear minimisations alone, and are
+  given nothing that others are not, are measured at equal numbers of these, with the batches that they take elsewhere;
+  samples are not counted. On streams all of them minimise once a sample, with data at hand some once a pass.
 - **Same tuning.** Nine settings of each method, by factors of 1/4, 1 and 4 on two coefficients or nine from 1/16 to 16
-  on one, around its defaults; those with the best score on four seeds are measured on twelve others. SVRG-CSOA and
-  SVRF-CSOA choose their step sizes themselves and have nothing to tune. A margin is kept within half of the room that a
-  two-sided constraint leaves.
+  on one, around its defaults; those with the best score on four seeds, over all budgets, are measured on twelve others. CSOA
+  and FW-CSOA are tuned by the coefficients of the printed rule; without any they measure their scales instead. A margin is
+  kept within half of the room that a two-sided constraint leaves.
 - **The score** of an output x is F(x) - F* + (1 + |dual*|_1) max_i [H_i(x)]_+, without noise: an exact penalty, never
   negative, zero at the solution only. Where no point is feasible it is the violation in excess of the least possible.
 - **Rates** are fitted to the Lagrangian gap F(x) - F* + <dual*, H(x)>, which is never negative either, over all budgets. The
@@ -40,7 +49,8 @@ HOW = """# The leaderboard
   (`tr.penalised`), some are given the constraints without noise, PFS a feasible start as well. Where the penalised problem
   has more minimisers than one (linear programmes), its solution may violate the constraints; the rate then tells more
   than the score.
-- Intervals are at 95 %, over seeds. Seconds are those of a run among 144 side by side.
+- Intervals are at 95 %, over seeds; methods that see all rows at every step have nothing to vary. Seconds are those of a run
+  among 144 side by side. Every run is a line of [runs.csv.gz](leaderboard/runs.csv.gz).
 """
 
 SWITCH = (
@@ -90,27 +100,109 @@ EXPLAINED: dict[str, str] = {
 
 def page(board: Board, evidence: pd.DataFrame | None = None) -> str:
     """The page docs/leaderboard.md."""
-    lines = [HOW, "## Who wins where", "", *(f"- {line}" for line in board.sentences), ""]
-    for division in dict.fromkeys(board.standings.division):
-        lines += [f"![scores, {division}](leaderboard/scores-{division}.png)", ""]
-        lines += [f"![curves, {division}](leaderboard/curves-{division}.png)", ""]
-    lines += ["## Places", "", *_places(board.standings), "", "## Rates", "", *_rates(board), ""]
+    lines = [
+        HOW,
+        *PROFILES,
+        "",
+        "## Who wins where, tuned",
+        "",
+        *_shown(board, *(Division(source) for source in SOURCES)),
+    ]
+    lines += ["## Who wins where, with defaults only", "", *_automatic(board.standings), ""]
+    lines += _shown(board, *(Division(source, defaults=True) for source in SOURCES))
+    lines += ["## Places", "", *PLACES, "", *_places(board.standings, "calls")]
+    lines += ["## At equal numbers of linear minimisations", "", *LMOS, "", *_places(board.standings, "lmos")]
+    by_lmos = [division for division in DIVISIONS.values() if division.counted == "lmos"]
+    lines += _shown(board, *by_lmos, pictures=("curves",))
+    lines += ["## Rates", "", *_rates(board), ""]
     lines += [] if evidence is None else ["## Evidence", "", *_evidence(evidence)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _places(standings: pd.DataFrame) -> list[str]:
-    """How often each method that was given nothing is first, among the first three, and its median place."""
+PROFILES = (
+    "## How much is solved",
+    "",
+    "Of each problem there are sixteen targets: scores of 10^-1/4, 10^-1/2, ..., 10^-4 of that of the starting point. A "
+    "curve is the share of all targets of all problems that a method meets within a part of the largest budget, as a mean "
+    "over seeds.",
+    "",
+    "![share of targets met](leaderboard/profiles.png)",
+)
+PLACES = (
+    "Scores are in units of the tuned winner's on the same problem, as geometric means over problems; the last column is "
+    "the method's own score with defaults over its tuned one.",
+)
+LMOS = (
+    "The bundle is not here: it solves programmes on the domain and asks for no linear minimisation. SFW, SVRF, OFW and the "
+    "others that are given multipliers or exact constraints are not either.",
+)
+
+
+def _shown(board: Board, *divisions: Division, pictures: tuple[str, ...] = ("scores", "curves")) -> Iterator[str]:
+    """What is said of divisions, and their pictures."""
+    there = [division.name for division in divisions if division.name in board.sentences]
+    for name in there:
+        yield from (f"- {line}" for line in board.sentences[name])
+    yield ""
+    for name in there:
+        for kind in pictures:
+            yield from (f"![{kind}, {name}](leaderboard/{kind}-{name}.png)", "")
+
+
+def _ranked(standings: pd.DataFrame, division: Division) -> pd.DataFrame:
+    """The last budgets of the methods on equal terms, with scores in units of the tuned winner's."""
     last = last_budget(standings)
     last = last[last["rank"].notna()]
-    found = []
-    for (division, method), part in last.groupby(["division", "method"], sort=False):
-        ranks, gain = part["rank"], (part["score"] / part["score, untuned"]).median()
-        counts = len(part), int((ranks == 1).sum()), int((ranks <= 3).sum())
-        found.append((ranks.median(), (division, method, *counts, f"{ranks.median():g}", f"{gain:.2f}")))
-    order = {division: i for i, division in enumerate(dict.fromkeys(standings.division))}
-    heads = ("division", "method", "problems", "first", "first three", "median place", "tuned over untuned score")
-    return markdown(heads, (cells for _, cells in sorted(found, key=lambda place: (order[place[1][0]], place[0]))))
+    tuned = last[last.division == division._replace(defaults=False).name]
+    best = tuned.groupby("problem").score.min()
+    mine = last[last.division == division.name]
+    return mine.assign(times=mine.score / mine.problem.map(best).clip(lower=1e-12))
+
+
+def _automatic(standings: pd.DataFrame) -> Iterator[str]:
+    """Where "auto" comes."""
+    for source in SOURCES:
+        ranked = _ranked(standings, Division(source, defaults=True))
+        auto = ranked[ranked.auto]
+        if len(auto):
+            taken = ", ".join(f"{method} on {count}" for method, count in auto.method.value_counts().items())
+            first, three, median, times = _summary(auto)
+            yield (
+                f'- **"auto"** on {source} takes {taken}: first on {first} of {len(auto)} problems, among the first three '
+                f"on {three}, median place {median} of {ranked.groupby('problem').size().max()}. Its score is {times} "
+                "times the tuned winner's in geometric mean."
+            )
+
+
+def _summary(part: pd.DataFrame) -> tuple[Any, ...]:
+    """Firsts, places among the first three, the median place, and the geometric mean of scores over the tuned winner's."""
+    ranks = part["rank"]
+    return int((ranks == 1).sum()), int((ranks <= 3).sum()), f"{ranks.median():g}", f"{_geometric(part.times):.3g}"
+
+
+def _geometric(values: pd.Series) -> float:
+    return float(np.exp(np.log(values.clip(lower=1e-12)).mean()))
+
+
+def _places(standings: pd.DataFrame, counted: Counted) -> Iterator[str]:
+    """Every method on equal terms, tuned and with defaults side by side, and "auto"."""
+    heads = ("first", "first three", "median place", "score")
+    heads = ("method", "problems", *(f"{head}, tuned" for head in heads), *(f"{head}, defaults" for head in heads))
+    for source in SOURCES:
+        tuned, plain = (_ranked(standings, Division(source, defaults, counted)) for defaults in (False, True))
+        if tuned.empty:
+            continue
+        rows = []
+        for method, part in tuned.groupby("method", sort=False):
+            same = plain[plain.method == method]
+            both = part.merge(same, on="problem", suffixes=("", ", defaults"))
+            gain = _geometric(both["score, defaults"] / both.score.clip(lower=1e-12))
+            rows.append((part["rank"].median(), (method, len(part), *_summary(part), *_summary(same), f"{gain:.2f}")))
+        auto = plain[plain.auto]
+        if len(auto):
+            rows.append((np.inf, ('**"auto"**', len(auto), "", "", "", "", *_summary(auto), "")))
+        cells = [cells for _, cells in sorted(rows, key=lambda row: row[0])]
+        yield from (f"### {source.capitalize()}", "", *markdown((*heads, "defaults over tuned"), cells), "")
 
 
 def _rates(board: Board) -> Iterator[str]:
@@ -167,6 +259,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=Path, default=Path("out/leaderboard"))
     parser.add_argument("--docs", type=Path, default=Path("docs"))
+    parser.add_argument("--processes", type=int, default=1, help="how many to work with, side by side")
+    parser.add_argument("--quick", action="store_true", help="two problems and short runs, to look at the page")
     parser.add_argument("--evidence", action="store_true", help="make the longer runs behind the explanations again")
     options = parser.parse_args()
     folder = options.docs / "leaderboard"
@@ -174,8 +268,8 @@ def main() -> None:
     evidence = folder / "evidence.csv"
     if options.evidence:
         longer_runs().to_csv(evidence, index=False)
-    board = leaderboard(options.runs)
-    for path in [*options.runs.glob("*.png"), *options.runs.glob("*.csv")]:
+    board = leaderboard(options.runs, options.quick, processes=options.processes)
+    for path in [*options.runs.glob("*.png"), *options.runs.glob("*.csv"), options.runs / "runs.csv.gz"]:
         shutil.copy(path, folder / path.name)
     known = pd.read_csv(evidence) if evidence.exists() else None
     (options.docs / "leaderboard.md").write_text(page(board, known))

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 import tightrope as tr
-from tightrope.experiments.leaderboard import FULL, Division, board, compete
+from tightrope.experiments.leaderboard import FULL, Source, board, compete
 from tightrope.problems import PROBLEMS, Solved
 from tightrope.tree import Array
 
 RESCALED = "ill-scaled, scaled"
 LONG, SHORT, ENDLESS = (12_800, 51_200, 204_800), (3_200, 12_800, 51_200), (51_200, 204_800, 819_200)
-RUNS: tuple[tuple[Division, str, tuple[int, ...], str], ...] = (
+RUNS: tuple[tuple[Source, str, tuple[int, ...], str], ...] = (
     ("streams", "portfolio", LONG, "csoa g-oco mirror-sa madavan-bose opdmd conex"),
     ("streams", "portfolio", SHORT, "slpmm"),
     ("streams", "box-qcqp", LONG, "kim-lee conex g-oco"),
@@ -69,14 +69,14 @@ def rescaled() -> Solved:
 def longer_runs() -> pd.DataFrame:
     """A row for each problem and method: the fitted rate, the published one, and where the run ended."""
     PROBLEMS[RESCALED] = rescaled
-    jobs: list[tuple[Division, str, tuple[int, ...], str]] = [
-        (division, name, budgets, method) for division, name, budgets, methods in RUNS for method in methods.split()
+    jobs: list[tuple[Source, str, tuple[int, ...], str]] = [
+        (source, name, budgets, method) for source, name, budgets, methods in RUNS for method in methods.split()
     ]
     tables = []
     with jax.enable_x64(True):
-        for division, name, budgets, method in jobs:
+        for source, name, budgets, method in jobs:
             size = dataclasses.replace(FULL, budgets=budgets, heavy=budgets, finite=budgets, seeds=20, tuning_seeds=8)
-            rates = board(compete(name, method, division, size)).rates
+            rates = board(compete(name, method, source, size)).rates
             tables.append(rates.assign(first=budgets[0], last=budgets[-1]))
             print(f"{len(tables)} of {len(jobs)}: {method} on {name}", flush=True)
     del PROBLEMS[RESCALED]

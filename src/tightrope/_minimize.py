@@ -13,13 +13,16 @@ from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.driver import OneRun
 from tightrope.loop.feasible import Pull, pull, strictly_feasible
 from tightrope.loop.gap import inside_of, refuse_below_rounding
+from tightrope.loop.held_out import marks_of
 from tightrope.loop.judge import Judge
+from tightrope.loop.judges import Judges
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
 from tightrope.loop.steps import output as output_of
 from tightrope.loop.worth import Worth, conflict_of, worth_of
 from tightrope.methods import Method, Refreshing, gradients_used
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import as_sampler
@@ -32,6 +35,7 @@ _MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 
+@full_precision
 def minimize(
     problem: Problem,
     data: Any,
@@ -45,6 +49,9 @@ def minimize(
     warm_start: Result | None = None,
     output: str | None = None,
     feasible_point: Tree = None,
+    heldout: Any = None,
+    confidence: float = 0.95,
+    ranges: Any = None,
     record: int = 60,
     trace_full: bool = False,
     track: Callable[[Tree], dict[str, Array]] | None = None,
@@ -78,9 +85,17 @@ def minimize(
         output: which point is `result.x`: "average" or "last"; the method's own choice by default. For rows also
             "feasible": the method's own, pulled towards a strictly feasible point just so far that every constraint
             holds on the data; the report says how far and what it cost. That is the default with `tol`, without
-            `steps` and `passes`, and with method="auto" where the run comes upon a strictly feasible point.
+            `steps` and `passes`, and with method="auto" where the run comes upon a strictly feasible point. With
+            `heldout` also "certified": that point, pulled further until every constraint holds beyond the data, with the
+            confidence asked for (`Status.CERTIFIED`), where the held-out rows can show it (else `NOT_CERTIFIED`). On rows
+            this solves the problem once more, with lower levels.
         feasible_point: a point with every constraint strictly below its level, for the pull and the duality gap. Without
-            one the point where the run starts is tried, then a short run looks for one. The bundle method needs none.
+            one the point where the run starts is tried, then a short run looks for one. The bundle method needs none. On
+            streams it is what output="certified" pulls towards, by default the starting point.
+        heldout: rows like the data that nothing is chosen on: `result.certificate` says what they show of `result.x`, as
+            `tr.certify` does (which also bounds the gap in expectation). Rows that are also in the data are refused.
+        confidence: of that certificate.
+        ranges: what is known of h for every possible sample, as for `tr.certify`.
         record: about how many rows the trace has.
         trace_full: also evaluate the running average on all rows at each of them.
         track: a function of the iterate whose values (a dict of scalars) are averaged along the run into the trace.
@@ -115,6 +130,9 @@ def minimize(
         ('SOLVED', 0.0)
     """
     _check_options(output, record, time_limit, tol, checkpoint_every, chunk)
+    certified = output == "certified"
+    if certified and heldout is None:
+        raise ValueError('output="certified" needs rows that judge; give some that are not in the data as heldout.')
     open_ended = steps is None and passes is None
     sampler = as_sampler(data)
     if open_ended and sampler.n is None:
@@ -128,6 +146,9 @@ def minimize(
         raise ValueError("Give either steps or passes: how long to run.")
     if output == "average":
         refuse_mean(ready.method)
+    judges = None if heldout is None else Judges(ready, heldout, confidence, ranges)  # refuses what cannot judge
+    if certified:
+        output = None if sampler.n is None else "feasible"
     output = "feasible" if output is None and (tol is not None or until_solved) else output
     program = OneRun(ready, track)
     track_names(program.variant, ready.x)  # refuses a wrong `track` before any work
@@ -139,7 +160,21 @@ def minimize(
     inside = inside_of(ready.problem, towards, ready.sampler.rows) if judged else None
     options = Options(record, trace_full, callback, progress, time_limit, tol, until_solved, inside, chunk)
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
-    return _result(ready, run(program, options, file), output, towards, open_to_all=method == "auto")
+    result = _result(ready, run(program, options, file), output, towards, open_to_all=method == "auto")
+    if judges is None:
+        return result
+    if not certified:
+        return judges.judged(result)
+
+    def again(other: Problem) -> Result:
+        return minimize(
+            other, sampler, method=method, steps=steps, passes=passes, batch_size=batch_size, seed=seed, x0=x0,
+            output="feasible", feasible_point=feasible_point, record=0, progress=False,
+        )  # fmt: skip
+
+    return judges.pulled(
+        result, again if sampler.n is not None else None, ready.x if feasible_point is None else feasible_point
+    )
 
 
 def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: float | None) -> Tree | None:
@@ -171,7 +206,7 @@ def _gives_feasible(method: Method) -> bool:
 
 def _knows_gap(kind: type[Method]) -> bool:
     return issubclass(kind, Refreshing) and (
-        kind.snapshot is not Refreshing.snapshot or kind.certificate is not Refreshing.certificate
+        kind.snapshot is not Refreshing.snapshot or kind.proof is not Refreshing.proof
     )
 
 
@@ -183,8 +218,8 @@ def _refuse_without_gap(kind: type[Method]) -> None:
 
 
 def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoint_every: Any, chunk: Any) -> None:
-    if output not in (None, "average", "last", "feasible"):
-        raise ValueError(f'output is {output!r}; expected "average", "last" or "feasible".')
+    if output not in (None, "average", "last", "feasible", "certified"):
+        raise ValueError(f'output is {output!r}; expected "average", "last", "feasible" or "certified".')
     if not isinstance(record, int) or record < 0:
         raise ValueError(f"record is {record!r}; expected how many rows the trace should have.")
     for name, value in (("time_limit", time_limit), ("tol", tol)):
@@ -262,6 +297,8 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         at_random=worth.at_random,
         unsettled=_unsettled(method, trace, dual, worth, ready.names),
         pull=pulled,
+        lower=outcome.lower if np.isfinite(outcome.lower) else None,
+        seen=None if ready.sampler.n is None else marks_of(ready.sampler.rows),
         notes=tuple(note for note in notes if note),
         error=outcome.error,
     )

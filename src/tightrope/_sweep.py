@@ -16,6 +16,7 @@ from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, Variant, output, start, summarise, take_steps, track_names
 from tightrope.methods import Method, Refreshing
+from tightrope.precision import full_precision
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
 from tightrope.tree import Array, Mean, Tree, replace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@full_precision
 def sweep(
     problem: Problem,
     data: Any,

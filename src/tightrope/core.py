@@ -2,8 +2,10 @@
 
 from tightrope import theory as theory
 from tightrope import tree as tree
+from tightrope._certify import certify as certify
 from tightrope._minimize import minimize as minimize
 from tightrope._sweep import sweep as sweep
+from tightrope.certificate import Certificate as Certificate
 from tightrope.loop.checkpoint import CheckpointError as CheckpointError
 from tightrope.methods import CSOA as CSOA
 from tightrope.methods import FWCSOA as FWCSOA

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 from scipy.optimize import nnls
 
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.problem.full_data import full_jacobian
@@ -47,6 +48,7 @@ class _Values(NamedTuple):
 _jacobian = jax.jit(full_jacobian)
 
 
+@full_precision
 def slsqp(problem: Problem, data: Any, x0: Tree = None, tol: float = 1e-10, max_iterations: int = 1000) -> BatchResult:
     """Minimise the mean of f over all rows subject to the means of h, by sequential quadratic programming.
 

@@ -225,3 +225,12 @@ def test_the_mean_over_all_rows_counts_every_row_once(n):
     mean = full_mean(lambda row: (row["a"] * row["y"], row["y"]), jax.tree.map(jnp.asarray, data), rows_a_slice=32)
     np.testing.assert_allclose(mean[0], (data["a"] * data["y"][:, None]).mean(axis=0), rtol=1e-12)
     assert float(mean[1]) == data["y"].mean()
+
+
+def test_what_is_left_of_a_large_batch_is_not_copied_at_every_read():
+    batch = np.arange(3_000_000.0).reshape(-1, 1)
+    draws = tr.Stream([batch]).open(Plan((0,)))
+    first, second = draws.take(0, 1000), draws.take(1000, 1000)
+    assert (first.steps, second.steps) == (1000, 1000)
+    assert float(np.ravel(jax.tree.leaves(second.items)[0])[0]) == 1000.0
+    assert np.shares_memory(draws.rest[0], batch)

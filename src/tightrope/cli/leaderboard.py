@@ -17,14 +17,20 @@ def leaderboard(
     out: Annotated[Path, typer.Option(help="The folder to write to; finished parts in it are not done again.")] = Path(
         "leaderboard"
     ),
+    processes: Annotated[int, typer.Option(min=1, help="How many to work with, side by side.")] = 1,
     debug: Debug = False,
 ) -> None:
-    """Run all methods against each other on problems with known solutions: same samples, same budget, same tuning."""
+    """Run all methods against each other on problems with known solutions: same samples, same budget, same tuning.
+
+    Or none: in the divisions called "defaults" no method is given a coefficient. Those called "lmos" compare methods
+    without projections at equal numbers of linear minimisations.
+    """
     from tightrope.experiments import leaderboard as contest
 
-    board = contest.leaderboard(out, quick, method or [])
+    board = contest.leaderboard(out, quick, method or [], processes=processes)
     print_table(contest.summary(board), whole=True)
-    for sentence in board.sentences:
-        print(f"- {sentence}")
+    for sentences in board.sentences.values():
+        for sentence in sentences:
+            print(f"- {sentence}")
     print(f"{len(board.exceptions)} exceptions to the published rates are listed in {out / 'leaderboard.txt'}.")
     print(f"Written to {out}.")

@@ -9,6 +9,7 @@ the largest H_i does (Berger's intersection-union test).
 from tightrope.confidence.anytime import Anytime as Anytime
 from tightrope.confidence.binomial import binomial_lower as binomial_lower
 from tightrope.confidence.binomial import binomial_upper as binomial_upper
+from tightrope.confidence.bounded import bounded_below as bounded_below
 from tightrope.confidence.bounded import bounded_lower as bounded_lower
 from tightrope.confidence.bounded import bounded_upper as bounded_upper
 from tightrope.confidence.one_test import mean_at_most_zero as mean_at_most_zero

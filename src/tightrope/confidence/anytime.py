@@ -5,7 +5,7 @@ wherever the mean is at least m, and so is a mixture of such wealths over many l
 probability at most alpha (Ville; betting, Waudby-Smith & Ramdas 2024). It grows with m, so the rejected m are an interval.
 
 log(1 + y) >= y - y^2/2 + y^3/3 - 0.43 y^4 for y >= -1/2, and the sum of the right side over samples is a polynomial in m
-whose coefficients are sums of powers of X. So five sums are the whole state: samples are added in any order and in batches of
+whose coefficients are sums of powers of X. So five numbers are the state: samples are added in any order and in batches of
 any size, and a bound can be asked for with any confidence at any time. Stakes differ by factors of two, down to what is
 right for 2^40 samples: a mixture of 21 of them costs less than having chosen the wrong one in advance.
 """
@@ -61,6 +61,11 @@ class Anytime:
         powers = np.stack([(y**k).sum(axis=0) for k in (1, 2, 3, 4)])
         return dataclasses.replace(self, n=self.n + len(rows), sums=self.sums + powers)
 
+    @property
+    def mean(self) -> np.ndarray:
+        """The means of the samples so far; NaN before the first."""
+        return (self.low + self.high) / 2 + (self.high - self.low) * (self.sums[0] / self.n if self.n else np.nan)
+
     def upper(self, confidence: float) -> np.ndarray:
         """For each mean an upper bound; all bounds on one mean, at whatever times, hold together with this confidence."""
         alpha = 1 - checked_confidence(confidence)
@@ -73,6 +78,12 @@ class Anytime:
             rejected = self._log_wealth(middle) >= -np.log(alpha)
             low, high = np.where(rejected, low, middle), np.where(rejected, middle, high)
         return (self.low + self.high) / 2 + (self.high - self.low) * np.where(ever, high, 0.5)
+
+    def below(self, level: Any, confidence: float) -> np.ndarray:
+        """For each mean whether it is shown to be below a level, as `upper` would show it."""
+        alpha = 1 - checked_confidence(confidence)
+        m = (np.asarray(level, float) - (self.low + self.high) / 2) / (self.high - self.low)
+        return (self.n > 0) & (m > -0.5) & (self._log_wealth(m) >= -np.log(alpha)) | (m > 0.5)
 
     def _log_wealth(self, m: np.ndarray) -> np.ndarray:
         """A lower bound on the logarithm of the mixture's wealth against means m."""

@@ -51,6 +51,27 @@ def bounded_upper(values: Any, low: Any, high: Any, confidence: float) -> Any:
     return upper if np.ndim(values) == 2 else float(upper[0])
 
 
+def bounded_below(values: Any, low: Any, high: Any, level: Any, confidence: float) -> Any:
+    """Whether the mean is shown to be below a level: the test behind `bounded_upper`, at one mean and far cheaper.
+
+    Args:
+        values, low, high, confidence: as for `bounded_upper`.
+        level: a number, or one for each column.
+
+    Example:
+        >>> import numpy as np
+        >>> bounded_below(np.random.default_rng(0).uniform(0, 1, 1000), 0, 1, 0.6, 0.95)
+        True
+    """
+    rows = checked_values(values)
+    alpha = 1 - checked_confidence(confidence)
+    low, high = checked_range(rows, low, high)
+    m = (np.broadcast_to(np.asarray(level, float), low.shape) - low) / (high - low)
+    x = _bets(np.clip((rows - low) / (high - low), 0, 1))
+    shown = np.where(m >= 1, m > 1, (m > 0) & _rejects(x, np.clip(m, 0, 1)[None], alpha)[0])
+    return shown if np.ndim(values) == 2 else bool(shown[0])
+
+
 def bounded_lower(values: Any, low: Any, high: Any, confidence: float) -> Any:
     """The mirror image of `bounded_upper`: below the mean with this confidence."""
     mirrored = bounded_upper(-np.asarray(values, float), -np.asarray(high, float), -np.asarray(low, float), confidence)

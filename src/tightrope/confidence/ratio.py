@@ -15,27 +15,25 @@ def ratio_lower(a: int, n_a: int, b: int, n_b: int, confidence: float) -> float:
         >>> round(ratio_lower(80, 400, 100, 400, 0.95), 3)
         0.643
     """
-    from scipy.optimize import brentq
+    from scipy.optimize import root_scalar
     from scipy.special import ndtri
 
     checked_counts([a, b], [n_a, n_b])
     z = float(ndtri(checked_confidence(confidence)))
     if a == 0 or n_b == 0 or n_a == 0:
         return 0.0
-    if b == 0:
-        high = 1.0
-        while _score(high, a, n_a, b, n_b) > z:
-            high *= 2
-    else:
-        high = (a / n_a) / (b / n_b)
+    high = (a / n_a) / (b / n_b) if b else 1.0  # at the estimate the score is 0; without one, look for a small one
+    while b == 0 and _score(high, a, n_a, b, n_b) > z:
+        high *= 2
     low = high
     while _score(low, a, n_a, b, n_b) <= z:
         low /= 2
         if low < 1e-12 * high:
             return 0.0
-    return (
-        float(brentq(lambda rho: _score(rho, a, n_a, b, n_b) - z, low, high, xtol=1e-12 * high)) if low < high else low
-    )
+    if low == high:
+        return low
+    found = root_scalar(lambda rho: _score(rho, a, n_a, b, n_b) - z, bracket=(low, high), method="brentq")
+    return float(found.root)
 
 
 def _score(rho: float, a: int, n_a: int, b: int, n_b: int) -> float:

@@ -38,8 +38,9 @@ def skewness_shortfall(values: Any, confidence: float) -> Any:
     """A look at the tails: by how much skewness lowers the confidence of Student's bound, to first order.
 
     Edgeworth: P(bound below the mean) is about alpha + g (2 z^2 + 1) phi(z) / (6 sqrt(n)). As one value comes to carry the
-    whole sum of squares, g / sqrt(n) goes to 1, whatever n: then nothing is known of the tail. A shortfall of more than a
-    fifth of alpha (0.01 at 95 %) is a sample that looks heavy-tailed; the corrected bound may be too low, too.
+    whole sum of squares, g / sqrt(n) goes to 1, whatever n: then nothing is known of the tail. A sample with a shortfall of
+    more than a fifth of alpha (0.01 at 95 %) looks heavy-tailed. The correction in `studentised_upper` makes up for most of
+    it where the third moment is finite, so the look errs on the side of caution.
 
     Returns:
         For each column, the shortfall; at least 0.

@@ -58,6 +58,7 @@ class Outcome:
     status: Status = Status.FINISHED
     message: str = ""
     error: BaseException | None = None
+    lower: float = -np.inf  # a bound on F* on the data, rounding counted
 
 
 def record_steps(steps: int, points: int) -> list[int]:
@@ -113,7 +114,7 @@ class _Run:
             now = time.perf_counter()
             self.out.seconds = before + now - began
             self._set_pace(buffer.steps / (now - chunk_began))
-            if self._certified(bar):
+            if self._proven(bar):
                 return
             if self.out.position.step in self.records and self._record(bar):
                 return
@@ -134,17 +135,17 @@ class _Run:
         found, status = self._gap(method.snapshot(ready.state))
         if position.step and status is not None:
             found, status = self._gap(method.snapshot(ready.state), every_row=True)
-        self.bound = found.best
+        self.bound, self.out.lower = found.best, found.best.certain
         if not position.step or status is None:
             return False
         self.out.position = position._replace(carry=ready)
         self._stop_at(status, found.rounding, bar)
         return True
 
-    def _certified(self, bar: Progress) -> bool:
+    def _proven(self, bar: Progress) -> bool:
         """Whether what the method itself proves ends the run: a gap that is small enough, or that no point is feasible."""
         ready, state, last = self.ready, self.out.position.carry.state, self.out.position.step >= self.ready.steps
-        proof = ready.method.certificate(state) if isinstance(ready.method, Refreshing) else None
+        proof = ready.method.proof(state) if isinstance(ready.method, Refreshing) else None
         if proof is None:
             return False
         if proof.conflict and (proof.settled or last):
@@ -156,6 +157,7 @@ class _Run:
             more = judged_by_every_row(ready.problem, ready.method.answer(state)[0], ready.sampler.rows)
             rounding = more * proof.rounding
             status = self.judge.look(proof.gap + (more - 1) * proof.rounding, rounding, proof.scale)
+        self.out.lower = proof.lower - rounding
         if status is not None:
             self._stop_at(status, rounding, bar)
         return status is not None

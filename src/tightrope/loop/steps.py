@@ -67,12 +67,7 @@ def take_steps(
     """
 
     def one(i, so_far):
-        carry, _ = so_far
-        theta = _samples(sampler, method, items, offset - first + i, variant)
-        state, info = method.step(problem, carry.state, theta)
-        weighted = jax.tree.map(lambda v: info.weight * v, info.x if method.averages else ())
-        sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, variant)))
-        return Carry(state, sums), info.record
+        return _step(method, problem, sampler, so_far[0], items, offset - first + i, variant)
 
     def close(carry: Carry) -> Carry:
         return carry._replace(totals=Totals(*(mean.close_group() for mean in carry.totals)))
@@ -110,7 +105,23 @@ def take_steps(
 
     recorded = jax.eval_shape(lambda carry: one(first, (carry, {}))[1], carry)
     nothing = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), recorded)
-    return jax.lax.platform_dependent((carry, nothing), cpu=on_cpu, default=on_accelerators)
+    return (on_cpu if _platform() == "cpu" else on_accelerators)((carry, nothing))
+
+
+@partial(jax.jit, static_argnames="variant", inline=True)
+def _step(method, problem, sampler, carry: Carry, items: Tree, t: Array, variant: Variant):
+    """One step on the samples of place t in the buffer; traced once, however many loops it stands in."""
+    theta = _samples(sampler, method, items, t, variant)
+    state, info = method.step(problem, carry.state, theta)
+    weighted = jax.tree.map(lambda v: info.weight * v, info.x if method.averages else ())
+    sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, variant)))
+    return Carry(state, sums), info.record
+
+
+def _platform() -> str:
+    """Where computations go by default. Elsewhere a chunk takes the same steps in the loop that is the slower one there."""
+    device = jax.config.jax_default_device
+    return jax.default_backend() if device is None else getattr(device, "platform", device)
 
 
 @partial(jax.jit, static_argnames="variant")

@@ -1,9 +1,9 @@
 """The methods, one file each. Importing one here registers it under its `name`; nothing else is needed."""
 
-from tightrope.methods.base import Certificate as Certificate
 from tightrope.methods.base import Cost as Cost
 from tightrope.methods.base import Info as Info
 from tightrope.methods.base import Method as Method
+from tightrope.methods.base import Proof as Proof
 from tightrope.methods.base import Rates as Rates
 from tightrope.methods.base import Refreshing as Refreshing
 from tightrope.methods.base import State as State

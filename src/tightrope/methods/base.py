@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import coefficient, one_of, whole_number
+from tightrope.precision import in_full_precision
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, set_field, subtract
 
@@ -56,7 +57,7 @@ class Rates(NamedTuple):
     violation: float | None = None  # inf where the average violation is proven to be zero
 
 
-class Certificate(NamedTuple):
+class Proof(NamedTuple):
     """What a method's looks at all the data prove of its answer x."""
 
     upper: float  # F(x) but for rounding, with x feasible; inf where no feasible point was found yet
@@ -109,6 +110,7 @@ class Method(ABC):
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
+        in_full_precision(cls, ("init", "step", "refresh", "answer"))
         if cls.tightening is not Method.tightening and cls.margin is None:
             raise TypeError(f"{cls.__name__} has a tightening; expected the name of its coefficient as `margin`.")
 
@@ -182,7 +184,7 @@ class Refreshing(Method):
         none."""
         return None
 
-    def certificate(self, state: Any) -> Certificate | None:
+    def proof(self, state: Any) -> Proof | None:
         """After a refresh, what it proves of the answer, for methods that make bounds of their own; they need no
         `snapshot`, and no strictly feasible point."""
         return None

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.precision import full_precision
 from tightrope.problem.findings import Finding as Finding
 from tightrope.problem.findings import Report as Report
 from tightrope.problem.problem import Problem
@@ -79,6 +80,7 @@ def _check_vector(name: str, h: Any) -> int:
 # ---- on request -------------------------------------------------------------------------------------------------------
 
 
+@full_precision
 def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int = 2000, seed: int = 0) -> Report:
     """Probe shapes, gradients, convexity, unbiasedness and scales on random points and samples; speak in sentences.
 

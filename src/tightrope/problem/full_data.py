@@ -5,8 +5,12 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from tightrope.precision import full_precision
 from tightrope.problem.problem import Problem, constraint_rows
 from tightrope.tree import Array, Mean, Tree
+
+_FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
+_ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
 
 
 @jax.jit
@@ -23,6 +27,7 @@ def full_constraints(problem: Problem, x: Tree, data: Tree) -> Array:
     return full_mean(lambda theta: problem.sample_values(x, theta)[1], data)
 
 
+@full_precision
 def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) -> Tree:
     """The mean of fn over all rows; per-row results are never held all at once."""
 
@@ -32,19 +37,47 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) 
     return fold_rows(of_slice, data, rows_a_slice)
 
 
+@full_precision
 def full_jacobian(problem: Problem, x: Tree, data: Tree, rows_a_slice: int = 1024) -> tuple[Array, Array, Tree, Tree]:
-    """f, h, grad f and the rows grad h_i at x over all rows; per-row gradients are never made."""
+    """f, h, grad f and the rows grad h_i at x over all rows; per-row gradients are never made.
 
-    def of_slice(rows, weights):
-        def weighted(point):
-            f, h = jax.vmap(lambda one: problem.sample_values(point, one))(rows)
-            return jnp.dot(weights.astype(f.dtype), f), weights.astype(h.dtype) @ h
+    A backward pass gives one row, and goes through all N constraints for it; a forward pass gives one column. Where there
+    are many constraints and not many more coordinates, columns are cheaper: time N d instead of N^2.
+    """
 
-        (f, h), pull = jax.vjp(weighted, x)
+    def weighted(point, rows, weights):
+        f, h = jax.vmap(lambda one: problem.sample_values(point, one))(rows)
+        return jnp.dot(weights.astype(f.dtype), f), weights.astype(h.dtype) @ h
+
+    def by_rows(rows, weights):
+        (f, h), pull = jax.vjp(lambda point: weighted(point, rows, weights), x)
         (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
         return f, h, grad_f, constraint_rows(pull, f, h, x)
 
-    return fold_rows(of_slice, data, rows_a_slice)
+    def by_columns(rows, weights):
+        def twice(point):
+            values = weighted(point, rows, weights)
+            return values, values
+
+        (grad_f, jacobian), (f, h) = jax.jacfwd(twice, has_aux=True)(x)
+        return f, h, grad_f, jacobian
+
+    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
+    if _columns_pay(problem, x, one):
+        return fold_rows(by_columns, data, min(rows_a_slice, _ROWS_FORWARD))
+    return fold_rows(by_rows, data, rows_a_slice)
+
+
+def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
+    """Whether the Jacobian of one sample is better made column by column, and its functions allow it."""
+    n, d = problem.n_constraints(x, one), sum(leaf.size for leaf in jax.tree.leaves(x))
+    if n <= max(_FEW, d / 2):
+        return False
+    try:
+        jax.eval_shape(jax.jacfwd(lambda point, row: problem.sample_values(point, row)[1]), x, one)
+    except TypeError:  # functions of the user's that were given a derivative of their own for backward passes only
+        return False
+    return True
 
 
 def fold_rows(of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int = 1024) -> Tree:

@@ -12,11 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from tightrope.precision import in_full_precision
 from tightrope.problem.oracle import Oracle, oracle_values
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, pytree, set_field, static
 
 _FAR = 1e3  # the step along a line without curvature
+_EVALUATES = (
+    "sample_values", "values", "constraint_values", "value_and_gradient", "jacobian", "lagrangian_gradient", "step_length",
+)  # fmt: skip
 _COLUMNS = {"step", "samples", "passes", "seconds", "objective"}
 
 
@@ -59,6 +63,10 @@ class Problem:
     names: tuple[str, ...] | None = static(default=None)
     exact_constraints: Callable[..., Any] | None = static(default=None)
     oracle: Oracle | None = static(default=None)
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        in_full_precision(cls, _EVALUATES)
 
     def __post_init__(self):
         if not isinstance(self.domain, ConvexSet):
@@ -205,6 +213,9 @@ class Problem:
         if self.constraints is None:
             return jnp.zeros((0,), float_dtype(x))
         return self.constraints(x, theta, *self._extra) - self.levels
+
+
+in_full_precision(Problem, _EVALUATES)
 
 
 def _checked_levels(levels: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 import jax
@@ -91,7 +92,7 @@ class _StreamDraws(Draws):
     def __init__(self, stream: Stream, plan: Plan):
         self.stream, self.plan, self.rows_a_step = stream, plan, plan.draws * plan.batch_size
         self.position: int | None = None
-        self.rest: list[Tree] = []  # rows read but not used yet
+        self.rest: deque[Tree] = deque()  # rows read but not used yet
         example = stream.example()
         self.shapes = jax.tree.map(lambda s: s.shape, example)
         size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(example))
@@ -100,7 +101,7 @@ class _StreamDraws(Draws):
     def take(self, t: int, count: int) -> Buffer:
         if self.position != t:
             self.batches = self.stream._batches(t * self.rows_a_step)
-            self.rest, self.position = [], t
+            self.rest, self.position = deque(), t
         rows = self._read(min(count, self.length) * self.rows_a_step)
         steps = 0 if rows is None else len(jax.tree.leaves(rows)[0]) // self.rows_a_step
         if steps == 0:
@@ -117,8 +118,13 @@ class _StreamDraws(Draws):
                 raise ValueError(f"Stream: a batch has rows of shapes {shapes}; expected {self.shapes}, as before.")
             self.rest.append(batch)
             have += len(jax.tree.leaves(batch)[0])
-        if not self.rest:
-            return None
-        rows = jax.tree.map(lambda *parts: np.concatenate(parts), *self.rest)
-        self.rest = [jax.tree.map(lambda a: a[wanted:], rows)] if have > wanted else []
-        return jax.tree.map(lambda a: a[:wanted], rows)
+        parts = []
+        while self.rest and wanted > 0:  # what is left over stays where it is: a view, however large the batch
+            batch = self.rest.popleft()
+            rows = len(jax.tree.leaves(batch)[0])
+            if rows > wanted:
+                self.rest.appendleft(jax.tree.map(lambda a, k=wanted: a[k:], batch))
+                batch = jax.tree.map(lambda a, k=wanted: a[:k], batch)
+            parts.append(batch)
+            wanted -= rows
+        return jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts) if parts else None

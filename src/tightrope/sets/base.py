@@ -10,8 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import MissingOracleError
+from tightrope.precision import in_full_precision
 from tightrope.sets.conic import Conic
 from tightrope.tree import Array, Tree, dot, float_dtype, subtract
+
+_COMPUTES = ("project", "lmo", "warm_lmo", "support", "contains", "corrective", "between", "mix")
 
 
 def _is_whole(n: Any) -> bool:
@@ -106,6 +109,10 @@ class ConvexSet(ABC):
     """
 
     shape: Shape | None = None
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        in_full_precision(cls, _COMPUTES)
 
     def project(self, x: Tree) -> Tree:
         """The nearest point of the set in the Euclidean norm."""
@@ -225,6 +232,9 @@ class ConvexSet(ABC):
                 f"{self.name}(..., shape=14), or pass x0."
             )
         return self.shape
+
+
+in_full_precision(ConvexSet, _COMPUTES)
 
 
 def as_vector(x: Tree) -> np.ndarray:

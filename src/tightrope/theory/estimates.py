@@ -12,6 +12,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope._minimize import minimize
 from tightrope.methods import CSOA, FWCSOA
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.sampling import Sampler, as_sampler
@@ -80,6 +81,7 @@ class Estimates:
     __repr__ = __str__
 
 
+@full_precision
 def estimate(
     problem: Problem, data: Any, *, x0: Tree = None, samples: int = 1000, points: int = 24, seed: int = 0
 ) -> Estimates:

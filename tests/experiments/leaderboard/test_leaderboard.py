@@ -2,9 +2,11 @@
 
 import dataclasses
 import inspect
+import pickle
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -13,7 +15,10 @@ import pytest
 import tightrope as tr
 from studies import methods_table
 from tightrope.experiments import leaderboard as contest
-from tightrope.experiments.leaderboard import Size, entrants, leaderboard, report, runs
+from tightrope.experiments.leaderboard import Size, drawing, entrants, leaderboard, report, runs
+from tightrope.experiments.leaderboard.divisions import DIVISIONS, SOURCES, counts
+from tightrope.loop import choose
+from tightrope.loop.prepare import prepare
 from tightrope.problems import PROBLEMS
 from tightrope.tree import replace
 
@@ -55,9 +60,7 @@ class Toy(tr.Method):
 
 def test_every_method_is_on_some_problem_and_misfits_have_a_reason():
     for kind in tr.METHODS.values():
-        reasons = [
-            entrants.misfit(kind, PROBLEMS[name](), d) for name in ("ball", "infeasible") for d in runs.DIVISIONS
-        ]
+        reasons = [entrants.misfit(kind, PROBLEMS[name](), d) for name in ("ball", "infeasible") for d in SOURCES]
         assert None in reasons, kind
     assert "a stream does not keep" in str(entrants.misfit(tr.SVRGCSOA, PROBLEMS["ball"](), "streams"))
     assert "no multipliers" in str(entrants.misfit(tr.METHODS["1-sfw"], PROBLEMS["infeasible"](), "streams"))
@@ -82,6 +85,42 @@ def test_steps_on_rows_are_as_many_as_the_budget_allows(name):
     entry = entrants.enter(tr.METHODS[name], solved, "finite", 100_000)
     steps = entry.steps(100_000)
     assert entry.calls(steps) <= 100_000 < entry.calls(steps + 1)
+
+
+def test_projection_free_methods_are_measured_by_linear_minimisations():
+    simplex = PROBLEMS["simplex"]()
+    by_lmos = {name for name, kind in tr.METHODS.items() if "lmos" in counts(kind)}
+    assert {"fw-csoa", "mfw-csoa", "cfw-csoa", "svrf-csoa", "coexcg"} <= by_lmos
+    assert not by_lmos & {"csoa", "bundle", "sfw", "affine-fw"}  # nothing to count, or given what others are not
+    for name in by_lmos:
+        kind = tr.METHODS[name]
+        source = "finite" if "rows" in kind.needs else "streams"
+        solved = simplex if source == "streams" else PROBLEMS["fair-logistic"]()
+        entry = entrants.enter(kind, solved, source, 1_000)
+        steps = entry.steps(30, "lmos")
+        assert entry.method.total_cost(steps).lmos <= 30 < entry.method.total_cost(steps + 1).lmos, name
+
+
+def test_without_coefficients_a_method_is_what_its_name_alone_gives():
+    solved = PROBLEMS["fair-logistic"]()
+    for name in ("csoa", "cscgd", "mjy"):
+        entry = entrants.enter(tr.METHODS[name], solved, "streams", 400)
+        for steps in (400, 6_400):
+            by_name = prepare(
+                solved.problem, solved.samples, name, steps=steps, passes=None, batch_size=None, seeds=(0,), x0=None
+            ).method
+            plain = entrants.untouched(entry, steps)
+            assert jax.tree.structure(plain) == jax.tree.structure(by_name)
+            np.testing.assert_allclose(jax.tree.leaves(plain), jax.tree.leaves(by_name), rtol=1e-6)
+
+
+def test_auto_is_what_minimize_takes():
+    assert entrants.automatic(PROBLEMS["ball"](), "streams") == "csoa"
+    assert (
+        entrants.automatic(PROBLEMS["completion"](), "streams")
+        == choose.automatic(choose.Asked(PROBLEMS["completion"]().problem.domain, rows=False))[0].name
+    )
+    assert entrants.automatic(PROBLEMS["fair-logistic"](), "finite") == "bundle"
 
 
 @pytest.mark.parametrize("name", tr.METHODS)
@@ -125,11 +164,14 @@ def test_scores_are_never_negative_and_zero_at_the_solution():
 # ---- the report, on runs that were made up ---------------------------------------------------------------------------
 
 
-def made_up(method, scores, given="", problem="ball", violation=0.0):
-    """Runs at 100 and 10,000 calls whose score and gap are the same."""
+def made_up(
+    method, scores, given="", problem="ball", violation=0.0, counted="calls", tuned=True, default=False, auto=False
+):
+    """Runs at budgets of 100 and 10,000 whose score and gap are the same."""
     table = [
-        {"division": "streams", "problem": problem, "method": method, "given": given, "budget": budget, "seed": seed}
-        | {"setting": "{}", "tuned": True, "default": True, "refused": None, "seconds": 0.1, "violation": violation}
+        {"source": "streams", "counted": counted, "problem": problem, "method": method, "given": given, "seed": seed}
+        | {"setting": "{}", "tuned": tuned, "default": default, "auto": auto, "refused": None, "start": 1.0}
+        | {"budget": budget, "violation": violation, "seconds": 0.1}
         | dict.fromkeys(["score", "gap", "lagrangian"], score * (1 + 0.01 * seed))
         | dict.fromkeys(["steps", "samples", "gradients", "projections", "lmos"], budget)
         for budget, score in zip((100, 10_000), scores, strict=True)
@@ -144,13 +186,13 @@ def test_winners_ranks_and_exceptions():
         made_up("g-oco", (1.0, 0.1)),
         made_up("fw-csoa", (1.0, 0.9)),
         made_up("sfw", (1.0, 0.01), given=entrants.PENALTY),
-        pd.DataFrame([{"division": "streams", "problem": "ball", "method": "csa", "given": "", "refused": "No."}]),
+        pd.DataFrame([{"source": "streams", "problem": "ball", "method": "csa", "given": "", "refused": "No."}]),
     ]
     found = report.board(pd.concat(parts))
     ranks = report.last_budget(found.standings).set_index("method")["rank"]
     assert ranks[["g-oco", "csoa", "fw-csoa"]].tolist() == [1, 2, 3]
     assert np.isnan(ranks["sfw"])  # not on equal terms
-    (sentence,) = found.sentences
+    ((sentence,),) = found.sentences.values()
     assert "g-oco wins with a score of 0.1" in sentence
     assert "CSOA comes 2nd of 3, at 3 times that. FWCSOA comes 3rd of 3, at 9 times that." in sentence
     assert "Given the optimal multipliers, sfw has 0.01" in sentence
@@ -161,6 +203,53 @@ def test_winners_ranks_and_exceptions():
     ]
     assert "exponent 0.26 [0.26, 0.26], published 0.50" in found.exceptions[0]
     assert "g-oco" in report.text(found)
+
+
+def test_divisions_are_ranked_each_for_itself_and_auto_has_a_place():
+    parts = [
+        made_up("csoa", (1.0, 0.3)),
+        made_up(
+            "csoa", (1.0, 0.1), tuned=False, default=True, auto=True
+        ),  # it measures its scales, and is better for it
+        made_up("fw-csoa", (1.0, 0.2)),
+        made_up("fw-csoa", (1.0, 0.05), tuned=False, default=True),
+        made_up("fw-csoa", (1.0, 0.4), counted="lmos"),
+        made_up("mfw-csoa", (1.0, 0.5), counted="lmos", default=True),
+    ]
+    found = report.board(pd.concat(parts))
+    last = report.last_budget(found.standings).set_index(["division", "method"])
+    assert last["rank"].to_dict() == {
+        ("streams", "csoa"): 2,
+        ("streams", "fw-csoa"): 1,
+        ("streams-defaults", "csoa"): 2,
+        ("streams-defaults", "fw-csoa"): 1,
+        ("streams-lmos", "fw-csoa"): 1,
+        ("streams-lmos", "mfw-csoa"): 2,
+        ("streams-lmos-defaults", "mfw-csoa"): 1,
+    }
+    assert set(found.rates.method) == {"csoa", "fw-csoa"}  # published rates are held against tuned runs and calls
+    (sentence,) = found.sentences["streams-defaults"]
+    assert '"auto" takes csoa: 2nd of 2, at 2 times that.' in sentence
+    assert "auto" not in found.sentences["streams"][0]
+    assert "10,000 LMO calls" in found.sentences["streams-lmos"][0]
+
+
+def test_profiles_count_the_targets_that_were_met():
+    worse = made_up("g-oco", (0.09, 5.0))  # better than a tenth of the start at first, and worse than it at the end
+    other = made_up("g-oco", (2.0, 0.009), problem="simplex")  # nothing, then better than a hundredth
+    never = made_up("csa", (2.0, np.nan))
+    found = report.board(pd.concat([worse, other, never])).profiles.set_index(["method", "share"]).met
+    quarter, half = 4 / len(report.TARGETS), 8 / len(report.TARGETS)  # four targets to a decade
+    assert found["g-oco", 0.01] == pytest.approx(quarter / 2)
+    assert found["g-oco", 1.0] == pytest.approx((quarter + half) / 2)
+    assert found["csa", 1.0] == 0
+
+
+def test_names_at_the_ends_of_curves_do_not_overlap():
+    moved = drawing._apart([0.0, 0.1, 0.15, 3.0, 3.5], 1.0)
+    assert np.all(np.diff(moved) >= 1 - 1e-9)
+    assert moved[:3].mean() == pytest.approx(np.mean([0.0, 0.1, 0.15]))  # about where they were
+    np.testing.assert_allclose(drawing._apart([0.0, 2.0, 4.0], 1.0), [0.0, 2.0, 4.0])
 
 
 def test_a_violation_that_stays_is_an_exception_and_noise_is_not():
@@ -194,15 +283,21 @@ def test_a_tiny_leaderboard_with_a_new_method(tmp_path, monkeypatch):
     monkeypatch.setitem(tr.METHODS, "toy", Toy)
     found = leaderboard(tmp_path, methods=("csoa", "toy"), size=TINY, progress=False)
     last = report.last_budget(found.standings).set_index(["division", "method"])
-    assert set(last.index) == {(division, name) for division in ("streams", "finite") for name in ("csoa", "toy")}
-    assert [last["rank"][division, name] for division, name in sorted(last.index)] == [1, 2, 1, 2]
+    plain = [name for name, division in DIVISIONS.items() if division.counted == "calls"]
+    assert set(last.index) == {(division, name) for division in plain for name in ("csoa", "toy")}
+    assert [last["rank"][division, name] for division, name in sorted(last.index)] == [1, 2] * 4
     assert last.loc[("streams", "csoa"), "samples"] == 80
     assert last.loc[("finite", "toy"), "gradients"] == 120
+    assert last.loc[("streams-defaults", "csoa"), "coefficients"] == "{}"  # it measures its own scales
+    assert last.loc[("streams-defaults", "toy"), "coefficients"] == '{"size": 1.0}'
+    assert last.auto["streams-defaults", "csoa"]
     for file in (
         "leaderboard.csv",
         "rates.csv",
         "leaderboard.txt",
+        "runs.csv.gz",
         "scores-streams.png",
+        "scores-finite-defaults.png",
         "curves-finite.png",
         "rates.png",
     ):
@@ -210,6 +305,8 @@ def test_a_tiny_leaderboard_with_a_new_method(tmp_path, monkeypatch):
     assert "toy" in (tmp_path / "leaderboard.txt").read_text()
 
     monkeypatch.setattr(runs, "compete", lambda *_: pytest.fail("computed again"))
+    again = report.board(pd.read_csv(tmp_path / "runs.csv.gz"))  # the runs are all that others need
+    assert again.sentences == found.sentences
     again = leaderboard(tmp_path, methods=("csoa", "toy"), size=TINY, progress=False)
     pd.testing.assert_frame_equal(again.standings, found.standings)
     with pytest.raises(contest.OtherSettingsError, match="seeds is 3 there and 4 here"):
@@ -219,9 +316,18 @@ def test_a_tiny_leaderboard_with_a_new_method(tmp_path, monkeypatch):
 def test_what_cannot_be_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there is no method 'cosa'"):
         leaderboard(tmp_path, methods=("cosa",))
+    with pytest.raises(ValueError, match="processes is 0"):
+        leaderboard(tmp_path, processes=0)
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match="expected a folder"):
         leaderboard(tmp_path / "file")
+
+
+def test_parts_can_be_handed_to_another_process():
+    work = runs.units(TINY, ("csoa",))
+    again = pickle.loads(pickle.dumps(work))
+    assert [unit.name for unit in again] == ["streams-scalar-csoa", "finite-scalar-csoa"]
+    assert again[0].run.args == ("scalar", "csoa", "streams", TINY)
 
 
 def test_the_default_size_has_all_problems():

@@ -3,18 +3,21 @@
 `leaderboard` does the work in parts that are stored as they finish; a second call goes on where the first was stopped.
 """
 
-import os
+import gzip
+import multiprocessing
+import signal
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 
 import jax
 import pandas as pd
 
+from tightrope._errors import whole_number
+from tightrope.experiments.leaderboard.divisions import DIVISIONS, Division, Source
 from tightrope.experiments.leaderboard.drawing import draw
-from tightrope.experiments.leaderboard.entrants import Division
 from tightrope.experiments.leaderboard.report import SLACK, Board, board, last_budget, slope, slower, summary, text
 from tightrope.experiments.leaderboard.runs import FULL, QUICK, Size, compete, units
 from tightrope.experiments.work import OtherSettingsError, Store, Unit, write_atomically, write_picture, write_table
@@ -23,6 +26,7 @@ from tightrope.methods import METHODS
 from tightrope.plotting import new_figure
 
 __all__ = [
+    "DIVISIONS",
     "FULL",
     "QUICK",
     "SLACK",
@@ -30,6 +34,7 @@ __all__ = [
     "Division",
     "OtherSettingsError",
     "Size",
+    "Source",
     "board",
     "compete",
     "last_budget",
@@ -46,21 +51,25 @@ def leaderboard(
     methods: Sequence[str] = (),
     progress: bool | None = None,
     size: Size | None = None,
+    processes: int = 1,
 ) -> Board:
     """Run the methods against each other, on streams of samples and on data at hand.
 
     All see the same samples and have the same number of oracle calls: a method that draws two samples a step takes half
     the steps. Nine settings of each are tried on seeds of their own, around its default coefficients; the best is measured
-    on other seeds, at several budgets. Into the folder `out` go `leaderboard.csv` (standings), `rates.csv`,
-    `leaderboard.txt` and pictures. Finished parts lie in `out/parts`; they are not computed again, so that an
-    interrupted call can be repeated. A folder with parts of other settings is refused.
+    on other seeds, at several budgets. In the divisions "defaults" each is measured as it is without coefficients; in those
+    called "lmos" budgets count linear minimisations. Into the folder `out` go `leaderboard.csv` (standings), `rates.csv`,
+    `runs.csv.gz` (every run, one by one), `leaderboard.txt` and pictures. Finished parts lie in `out/parts`; they are not
+    computed again, so that an interrupted call can be repeated. A folder with parts of other settings is refused.
 
     Args:
         out: the folder to write to; made where it is not there.
-        quick: a problem of each division and short runs, for a first look: under two minutes.
+        quick: one problem with a stream, one with data at hand and short runs, for a first look: three minutes on one core.
         methods: names of methods; all by default.
         progress: a progress bar; by default only on a terminal.
         size: how much work exactly, instead of `quick`.
+        processes: how many to work with, side by side. With more than one, a script that calls this needs its
+            `if __name__ == "__main__":`.
 
     Returns:
         The standings, the fitted rates, and sentences on who wins where.
@@ -73,6 +82,7 @@ def leaderboard(
     for name in methods:
         if name not in METHODS:
             raise ValueError(f"leaderboard: there is no method {name!r}; expected some of {', '.join(METHODS)}.")
+    processes = whole_number("leaderboard", "processes", processes)
     out, size = Path(out), size or (QUICK if quick else FULL)
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"leaderboard: {out} is a file; expected a folder to write to.")
@@ -82,40 +92,61 @@ def leaderboard(
         work = units(size, tuple(methods))
         store = Store(out, "leaderboard")
         missing = [unit for unit in work if not store.has(unit)]
-        _compute(missing, store, progress)
+        _compute(missing, store, progress, processes)
         tables = [store.load(unit) for unit in work]
-    found = board(pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True))
-    _write(out, found)
+    runs = pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True)
+    found = board(runs)
+    _write(out, runs, found)
     return found
 
 
-def _compute(missing: Sequence[Unit], store: Store, progress: bool | None) -> None:
-    """The parts, one on each core: compiling takes most of the time, and one core each. Ctrl-C leaves finished parts."""
-
-    def work(unit: Unit) -> None:
-        with jax.enable_x64(True):  # threads do not inherit it
-            store.save(unit, unit.run({}))
-
-    pool, done = ThreadPoolExecutor(min(8, 1 + (os.cpu_count() or 1))), 0
+def _compute(missing: Sequence[Unit], store: Store, progress: bool | None, processes: int) -> None:
+    """The parts, one after the other or several side by side. Ctrl-C leaves those that are finished."""
+    work = _one_by_one if processes == 1 or len(missing) < 2 else partial(_side_by_side, processes=processes)
     with Progress(len(missing), progress, "parts") as bar:
         try:
-            for _, units_of_problem in groupby(
-                missing, lambda unit: (unit.settings["division"], unit.settings["problem"])
-            ):
-                for future in as_completed([pool.submit(work, unit) for unit in units_of_problem]):
-                    future.result()
-                    done += 1
-                    bar.show(done)
-                jax.clear_caches()  # hundreds of compiled programs would take gigabytes, and none is used again
+            for done, _ in enumerate(work(missing, store), 1):
+                bar.show(done)
         except KeyboardInterrupt:
             where = f"What was finished is in {store.folder}; the same call goes on from there."
-            print(f"Interrupted; the parts in progress are still being stored. {where}", file=sys.stderr)
+            print(f"Interrupted. {where}", file=sys.stderr)
             raise
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
-def _write(out: Path, found: Board) -> None:
+def _one_by_one(missing: Sequence[Unit], store: Store) -> Iterator[None]:
+    for unit in missing:
+        yield _store(unit, store)
+
+
+def _side_by_side(missing: Sequence[Unit], store: Store, processes: int) -> Iterator[None]:
+    """In processes and not in threads: two thirds of the time go into compiling, a third of that into tracing, which is
+    Python's."""
+    context = multiprocessing.get_context("spawn")  # a fork of a program that has used JAX may hang
+    pool = ProcessPoolExecutor(processes, context, signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    try:
+        for future in as_completed([pool.submit(_store, unit, store) for unit in missing]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # waits for the parts in progress, which are stored
+
+
+_compiled_for: list[object] = []  # the problem at work
+
+
+def _store(unit: Unit, store: Store) -> None:
+    """Compute a part and keep it."""
+    problem = unit.settings["source"], unit.settings["problem"]
+    if _compiled_for != [problem]:
+        jax.clear_caches()  # hundreds of compiled programs would take gigabytes, and none is used for another problem
+        _compiled_for[:] = [problem]
+    with jax.enable_x64(True):
+        store.save(unit, unit.run({}))
+
+
+def _write(out: Path, runs: pd.DataFrame, found: Board) -> None:
+    write_atomically(
+        out / "runs.csv.gz", gzip.compress(runs.to_csv(index=False, float_format="%.6g").encode(), mtime=0)
+    )
     write_table(out / "leaderboard.csv", found.standings)
     write_table(out / "rates.csv", found.rates)
     write_atomically(out / "leaderboard.txt", text(found).encode())

@@ -1,13 +1,15 @@
 """Which method fits which problem, and what it has to be given to fit."""
 
 import dataclasses
+import itertools
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.experiments.leaderboard.divisions import Counted, Source
 from tightrope.loop import choose
 from tightrope.loop.prepare import default_batch, for_rows
 from tightrope.methods import Method, gradients_used
@@ -17,8 +19,6 @@ from tightrope.problems import PROBLEMS, Solved
 from tightrope.sampling import Rows, Sampler
 from tightrope.slsqp import BatchResult, slsqp
 from tightrope.tree import Array, Tree, add_scaled, dot, replace
-
-Division = Literal["streams", "finite"]
 
 PENALTY, EXACT, INSIDE = "the optimal multipliers", "the constraints without noise", "a feasible start"
 """What a method may be given that others are not."""
@@ -57,25 +57,26 @@ class Entry:
         looked_at = gradients_used(self.method, steps, self.batch_size, self.n)
         return looked_at + max(cost.samples - cost.gradients, 0) * self.batch_size
 
-    def steps(self, budget: int) -> int:
-        """The most steps whose calls are within the budget; at least one."""
+    def steps(self, budget: int, counted: Counted = "calls") -> int:
+        """The most steps whose calls, or linear minimisations, are within the budget; at least one."""
+        spent = self.calls if counted == "calls" else lambda steps: self.method.total_cost(steps).lmos
         low, high = 1, budget + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.calls(middle) <= budget else (low, middle)
+            low, high = (middle, high) if spent(middle) <= budget else (low, middle)
         return low
 
 
-def misfit(kind: type[Method], solved: Solved, division: Division) -> str | None:
+def misfit(kind: type[Method], solved: Solved, source: Source) -> str | None:
     """Why the method cannot enter for the problem; None where it can."""
     penalised_away = "unconstrained" in kind.needs
     if penalised_away and not solved.feasible:
         return f"{kind.__name__} knows no constraints, and there are no multipliers to penalise with: no point is feasible."
     n = 0 if penalised_away else len(solved.dual)
-    return choose.misfit(kind, solved.problem.domain, rows=division == "finite", constraints=n)
+    return choose.misfit(kind, solved.problem.domain, rows=source == "finite", constraints=n)
 
 
-def enter(kind: type[Method], solved: Solved, division: Division, first_budget: int) -> Entry:
+def enter(kind: type[Method], solved: Solved, source: Source, first_budget: int) -> Entry:
     """The method as it enters; `first_budget` is the smallest, at which a margin is largest."""
     problem, given, x0 = solved.problem, (), None
     if "unconstrained" in kind.needs:
@@ -84,7 +85,7 @@ def enter(kind: type[Method], solved: Solved, division: Division, first_budget: 
         problem, given = replace(problem, exact_constraints=_exact(solved)), (EXACT,)
         if kind.margin and solved.feasible:  # of such a method every iterate is feasible if the first one is
             x0, given = feasible_point(solved), (EXACT, INSIDE)
-    data = solved.samples if division == "streams" else Rows(solved.table)
+    data = solved.samples if source == "streams" else Rows(solved.table)
     method = tunable(kind)
     size = default_batch(method, data.n)
     entry = Entry(for_rows(method, data.n, size), problem, data, x0, size, given)
@@ -95,6 +96,19 @@ def tunable(kind: type[Method]) -> Method:
     """The method with coefficients: also where it would measure its own scales if it were given none."""
     method: Any = kind()
     return method if jax.tree.leaves(method) else cast(Any, kind)(**{kind.tuned[0]: 1.0})
+
+
+def untouched(entry: Entry, steps: int) -> Method:
+    """The method as `minimize` takes it from its name alone, for a run of so many steps."""
+    method = for_rows(type(entry.method)(), entry.data.n, entry.batch_size)
+    return _within_room(dataclasses.replace(entry, method=method), steps)
+
+
+def automatic(solved: Solved, source: Source) -> str:
+    """The name of the method that "auto" takes for the problem."""
+    coordinates = sum(np.size(leaf) for leaf in jax.tree.leaves(solved.x))
+    asked = choose.Asked(solved.problem.domain, source == "finite", coordinates, len(solved.dual))
+    return choose.automatic(asked)[0].name
 
 
 def _exact(solved: Solved) -> Any:
@@ -116,8 +130,8 @@ def room(entry: Entry, steps: int) -> float:
 
 def _within_room(entry: Entry, steps: int) -> Method:
     name = entry.method.margin
-    if name is None or getattr(entry.method, name) <= room(entry, steps):
-        return entry.method
+    if name is None or getattr(entry.method, name) is None or getattr(entry.method, name) <= room(entry, steps):
+        return entry.method  # None: the run measures the margin, and where it may end
     return replace(entry.method, **{name: room(entry, steps)})
 
 
@@ -133,6 +147,13 @@ def grid(entry: Entry, first_budget: int) -> dict[str, np.ndarray]:
     if name in found:  # the whole grid gives way, so that it keeps its size
         found[name] *= min(1.0, room(entry, entry.steps(first_budget)) / found[name].max())
     return found
+
+
+def settings(entry: Entry, first_budget: int) -> list[dict[str, float]]:
+    """The settings of the grid, each with the margin, also where it is not tuned."""
+    tuned, margin = grid(entry, first_budget), entry.method.margin
+    fixed = {margin: float(getattr(entry.method, margin))} if margin and margin not in tuned else {}
+    return [fixed | dict(zip(tuned, map(float, values), strict=True)) for values in itertools.product(*tuned.values())]
 
 
 def feasible_point(solved: Solved) -> Tree:
@@ -178,7 +199,7 @@ def _reference(problem: Problem, table: Tree) -> BatchResult | None:
 
 
 @lru_cache(maxsize=32)
-def challenge(name: str, division: Division, n: int) -> tuple[Solved, BatchResult | None]:
-    """The problem of this name in this division, made once."""
+def challenge(name: str, source: Source, n: int) -> tuple[Solved, BatchResult | None]:
+    """The problem of this name from this source, made once."""
     solved = PROBLEMS[name]()
-    return (solved, None) if division == "streams" else on_rows(solved, n)
+    return (solved, None) if source == "streams" else on_rows(solved, n)

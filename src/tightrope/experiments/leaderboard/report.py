@@ -1,6 +1,7 @@
 """What the runs come to: standings with intervals, fitted rates beside published ones, and who wins where."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -9,15 +10,19 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
+from tightrope.experiments.leaderboard.divisions import DIVISIONS, SOURCES
 from tightrope.experiments.leaderboard.entrants import PENALTY
 from tightrope.experiments.leaderboard.runs import REFERENCE
-from tightrope.methods import METHODS, Rates
+from tightrope.methods import METHODS, Cost, Rates
 
 SLACK = 0.15
 """By how much a fitted exponent may be worse than the published one."""
 
 SOLVED = 1e-9
 """Below this, a gap is rounding, and no rate can be read off it."""
+
+FAMILY = ("csoa", "fw-csoa", "split-csoa")
+"""Whose places are told everywhere, also where others win."""
 
 MEASURES = ("score", "gap", "violation", "lagrangian")
 COSTS = ("steps", "samples", "gradients", "projections", "lmos", "seconds")
@@ -29,15 +34,18 @@ class Board:
 
     Attributes:
         standings: a row for each division, problem, method and budget: means over seeds with the half widths of their 95 %
-            intervals, costs, the rank among the methods that were given nothing special, and the coefficients.
-        rates: a row for each division, problem and method: fitted slopes with intervals, and published exponents.
-        sentences: who wins where, and where CSOA loses.
+            intervals, costs, the rank among the methods that were given nothing special, the coefficients, and whether
+            it is what "auto" takes.
+        profiles: a row for each division, method and share of the largest budget: how much of what there is to solve was.
+        rates: a row for each problem and method, tuned: fitted slopes with intervals, and published exponents.
+        sentences: who wins where, and where CSOA loses; by the names of the divisions.
         exceptions: methods whose fitted rate is worse than published by more than 0.15, and what was refused.
     """
 
     standings: pd.DataFrame
+    profiles: pd.DataFrame
     rates: pd.DataFrame
-    sentences: list[str]
+    sentences: dict[str, list[str]]
     exceptions: list[str]
 
 
@@ -47,30 +55,32 @@ def board(runs: pd.DataFrame) -> Board:
         runs = runs.assign(refused=None)
     refused = runs[runs.refused.notna()]
     kept = runs[runs.refused.isna()]
-    flags = {name: kept[name].astype(bool) for name in ("tuned", "default")}  # beside refusals they are objects
+    flags = {name: kept[name].astype(bool) for name in ("tuned", "default", "auto")}  # beside refusals they are objects
     kept = kept.assign(given=kept.given.fillna("") if "given" in kept else "", **flags)
-    standings, rates = _standings(kept), _rates(kept)
-    said = [f"{r.method} on {r.problem} ({r.division}): refused, {r.refused}" for r in refused.itertuples()]
-    return Board(standings, rates, list(_winners(standings)), [*_slower(rates), *said])
+    of_divisions = {name: division.of(kept) for name, division in DIVISIONS.items()}
+    standings = pd.concat([_standings(name, part) for name, part in of_divisions.items() if len(part)])
+    rates = _rates(pd.concat([of_divisions[name].assign(division=name) for name in SOURCES]))
+    said = [f"{r.method} on {r.problem} ({r.source}): refused, {r.refused}" for r in refused.itertuples()]
+    sentences = {str(name): list(_winners(part)) for name, part in standings.groupby("division", sort=False)}
+    profiles = pd.concat([_profiles(name, part) for name, part in of_divisions.items() if len(part)])
+    return Board(standings.reset_index(drop=True), profiles, rates, sentences, [*_slower(rates), *dict.fromkeys(said)])
 
 
 # ---- standings -------------------------------------------------------------------------------------------------------
 
 
-def _standings(runs: pd.DataFrame) -> pd.DataFrame:
-    keys = ["division", "problem", "method", "given", "budget"]
+def _standings(division: str, runs: pd.DataFrame) -> pd.DataFrame:
+    keys = ["problem", "method", "given", "auto", "budget"]
     rows = []
-    for key, part in runs[runs.tuned].groupby(keys, sort=False):
-        row = dict(zip(keys, key, strict=True))
+    for key, part in runs.groupby(keys, sort=False):
+        row = {"division": division} | dict(zip(keys, key, strict=True))
         for name in MEASURES:
             row |= {name: part[name].mean(), f"{name} ±": half_width(part[name])}
         row |= {name: part[name].iloc[0] for name in COSTS}
         rows.append(row | {"coefficients": part.setting.iloc[0]})
     found = pd.DataFrame(rows)
-    plain = runs[runs.default].groupby(keys[:3] + ["budget"]).score.mean().rename("score, untuned")
-    found = found.merge(plain.reset_index(), on=[*keys[:3], "budget"], how="left")
     equal = (found.given == "") & (found.method != REFERENCE)
-    ranks = found[equal].groupby(["division", "problem", "budget"]).score.rank(method="min", na_option="bottom")
+    ranks = found[equal].groupby(["problem", "budget"]).score.rank(method="min", na_option="bottom")
     return found.assign(rank=ranks)
 
 
@@ -85,6 +95,32 @@ def last_budget(standings: pd.DataFrame) -> pd.DataFrame:
     return standings[standings.budget == largest]
 
 
+# ---- profiles ---------------------------------------------------------------------------------------------------------
+
+
+TARGETS = 10.0 ** (-np.arange(1, 17) / 4)
+"""Scores to come down to, in units of that of the starting point: four to a decade, down to 1e-4."""
+
+
+def _profiles(division: str, runs: pd.DataFrame) -> pd.DataFrame:
+    """The share of all targets, on all problems and from all seeds, that a method meets within each budget.
+
+    A target that was met at a smaller budget counts as met. The budgets of a problem are in units of its largest, so that
+    problems whose steps are slow count like the others. Without coefficients "auto" is a method, too.
+    """
+    runs = runs[(runs.method != REFERENCE) & (runs.given == "")].sort_values("budget")
+    if DIVISIONS[division].defaults:
+        runs = pd.concat([runs, runs[runs.auto].assign(method="auto")], ignore_index=True)
+    reached = runs.score.fillna(np.inf) / runs.start.clip(lower=SOLVED)
+    best = reached.groupby([runs[key] for key in ("problem", "method", "seed")]).cummin()
+    met = (best.to_numpy()[:, None] <= TARGETS).mean(axis=1)
+    share = runs.budget / runs.groupby("problem").budget.transform("max")
+    # first over seeds: a method that has one run on a problem counts there like any other
+    on_problem = runs.assign(met=met, share=share).groupby(["method", "share", "problem"]).met.mean()
+    found = on_problem.groupby(["method", "share"]).mean().reset_index()
+    return found.assign(division=division)
+
+
 # ---- rates -----------------------------------------------------------------------------------------------------------
 
 
@@ -92,7 +128,7 @@ def _rates(runs: pd.DataFrame) -> pd.DataFrame:
     """Slopes of log means in log calls. A published gap holds with the published violation, so the slower of the two
     bounds the Lagrangian gap. A violation has a slope where it is there at every budget, beyond noise."""
     rows, keys = [], ["division", "problem", "method"]
-    for key, part in runs[runs.tuned & (runs.method != REFERENCE)].groupby(keys, sort=False):
+    for key, part in runs[runs.method != REFERENCE].groupby(keys, sort=False):
         published = METHODS[str(key[2])].published if str(key[2]) in METHODS else Rates()
         gaps, violations = (part.pivot(index="seed", columns="budget", values=v) for v in ("lagrangian", "violation"))
         there = all(violations[budget].mean() > half_width(violations[budget]) for budget in violations)
@@ -153,15 +189,18 @@ def _slower(rates: pd.DataFrame) -> Iterator[str]:
 
 
 def _winners(standings: pd.DataFrame) -> Iterator[str]:
-    for (division, problem), part in last_budget(standings).groupby(["division", "problem"], sort=False):
+    """Sentences on one division."""
+    for problem, part in last_budget(standings).groupby("problem", sort=False):
         equal = part[part["rank"].notna()].sort_values("rank")
         if equal.empty:
             continue
-        best = equal.iloc[0]
+        best, division = equal.iloc[0], DIVISIONS[part.division.iloc[0]]
         close = [m for m in equal.method[1:] if _near(equal, m)]
         ties = f", within the noise of {', '.join(close[:4])}{' and others' if len(close) > 4 else ''}" if close else ""
         won = f"{best.method} wins with a score of {_show(best, 'score')}{ties}."
-        yield f"{problem} ({division}, {int(best.budget):,} calls): {won}{_csoa(equal, best)}{_given(part, best)}"
+        budget = f"{int(best.budget):,} {'calls' if division.counted == 'calls' else 'LMO calls'}"
+        others = _family(equal, best) + (_auto(equal, best) if division.defaults else "")
+        yield f"{problem} ({division.name}, {budget}): {won}{others}{_given(part, best)}"
 
 
 def _near(equal: pd.DataFrame, method: str) -> bool:
@@ -170,15 +209,23 @@ def _near(equal: pd.DataFrame, method: str) -> bool:
     return bool(other.score - best.score <= math.hypot(best["score ±"], other["score ±"]))
 
 
-def _csoa(equal: pd.DataFrame, best: pd.Series) -> str:
-    said = ""
-    for name in ("csoa", "fw-csoa"):
-        row = equal[equal.method == name]
-        if len(row) and best.method != name:
-            times = row.iloc[0].score / best.score if best.score > 0 else math.inf
-            place = f"{_ordinal(row.iloc[0]['rank'])} of {len(equal)}"
-            said += f" {METHODS[name].__name__} comes {place}, at {times:.3g} times that."
-    return said
+def _family(equal: pd.DataFrame, best: pd.Series) -> str:
+    """Where the methods of the paper come, and the one made for their place without projections."""
+    rows = [row for name in FAMILY for _, row in equal[(equal.method == name) & (best.method != name)].iterrows()]
+    return "".join(f" {METHODS[row.method].__name__} comes {_place(row, equal, best)}." for row in rows)
+
+
+def _auto(equal: pd.DataFrame, best: pd.Series) -> str:
+    if best.auto:
+        return ' "auto" takes the winner.'
+    return "".join(
+        f' "auto" takes {row.method}: {_place(row, equal, best)}.' for _, row in equal[equal.auto].iterrows()
+    )
+
+
+def _place(row: pd.Series, equal: pd.DataFrame, best: pd.Series) -> str:
+    times = row.score / best.score if best.score > 0 else math.inf
+    return f"{_ordinal(row['rank'])} of {len(equal)}, at {times:.3g} times that"
 
 
 def _given(part: pd.DataFrame, best: pd.Series) -> str:
@@ -200,17 +247,17 @@ def _show(row: Any, name: str) -> str:
 
 
 def summary(found: Board) -> Table:
-    """A row for each problem: the winner on equal terms, and where CSOA and FW-CSOA come."""
-    table = Table("division", "problem", "calls", "winner", "score", "violation", "CSOA", "FW-CSOA")
+    """A row for each problem: the winner on equal terms, and where CSOA and its relatives come, and "auto"."""
+    told = [name for name in FAMILY if name in set(found.standings.method)]
+    table = Table("division", "problem", "winner", "score", *told, "auto")
     for (division, problem), part in last_budget(found.standings).groupby(["division", "problem"], sort=False):
         equal = part[part["rank"].notna()].sort_values("rank")
         if equal.empty:
             continue
-        best = equal.iloc[0]
-        places = [equal[equal.method == name] for name in ("csoa", "fw-csoa")]
-        ranks = [f"{_ordinal(row.iloc[0]['rank'])} of {len(equal)}" if len(row) else "" for row in places]
-        shown = _show(best, "score"), _show(best, "violation")
-        table.add_row(str(division), str(problem), f"{int(best.budget):,}", best.method, *shown, *ranks)
+        chosen = equal.auto & DIVISIONS[str(division)].defaults
+        places = [*(equal[equal.method == name] for name in told), equal[chosen]]
+        ranks = [f"{row.iloc[0]['rank']:.0f} of {len(equal)}" if len(row) else "" for row in places]
+        table.add_row(str(division), str(problem), equal.iloc[0].method, _show(equal.iloc[0], "score"), *ranks)
     return table
 
 
@@ -219,7 +266,7 @@ def summary(found: Board) -> Table:
 
 def text(found: Board) -> str:
     """The whole leaderboard for people: a table for each problem, the winners, the exceptions."""
-    lines = ["Who wins where", "", *found.sentences, ""]
+    lines = ["Who wins where", "", *itertools.chain.from_iterable(found.sentences.values()), ""]
     rates = {(row["division"], row["problem"], row["method"]): row for row in found.rates.to_dict("records")}
     for (division, problem), part in last_budget(found.standings).groupby(["division", "problem"], sort=False):
         lines += [f"{problem}, {division}", "", *_table(part, rates), ""]
@@ -228,12 +275,12 @@ def text(found: Board) -> str:
 
 
 def _table(part: pd.DataFrame, rates: dict[Any, dict[Any, Any]]) -> list[str]:
-    costs = ["calls", "gradients", "proj.", "LMOs", "ms"]
+    costs = ["budget", "samples", "gradients", "proj.", "LMOs", "ms"]
     rows = [["method", "score", "gap", "worst H", "rate", "published", *costs, "given"]]
     for row in part.sort_values("score").to_dict("records"):
         rate = rates.get((row["division"], row["problem"], row["method"]), {})
         exponents = [_exponent(-rate.get("gap slope", math.nan)), _exponent(rate.get("published gap", math.nan))]
-        counts = [f"{int(row[name]):,}" for name in ("budget", "gradients", "projections", "lmos")]
+        counts = [f"{int(row[name]):,}" for name in ("budget", *Cost._fields)]
         shown = [_show(row, name) for name in ("score", "gap", "violation")]
         rows.append([row["method"], *shown, *exponents, *counts, f"{1000 * row['seconds']:.1f}", short(row["given"])])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

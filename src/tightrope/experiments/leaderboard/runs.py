@@ -13,7 +13,17 @@ import numpy as np
 import pandas as pd
 
 from tightrope._sweep import sweep
-from tightrope.experiments.leaderboard.entrants import Division, Entry, challenge, enter, grid, misfit, tunable
+from tightrope.experiments.leaderboard.divisions import SOURCES, Counted, Source, counts
+from tightrope.experiments.leaderboard.entrants import (
+    Entry,
+    automatic,
+    challenge,
+    enter,
+    misfit,
+    settings,
+    tunable,
+    untouched,
+)
 from tightrope.experiments.work import Tables, Unit
 from tightrope.methods import METHODS, Cost, Method, gradients_used
 from tightrope.problems import PROBLEMS, Solved
@@ -25,7 +35,9 @@ TUNING = 10_000
 REFERENCE = "slsqp"
 """The batch method that is also given the data at hand."""
 
-DIVISIONS: tuple[Division, ...] = ("streams", "finite")
+CALLS_A_MINIMISATION = 20
+"""With data at hand, by how much budgets of linear minimisations are smaller than those of calls: to some methods a
+minimisation is a pass over all rows. Of a stream every method minimises once a sample, and the budgets are the same."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,15 +45,15 @@ class Size:
     """How much work to do. The defaults are the full leaderboard.
 
     Attributes:
-        budgets: oracle calls in the division of streams.
+        budgets: oracle calls of a stream.
         heavy: those of runs whose steps are slow: points that are matrices, a thousand numbers a sample, or constraints
             that are means over a table.
-        finite: oracle calls in the division of data at hand.
+        finite: oracle calls of data at hand.
         seeds: runs of the chosen setting.
         tuning_seeds: other runs, by which the setting is chosen.
         rows: how many rows a data set has, where the problem has no table of its own.
-        streams: the problems of the division of streams, by name; all where empty.
-        tables: the problems of the division of data at hand, by name.
+        streams: the problems with streams, by name; all where empty.
+        tables: the problems with data at hand, by name.
     """
 
     budgets: tuple[int, ...] = (400, 1_600, 6_400)
@@ -53,9 +65,9 @@ class Size:
     streams: tuple[str, ...] = ()
     tables: tuple[str, ...] = ("simplex", "neyman-pearson", "fair-logistic", "portfolio", "completion")
 
-    def problems(self, division: Division) -> tuple[str, ...]:
-        """The problems of a division, by name."""
-        return (self.streams or tuple(PROBLEMS)) if division == "streams" else self.tables
+    def problems(self, source: Source) -> tuple[str, ...]:
+        """The problems with samples from this source, by name."""
+        return (self.streams or tuple(PROBLEMS)) if source == "streams" else self.tables
 
 
 FULL = Size()
@@ -65,61 +77,64 @@ QUICK = Size(budgets=(400, 1_600), finite=(500, 2_000), streams=("ball",), table
 def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:
     """Every method on every problem that it fits, and SLSQP on the data at hand."""
     found = []
-    for division in DIVISIONS:
-        for name in size.problems(division):
-            solved = challenge(name, division, size.rows)[0]
+    for source in SOURCES:
+        for name in size.problems(source):
+            solved = challenge(name, source, size.rows)[0]
             for method, kind in METHODS.items():
                 wanted = not methods or method in methods
-                if wanted and misfit(kind, solved, division) is None:
-                    found.append(_unit(name, method, division, size))
-            if division == "finite" and not methods:
-                settings = {"division": division, "problem": name, "rows": size.rows}
-                found.append(Unit(f"{division}-{name}-{REFERENCE}", settings, partial(reference, name, size)))
+                if wanted and misfit(kind, solved, source) is None:
+                    found.append(_unit(name, method, source, size))
+            if source == "finite" and not methods:
+                settings = {"source": source, "problem": name, "rows": size.rows}
+                found.append(Unit(f"{source}-{name}-{REFERENCE}", settings, partial(reference, name, size)))
     return found
 
 
-def _unit(name: str, method: str, division: Division, size: Size) -> Unit:
-    calls = budgets(name, METHODS[method], division, size)
+def _unit(name: str, method: str, source: Source, size: Size) -> Unit:
+    kind = METHODS[method]
     settings = {
-        "division": division,
+        "source": source,
         "problem": name,
-        "method": repr(tunable(METHODS[method])),
-        "cost": list(METHODS[method].cost),
-        "budgets": list(calls),
+        "method": repr(tunable(kind)),
+        "default": repr(kind()),
+        "cost": list(kind.cost),
+        "budgets": {counted: list(budgets(name, kind, source, size, counted)) for counted in counts(kind)},
         "seeds": size.seeds,
         "tuning_seeds": size.tuning_seeds,
         "rows": size.rows,
     }
-    return Unit(f"{division}-{name}-{method}", settings, lambda _: compete(name, method, division, size))
+    return Unit(f"{source}-{name}-{method}", settings, partial(compete, name, method, source, size))
 
 
-def budgets(name: str, kind: type[Method], division: Division, size: Size) -> tuple[int, ...]:
+def budgets(name: str, kind: type[Method], source: Source, size: Size, counted: Counted = "calls") -> tuple[int, ...]:
     """The budgets of a method on a problem."""
-    solved = challenge(name, division, size.rows)[0]
+    solved = challenge(name, source, size.rows)[0]
     numbers = sum(leaf.size for leaf in jax.tree.leaves(solved.samples.example()))
     means = "exact_constraints" in kind.needs and solved.table is not None
-    if np.ndim(solved.x) == 2 or numbers > 1_000 or means:
-        return size.heavy
-    return size.budgets if division == "streams" else size.finite
+    heavy = np.ndim(solved.x) == 2 or numbers > 1_000 or means
+    calls = size.heavy if heavy else size.budgets if source == "streams" else size.finite
+    if counted == "lmos" and source == "finite":
+        return tuple(-(-budget // CALLS_A_MINIMISATION) for budget in calls)
+    return calls
 
 
-def compete(name: str, method: str, division: Division, size: Size) -> pd.DataFrame:
-    """A row for each budget and seed, of the setting that tuning chose and of the default one.
+def compete(name: str, method: str, source: Source, size: Size, _: Tables | None = None) -> pd.DataFrame:
+    """A row for each budget and seed, of the setting that tuning chose and of the method as it is without coefficients.
 
     What the library refuses becomes a row with its sentence in the column "refused".
     """
-    solved, _ = challenge(name, division, size.rows)
-    calls = budgets(name, METHODS[method], division, size)
-    entry = enter(METHODS[method], solved, division, calls[0])
-    who = {"division": division, "problem": name, "method": method, "given": ", ".join(entry.given)}
-    try:
-        runs = _runs(entry, solved, calls, size)
-    except (ValueError, TypeError) as error:
-        return pd.DataFrame([{**who, "refused": str(error)}])
-    chosen = _chosen(runs)
-    default = _setting({name: getattr(entry.method, name) for name in grid(entry, calls[0])})
-    kept = runs[runs.setting.isin([chosen, default]) & (runs.seed < TUNING)]
-    return kept.assign(**who, tuned=kept.setting == chosen, default=kept.setting == default, refused=None)
+    kind, solved = METHODS[method], challenge(name, source, size.rows)[0]
+    who = {"source": source, "problem": name, "method": method, "auto": automatic(solved, source) == method}
+    tables = []
+    for counted in counts(kind):
+        allowed = budgets(name, kind, source, size, counted)
+        entry = enter(kind, solved, source, allowed[0])
+        who["given"] = ", ".join(entry.given)
+        try:
+            tables.append(_runs(entry, solved, allowed, size, counted).assign(**who, counted=counted, refused=None))
+        except (ValueError, TypeError) as error:
+            tables.append(pd.DataFrame([{**who, "counted": counted, "refused": str(error)}]))
+    return pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True)
 
 
 def _setting(coefficients: Mapping[Any, float]) -> str:
@@ -136,36 +151,73 @@ def _costs(entry: Entry, setting: str, steps: int) -> dict[str, int]:
     return dict(zip(Cost._fields, counted, strict=True))
 
 
-def _runs(entry: Entry, solved: Solved, calls: tuple[int, ...], size: Size) -> pd.DataFrame:
-    """All settings and seeds at every budget."""
-    tuned = grid(entry, calls[0])
-    seeds = [*range(size.seeds), *range(TUNING, TUNING + size.tuning_seeds)]
+def _runs(entry: Entry, solved: Solved, allowed: tuple[int, ...], size: Size, counted: Counted) -> pd.DataFrame:
+    """The runs of the chosen setting and of the default one at every budget.
+
+    The default is one more setting of the same compiled program, unless without coefficients the method is another
+    program: one that measures its own scales.
+    """
+    offered = settings(entry, allowed[0])
+    seeds, tuning = (1, 1) if _same_for_all_seeds(entry.method) else (size.seeds, size.tuning_seeds)
+    seeds = [*range(seeds), *range(TUNING, TUNING + tuning)]
     # a method whose steps do not depend on the horizon passes the smaller budgets on its way to the largest
-    ways = [calls] if entry.method.anytime else [(budget,) for budget in calls]
+    ways = [allowed] if entry.method.anytime else [(budget,) for budget in allowed]
     tables = []
-    for passed in ways:
-        way = [entry.steps(budget) for budget in passed]
-        began = time.perf_counter()
-        table = sweep(
-            entry.problem,
-            entry.data,
-            replace(entry.method, **tuned),
-            steps=way[-1],
-            seeds=seeds,
-            batch_size=entry.batch_size,
-            x0=entry.x0,
-            record=way,
-            points=True,
-            progress=False,
-        )
-        seconds = (time.perf_counter() - began) / (len(table) // len(set(way))) * table.step / way[-1]
-        settings = [_setting(row) for row in table[[*tuned]].to_dict("records")]
-        costs = pd.DataFrame([_costs(entry, key, n) for key, n in zip(settings, table.step, strict=True)])
-        values = {"seconds": seconds, **judge(solved, list(table.x))}
-        budget = table.step.map(dict(zip(way, passed, strict=True)))
-        columns = {"budget": budget, "seed": table.seed, "setting": settings, "steps": table.step}
-        tables.append(pd.DataFrame(columns).join(costs).assign(**values))
-    return pd.concat(tables, ignore_index=True)
+    for way in ways:
+        plain = untouched(entry, entry.steps(way[-1], counted))
+        if jax.tree.structure(plain) == jax.tree.structure(entry.method):
+            default = {name: float(getattr(plain, name)) for name in offered[0]}
+            tables.append(_way(entry, solved, way, counted, [*offered, default], seeds))
+        else:
+            default = {}
+            alone = dataclasses.replace(entry, method=plain)
+            tables += [
+                _way(entry, solved, way, counted, offered, seeds),
+                _way(alone, solved, way, counted, [{}], seeds),
+            ]
+        tables[-1]["default"] = tables[-1].setting == _setting(default)
+    runs = pd.concat(tables, ignore_index=True).drop_duplicates(["budget", "seed", "setting"])
+    chosen = _chosen(runs[runs.setting.isin([_setting(one) for one in offered])])
+    runs = runs.assign(tuned=runs.setting == chosen, default=runs.default.eq(True))
+    return runs[(runs.tuned | runs.default) & (runs.seed < TUNING)]
+
+
+def _same_for_all_seeds(method: Method) -> bool:
+    """Whether a step sees all rows, or none of its own: the order of the samples is then nothing to the run."""
+    return method.full_batch or method.cost.gradients == 0
+
+
+def _way(
+    entry: Entry,
+    solved: Solved,
+    way: tuple[int, ...],
+    counted: Counted,
+    wanted: list[dict[str, float]],
+    seeds: list[int],
+) -> pd.DataFrame:
+    """The wanted settings with all seeds, side by side in one run to the last of the budgets, past the others."""
+    names = list(wanted[0])
+    tried = {name: np.unique([setting[name] for setting in wanted]) for name in names}
+    asked = pd.DataFrame({"budget": way, "step": [entry.steps(budget, counted) for budget in way]})
+    began = time.perf_counter()
+    table = sweep(
+        entry.problem,
+        entry.data,
+        replace(entry.method, **tried),
+        steps=int(asked.step.max()),
+        seeds=seeds,
+        batch_size=entry.batch_size,
+        x0=entry.x0,
+        record=sorted(set(asked.step)),
+        points=True,
+        progress=False,
+    )
+    took = (time.perf_counter() - began) / (len(table) // asked.step.nunique())
+    table = table.assign(setting=[_setting(row) for row in table[names].to_dict("records")])
+    table = table[table.setting.isin([_setting(one) for one in wanted])].merge(asked, on="step")
+    costs = pd.DataFrame([_costs(entry, key, n) for key, n in zip(table.setting, table.step, strict=True)])
+    kept = table[["budget", "seed", "setting"]].assign(steps=table.step, seconds=took * table.step / asked.step.max())
+    return kept.join(costs).assign(start=_start(solved), **judge(solved, list(table.x)))
 
 
 def _chosen(runs: pd.DataFrame) -> str:
@@ -200,10 +252,16 @@ def judge(solved: Solved, points: list[Tree]) -> dict[str, np.ndarray]:
     return {"gap": gap, "violation": violation, "lagrangian": gap + h @ dual, "score": score}
 
 
+@lru_cache(maxsize=32)
+def _start(solved: Solved) -> float:
+    """The score of the set's own point, where nearly all runs begin."""
+    return float(judge(solved, [jax.tree.map(jnp.asarray, solved.problem.domain.start())])["score"][0])
+
+
 def reference(name: str, size: Size, _: Tables) -> pd.DataFrame:
     """SLSQP's solution of the data at hand as a row; its passes cost gradients of all rows."""
     solved, found = challenge(name, "finite", size.rows)
-    who = {"division": "finite", "problem": name, "method": REFERENCE, "given": ""}
+    who = {"source": "finite", "problem": name, "method": REFERENCE, "auto": False, "given": "", "counted": "calls"}
     if found is None:
         return pd.DataFrame([{**who, "refused": f"SLSQP cannot be told {solved.problem.domain.name}"}])
     n = len(jax.tree.leaves(solved.table)[0])
@@ -217,6 +275,7 @@ def reference(name: str, size: Size, _: Tables) -> pd.DataFrame:
         "seconds": found.seconds,
         "tuned": True,
         "default": True,
+        "start": _start(solved),
     }
     values = judge(solved, [jax.tree.map(jnp.asarray, found.x)])
     return pd.DataFrame([{**who, **run, **{key: value[0] for key, value in values.items()}, "refused": None}])

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.methods.base import Certificate, Cost, Info, Refreshing
+from tightrope.methods.base import Cost, Info, Proof, Refreshing
 from tightrope.methods.bundle.look import Look
 from tightrope.methods.bundle.state import BundleState, before_the_first_look
 from tightrope.problem import Problem
@@ -91,11 +91,11 @@ class Bundle(Refreshing):
         """The best combination of the points looked at, and the multipliers of the best bound."""
         return state.x, state.lam
 
-    def certificate(self, state: BundleState) -> Certificate:
+    def proof(self, state: BundleState) -> Proof:
         """What the cuts so far prove."""
         conflict, upper = np.asarray(state.conflict, float), float(state.upper)
         margin = float(np.asarray(state.lam, float) @ np.asarray(state.margin, float))  # what it costs, for small ones
-        return Certificate(
+        return Proof(
             upper=upper - margin if state.feasible else np.inf,
             lower=float(state.lower),
             rounding=float(state.upper_error) + float(state.lower_error) + margin,
