@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,8 +27,6 @@ from tightrope.estimators.constrained.held_out import HeldOut
 from tightrope.estimators.constrained.linear import coefficients
 from tightrope.estimators.constrained.search import by_estimate, passes, walk
 from tightrope.files import FileError
-
-NO_PROBABILITIES = "argmax of probabilities is the threshold 0.5, which a certified one is not"
 
 
 @parametrize_with_checks([tr.ConstrainedClassifier(RidgeClassifier())])
@@ -55,7 +54,7 @@ X, Y = data()
 GROUP = pd.Series(np.where(np.random.default_rng(2).random(3000) < 0.4, "F", "M"), name="sex")
 
 
-def fit(estimator=None, X=X, y=Y, weight=None, group=None, **asked):
+def fit(estimator=None, X: Any = X, y: Any = Y, weight=None, group: Any = None, **asked):
     return tr.ConstrainedClassifier(estimator or LogisticRegression(), **asked).fit(X, y, weight, group)
 
 
@@ -143,7 +142,8 @@ def test_every_test_along_the_walk_counts():
     rng = np.random.default_rng(0)
     top = HeldOut(rng.uniform(2, 3, 400), np.zeros(400, bool), np.ones(400), {})  # the highest scores are all wrong
     rest = HeldOut(rng.uniform(0, 1, 40_000), rng.random(40_000) < 0.5, np.ones(40_000), {})
-    rows = HeldOut(*(np.concatenate([a, b]) for a, b in zip(top[:3], rest[:3], strict=True)), {})
+    joined = [np.concatenate([a, b]) for a, b in zip(top[:3], rest[:3], strict=True)]
+    rows = HeldOut(joined[0], joined[1], joined[2], {})
     asked = read_asked("recall", {"fpr": 0.01}, None)
     found = walk(asked, asked.constraints, rows, 0.95, 0)
     assert found.cut > 2
@@ -217,7 +217,9 @@ def test_pipelines_searches_and_sparse_features():
         tr.ConstrainedClassifier(GaussianNB(), subject_to={"fpr": 0.05}), {"confidence": [0.8, 0.95]}, cv=2
     )
     assert outer.fit(X, Y).best_params_ == {"confidence": 0.8}
-    assert clone(model).get_params()["subject_to"] == {"fpr": 0.05}
+    copy: Any = clone(model)
+    assert copy.subject_to == {"fpr": 0.05}
+    assert not hasattr(copy, "certificate_")
     piped = make_pipeline(StandardScaler(), tr.ConstrainedClassifier(GaussianNB(), subject_to={"fpr": 0.05})).fit(X, Y)
     assert piped.predict_proba(X).shape == (3000, 2)
     assert not hasattr(tr.ConstrainedClassifier(RidgeClassifier()), "predict_proba")
@@ -264,6 +266,8 @@ def test_limits_that_no_threshold_keeps_are_said():
         CertificationWarning, match=r"No threshold .* fpr <= 0\.01 and recall >= 0\.9, however many rows"
     ):
         fit(subject_to={"fpr": 0.01, "recall": 0.9})
+    with pytest.raises(ValueError, match="age is continuous and has no groups, in which a limit could hold"):
+        fit(subject_to={"fpr by group": 0.02}, group=pd.Series(X[:, 0], name="age"))
     few = np.where(np.arange(3000) < 2950, "M", "F")
     with pytest.warns(
         CertificationWarning, match=r"negative rows with sensitive_features = F .* best that can be shown"

@@ -384,11 +384,11 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def _is_share(cv: Any) -> bool:
-    return isinstance(cv, float | np.floating) and 0 < cv < 1
+    return isinstance(cv, float | np.floating) and 0 < float(cv) < 1
 
 
 def _is_folds(cv: Any) -> bool:
-    return isinstance(cv, int | np.integer) and not isinstance(cv, bool) and cv >= 2
+    return isinstance(cv, int | np.integer) and not isinstance(cv, bool) and int(cv) >= 2
 
 
 def _rows(task: _Task, rows: np.ndarray) -> _Task:
