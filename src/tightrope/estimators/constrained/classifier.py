@@ -145,7 +145,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             X: features, as the estimator takes them.
             y: labels of two kinds.
             sample_weight: a weight for each row. The estimator is trained with them, and metrics are those of weighted rows.
-                Weights that differ are proven under the assumption that none to come is larger than the largest given.
+                What is shown with weights that differ assumes that none to come is larger than the largest that judged.
             sensitive_features: a column or several of groups, for limits "by group".
         """
         rules.check_parameters(self, _RULES)

@@ -90,7 +90,7 @@ class HeldOut(NamedTuple):
         """(n, cuts) values with a mean of at most 0 where the constraint holds, and the range that they can have.
 
         For a share with weights that is w (hit - limit) for the rows that it is a share of and 0 for others; for the cost it
-        is what a row costs, less the limit. Weights are taken to be at most the largest that was given.
+        is what a row costs, less the limit. Weights are taken to be at most the largest of these rows.
         """
         rows = self.of(constraint.group)
         most, limit = float(self.weight.max()), constraint.limit
