@@ -39,6 +39,7 @@ verify: install
 	$(BIN)/python -m studies.rates
 	$(BIN)/python -m studies.finite_data
 	$(BIN)/python -m studies.fairness
+	$(BIN)/python -m studies.constrained
 	$(BIN)/python -m studies.completion
 	$(BIN)/python -m studies.problems
 	$(BIN)/python -m studies.theory

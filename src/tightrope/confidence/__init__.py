@@ -12,6 +12,7 @@ from tightrope.confidence.binomial import binomial_upper as binomial_upper
 from tightrope.confidence.bounded import bounded_below as bounded_below
 from tightrope.confidence.bounded import bounded_lower as bounded_lower
 from tightrope.confidence.bounded import bounded_upper as bounded_upper
+from tightrope.confidence.one_test import mean_at_most_zero as mean_at_most_zero
 from tightrope.confidence.ratio import ratio_lower as ratio_lower
 from tightrope.confidence.sequence import fixed_sequence as fixed_sequence
 from tightrope.confidence.studentised import skewness_shortfall as skewness_shortfall
