@@ -44,6 +44,7 @@ __all__ = [
     "Rows",
     "Simplex",
     "Spectraplex",
+    "SplitCSOA",
     "State",
     "Status",
     "Stream",

@@ -132,6 +132,15 @@ class ConvexSet(ABC):
         """The diameter in the coordinates x/w, with w the widths."""
         return 1.0
 
+    def enclosing(self) -> "ConvexSet":
+        """A set around this one with a cheap projection: the smallest ball or box that is known in closed form.
+
+        Where nothing better is known, a ball around the starting point whose radius is the diameter.
+        """
+        from tightrope.sets.enclosing import BallAround  # a set itself, so that it cannot be imported above
+
+        return BallAround(self.start(), self.diameter)
+
     @abstractmethod
     def contains(self, x: Tree, tol: float | None = None) -> Array:
         """Whether x is in the set, up to `tol` relative to the set's size (default: a bound on rounding)."""
