@@ -196,8 +196,8 @@ whether x violates or not.
 Beside it stand two of 200 random configurations of CSOA for that problem and horizon (`studies/best_of_200.json`: eta0 and
 upsilon0 log-uniform in [0.01, 100], dual_scale in [0.1, 10], delta = 0), chosen on 12 seeds and scored on 20 others. "Best
 merit" has the least merit; "best feasible" the least gap after a pull, among those that did not violate in the mean where
-they were chosen. Both were tuned to the problem; the defaults were not. FW-CSOA and Split-CSOA are compared with the same two. Where
-there is no figure (completion, 100,000 steps) none was measured.
+they were chosen. Both were tuned to the problem; the defaults were not. FW-CSOA and Split-CSOA are compared with the
+same two. Where there is no figure (completion, 100,000 steps) none was measured.
 
 "Violated" counts constraints whose 95 % interval lies above zero; of constraints whose mean is exactly zero chance alone
 would put 2.5 % there. The columns that begin with a stroke are merits in units of the best: the geometric mean over

@@ -27,7 +27,7 @@ def solve(problem=PROBLEM, data: Any = ROWS, **options):
         (ROWS, BALL, tr.SVRGCSOA, "chose svrg-csoa: the data is at hand"),
         (tr.Generator(draw), BALL, tr.CSOA, "chose csoa: samples come in a stream"),
         (ROWS, TRIANGLE, tr.SVRFCSOA, "chose svrf-csoa: the data is at hand and Polytope has no cheap projection"),
-        (tr.Generator(draw), TRIANGLE, tr.FWCSOA, "chose fw-csoa: samples come in a stream and Polytope has no cheap"),
+        (tr.Generator(draw), TRIANGLE, tr.SplitCSOA, "chose split-csoa: samples come in a stream and Polytope has no"),
     ],
 )
 def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
@@ -35,6 +35,23 @@ def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
     assert isinstance(result.method, chosen)
     assert any(why in note for note in result.notes)
     assert why in str(result)
+
+
+def test_auto_stays_in_a_domain_that_functions_do_not_leave():
+    domain = tr.Product({"x": tr.NuclearBall(0.9, shape=(2, 2)), "t": tr.Box(-1.0, 1.0, shape=())})
+    # around the ball the logarithm is finite, unless what is added is as small as the ball's radius
+    for room, chosen in ((2.0, tr.SplitCSOA), (-0.2, tr.FWCSOA)):
+        problem = tr.Problem(lambda x, th, room=room: -jnp.log(room + x["x"][0, 0] + x["t"] + 0 * th[0]), None, domain)
+        result = tr.minimize(problem, tr.Generator(draw), steps=3, x0={"x": np.zeros((2, 2)), "t": np.array(0.5)})
+        assert isinstance(result.method, chosen)
+    assert any("no cheap projection, and f or h has no finite values around it" in note for note in result.notes)
+
+
+def test_a_warm_start_of_split_csoa_is_its_average():
+    first = solve(method="split-csoa", steps=500)
+    assert abs(np.linalg.norm(first.last) - 2.0) < 1e-9  # a vertex, far from the solution
+    again = solve(method=tr.SplitCSOA(), steps=1, warm_start=first)
+    np.testing.assert_array_equal(again.x, first.average)
 
 
 @pytest.mark.parametrize("name", ["csoa", "CSOA", "fw-csoa"])

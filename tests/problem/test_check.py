@@ -214,3 +214,35 @@ def test_kinks_are_no_wrong_gradients():
         return hinge(x, theta), 1.1 * active * theta, jnp.zeros(1), jnp.zeros((1, 3))
 
     assert not findings(tr.Problem.from_oracle(wrong, BALL, n_constraints=1), rows)[1]["gradients"].ok
+
+
+# ---- around the domain -----------------------------------------------------------------------------------------------
+
+
+def around(f, domain, **options):
+    """What is said of the set around the domain."""
+    report = tr.check_problem(tr.Problem(f, None, domain), np.random.default_rng(0).normal(size=(50, 4)), **options)
+    return next((finding for finding in report.findings if finding.what == "around"), None)
+
+
+def test_functions_are_looked_at_on_the_set_around_the_domain():
+    def square(x, theta):
+        return jnp.sum((x - theta) ** 2)
+
+    def entropy(x, theta):  # -log exists on the simplex alone
+        return -jnp.sum(jnp.log(x + 1e-3)) + theta[0] * x[0]
+
+    def bent(x, theta):  # convex where x_1 is not negative
+        return x[0] ** 3 + theta[0] * x[1]
+
+    simplex = tr.Simplex(shape=4)
+    for f, ok, words in ((square, True, "finite on the set around Simplex, too"),
+                         (entropy, True, 'Use method="fw-csoa", which stays in the domain.'),
+                         (bent, True, "is not convex")):  # fmt: skip
+        found = around(f, simplex)
+        assert found is not None
+        assert found.ok is ok
+        assert words in found.sentence
+    corner = tr.Polytope(np.vstack([-np.eye(4), np.ones((1, 4))]), np.array([0.0] * 4 + [1.0]))
+    assert around(square, corner).ok  # pyright: ignore[reportOptionalMemberAccess]
+    assert around(square, tr.L2Ball(1.0, shape=4)) is None  # its own enclosing set

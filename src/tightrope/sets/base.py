@@ -85,8 +85,8 @@ def as_shape(spec: Any) -> Shape | None:
 def no_projection(name: str) -> str:
     """What to say when a projection is asked of a set that has none."""
     return (
-        f"{name} has no cheap projection, and one was asked for. Use a projection-free method such as FWCSOA "
-        '(method="fw-csoa"), which needs only the set\'s linear minimisation.'
+        f"{name} has no cheap projection, and one was asked for. Use a projection-free method such as SplitCSOA "
+        '(method="split-csoa") or FWCSOA (method="fw-csoa"), which need only the set\'s linear minimisation.'
     )
 
 

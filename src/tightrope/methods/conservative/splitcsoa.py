@@ -108,6 +108,7 @@ class SplitCSOA(Method):
     name = "split-csoa"
     needs = frozenset({"lmo"})
     cost = Cost(samples=1, gradients=1, lmos=1)
+    vertices = True
     published = Rates(gap=0.5, violation=inf)
     tuned = ("eta0", "upsilon0", "kappa0", "gamma0")
     margin = "upsilon0"
