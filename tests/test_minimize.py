@@ -9,6 +9,7 @@ import pytest
 from core_cases import BALL, CSOA, FWCSOA, PROBLEM, ROWS, SAMPLERS, assert_same_run, constraints, draw, objective
 
 import tightrope as tr
+from tightrope.loop.prepare import prepare
 
 TRIANGLE = tr.Polytope(np.vstack([-np.eye(3), np.ones((1, 3))]), np.array([0.0, 0.0, 0.0, 1.0]))
 NAMED = tr.Problem(objective, constraints, BALL, (0.5, 0.4), names=("fair", "short"))
@@ -38,13 +39,13 @@ def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
 
 
 def test_auto_stays_in_a_domain_that_functions_do_not_leave():
-    domain = tr.Product({"x": tr.NuclearBall(0.9, shape=(2, 2)), "t": tr.Box(-1.0, 1.0, shape=())})
-    # around the ball the logarithm is finite, unless what is added is as small as the ball's radius
-    for room, chosen in ((2.0, tr.SplitCSOA), (-0.2, tr.FWCSOA)):
-        problem = tr.Problem(lambda x, th, room=room: -jnp.log(room + x["x"][0, 0] + x["t"] + 0 * th[0]), None, domain)
-        result = tr.minimize(problem, tr.Generator(draw), steps=3, x0={"x": np.zeros((2, 2)), "t": np.array(0.5)})
-        assert isinstance(result.method, chosen)
-    assert any("no cheap projection, and f or h has no finite values around it" in note for note in result.notes)
+    """In the triangle the sum of x is at most 1, in the cube around it 3."""
+    for room, chosen in ((4.0, "split-csoa"), (1.2, "fw-csoa")):
+        problem = tr.Problem(lambda x, theta, room=room: -jnp.log(room - jnp.sum(x)) + theta[0] * x[0], None, TRIANGLE)
+        given: dict[str, Any] = {"passes": None, "batch_size": None, "seeds": (0,), "x0": None}
+        ready = prepare(problem, tr.Generator(draw), "auto", steps=3, **given)
+        assert ready.method.name == chosen
+        assert ("f or h has no finite values around it" in ready.notes[0]) is (chosen == "fw-csoa")
 
 
 def test_a_warm_start_of_split_csoa_is_its_average():

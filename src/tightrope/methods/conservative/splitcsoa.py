@@ -93,7 +93,8 @@ class SplitCSOA(Method):
 
     References:
         The splitting is that of K. Asgari, M. J. Neely: Projection-Free Non-Smooth Convex Programming, arXiv:2208.05127,
-        and of K. K. Thekumparampil, P. Jain, P. Netrapalli, S. Oh: Projection Efficient Subgradient Method and Optimal
+        and Nonsmooth Projection-Free Optimization with Functional Constraints, arXiv:2311.11180, and of
+        K. K. Thekumparampil, P. Jain, P. Netrapalli, S. Oh: Projection Efficient Subgradient Method and Optimal
         Nonsmooth Frank-Wolfe Method, NeurIPS 2020; the tightening that removes the violation is ours.
     """
 
