@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 CASES = {
     "Split-CSOA": Case(tr.SplitCSOA(), True, "#D55E00"),
-    "Split-CSOA, no margin": Case(tr.SplitCSOA(upsilon0=0.0), False, "#CC79A7"),
+    "Split-CSOA, no margin": Case(tr.SplitCSOA(upsilon0=0.0, kappa0=1.0, gamma0=1.0), False, "#CC79A7"),
     "FW-CSOA": Case(tr.FWCSOA(), True, "#0072B2"),
     "FW-CSOA sqrt": Case(tr.FWCSOA("sqrt"), False, "#56B4E9"),
     "FW-CSOA two_scale": Case(tr.FWCSOA("two_scale"), False, "#009E73"),

@@ -15,7 +15,9 @@ from tightrope.problem import Problem
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, static, subtract
 
-COEFFICIENTS = {"eta0": 1.0, "gamma0": 1.0, "kappa0": 1.0, "upsilon0": 2.0}  # where some are given, of the others
+COEFFICIENTS = ("eta0", "upsilon0", "kappa0", "gamma0", "lam_radius", "q_radius")
+GIVEN = {"eta0": 1.0, "upsilon0": 2.0}  # where some are given, of the others
+TIE = 0.5  # kappa eta T where kappa is left to eta: M/sqrt(V_y) in the theorem, which is at most 1/sqrt 3
 
 
 class SplitState(NamedTuple):
@@ -77,19 +79,20 @@ class SplitCSOA(Method):
     a box is one of them, and is not counted. A sparse vertex saves nothing of that, because y and q are dense.
 
     Args:
-        eta0: coefficient of the step of y. Where only some coefficients are given, the others are eta0 = gamma0 = kappa0
-            = 1, upsilon0 = 2, which suit f, h and x of order one.
+        eta0: coefficient of the step of y. Where only some coefficients are given, the others are eta0 = 1 and
+            upsilon0 = 2, which suit f, h and x of order one.
         upsilon0: coefficient of the tightening.
-        kappa0: coefficient of the step of q.
-        gamma0: coefficient of the step of lambda.
+        kappa0: coefficient of the step of q; left out, 0.5/eta0, because the theorem's eta kappa T has no units and is at
+            most 0.58.
+        gamma0: coefficient of the step of lambda; left out, eta0, the single step of CSOA.
         lam_radius: R, at which lambda is cut; without one it is not.
         q_radius: M, at which q is cut; without one it is not.
         anytime: step sizes against t instead of the horizon T.
 
     Example:
         >>> import tightrope as tr
-        >>> tr.SplitCSOA(eta0=0.5).kappa0
-        1.0
+        >>> tr.SplitCSOA(eta0=0.5).upsilon0
+        2.0
 
     References:
         The splitting is that of K. Asgari, M. J. Neely: Projection-Free Non-Smooth Convex Programming, arXiv:2208.05127,
@@ -111,21 +114,22 @@ class SplitCSOA(Method):
     cost = Cost(samples=1, gradients=1, lmos=1)
     vertices = True
     published = Rates(gap=0.5, violation=inf)
-    tuned = ("eta0", "upsilon0", "kappa0", "gamma0")
+    tuned = ("eta0", "upsilon0")
+    positive = ("eta0",)
     margin = "upsilon0"
     margin_power = 1 / 2
 
     def __post_init__(self):
         super().__post_init__()
         if not self.measures:
-            for name, value in COEFFICIENTS.items():
+            for name, value in GIVEN.items():
                 if getattr(self, name) is None:
                     set_field(self, name, value)
 
     @property
     def measures(self) -> bool:
         """Whether no coefficients were given, so that the run measures its own scales."""
-        return all(getattr(self, name) is None for name in (*COEFFICIENTS, "lam_radius", "q_radius"))
+        return all(getattr(self, name) is None for name in COEFFICIENTS)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """x_1 = y_1, lambda_1 and q_1 = 0, to which every point of X is the best response."""
@@ -143,7 +147,8 @@ class SplitCSOA(Method):
 
     def _step(self, problem: Problem, state: SplitState, theta: Tree) -> tuple[SplitState, Info]:
         x, lam, y, q, memory, t, horizon = state
-        coefficients = (self.eta0, self.gamma0, self.kappa0, self.upsilon0)
+        kappa0 = TIE / self.eta0 if self.kappa0 is None else self.kappa0
+        coefficients = (self.eta0, self.eta0 if self.gamma0 is None else self.gamma0, kappa0, self.upsilon0)
         eta, gamma, kappa, upsilon = (Power(c, 0.5, self.anytime)(t, horizon) for c in coefficients)
         domain = problem.domain
         f, h, g = problem.value_and_gradient(y, lam, theta)
