@@ -82,11 +82,11 @@ def slopes(table: pd.DataFrame) -> pd.DataFrame:
     for (name, case), part in table.groupby(["problem", "case"], sort=False):
         gaps = part[part["T"] <= HORIZONS[-1]].pivot(index="seed", columns="T", values="gap").abs()
         fitted, low, high = slope(gaps, draws=500)
-        seen = {T: violation(_H(runs, str(name))) for T, runs in part.groupby("T")}
+        seen = {T: violation(_H(part[part["T"] == T], str(name))) for T in sorted(set(part["T"]))}
         worst = max(seen, key=lambda T: seen[T]["z"])
         rows.append(
             {"problem": name, "case": case, "slope": fitted, "low": low, "high": high}
-            | {T: part[part["T"] == T]["gap"].abs().mean() for T in sorted(seen)}
+            | {T: part[part["T"] == T]["gap"].abs().mean() for T in seen}
             | {"worst T": worst, "H": seen[worst]["H"], "half": seen[worst]["half"]}
             | {"violated": sum(v["violated"] for v in seen.values()), "positive": _all_above(part, str(name))}
         )

@@ -470,7 +470,12 @@ def _split(
 ) -> Rule:
     """A rule for Split-CSOA with these radii, margin and gap."""
     (M, V_y, V_l), root = _split_sizes(k, R), math.sqrt(T)
-    given = {"eta0": D_Y / math.sqrt(V_y), "gamma0": R / math.sqrt(V_l), "kappa0": M / D_Y, "upsilon0": u * root}
+    given: dict[str, Any] = {
+        "eta0": D_Y / math.sqrt(V_y),
+        "gamma0": R / math.sqrt(V_l),
+        "kappa0": M / D_Y,
+        "upsilon0": u * root,
+    }
     given |= {"lam_radius": R, "q_radius": M}
     conditions = (Condition("upsilon <= sigma/2", u, (k.sigma or math.nan) / 2),)
     return Rule(name, source, T, SplitCSOA(**given), given, u, gap, conditions, smallest)

@@ -17,7 +17,6 @@ from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_fie
 
 COEFFICIENTS = ("eta0", "upsilon0", "kappa0", "gamma0", "lam_radius", "q_radius")
 GIVEN = {"eta0": 1.0, "upsilon0": 2.0}  # where some are given, of the others
-TIE = 0.5  # kappa eta T where kappa is left to eta: M/sqrt(V_y) in the theorem, which is at most 1/sqrt 3
 
 
 class SplitState(NamedTuple):
@@ -82,8 +81,8 @@ class SplitCSOA(Method):
         eta0: coefficient of the step of y. Where only some coefficients are given, the others are eta0 = 1 and
             upsilon0 = 2, which suit f, h and x of order one.
         upsilon0: coefficient of the tightening.
-        kappa0: coefficient of the step of q; left out, 0.5/eta0, because the theorem's eta kappa T has no units and is at
-            most 0.58.
+        kappa0: coefficient of the step of q; left out, 1/eta0, because eta kappa has no units. (The theorem's eta0 kappa0 is
+            at most 0.58, for the worst problem there is.)
         gamma0: coefficient of the step of lambda; left out, eta0, the single step of CSOA.
         lam_radius: R, at which lambda is cut; without one it is not.
         q_radius: M, at which q is cut; without one it is not.
@@ -147,7 +146,7 @@ class SplitCSOA(Method):
 
     def _step(self, problem: Problem, state: SplitState, theta: Tree) -> tuple[SplitState, Info]:
         x, lam, y, q, memory, t, horizon = state
-        kappa0 = TIE / self.eta0 if self.kappa0 is None else self.kappa0
+        kappa0 = 1 / self.eta0 if self.kappa0 is None else self.kappa0
         coefficients = (self.eta0, self.eta0 if self.gamma0 is None else self.gamma0, kappa0, self.upsilon0)
         eta, gamma, kappa, upsilon = (Power(c, 0.5, self.anytime)(t, horizon) for c in coefficients)
         domain = problem.domain
