@@ -46,6 +46,7 @@ __all__ = [
     "Rows",
     "Simplex",
     "Spectraplex",
+    "SplitCSOA",
     "State",
     "Status",
     "Stream",

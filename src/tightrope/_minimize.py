@@ -74,9 +74,10 @@ def minimize(
         method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows the
             bundle method where there are at most 200 coordinates and 50 constraints and `steps` is not given, and
             SVRG-CSOA otherwise; for streams and generators CSOA, which measures its own scales. Where the domain has no
-            cheap projection, SVRF-CSOA and FW-CSOA stand in for these two. The report says which was taken, and why. Where
-            the duality gap of SVRG-CSOA or SVRF-CSOA falls no more, or is out of reach after half of the `passes`, the
-            bundle goes on with the rest of them, up to 500 coordinates; the report says so.
+            cheap projection, SVRF-CSOA and Split-CSOA stand in for these two (FW-CSOA where f or h is not finite around
+            the domain). The report says which was taken, and why. Where the duality gap of SVRG-CSOA or SVRF-CSOA falls no
+            more, or is out of reach after half of the `passes`, the bundle goes on with the rest of them, up to 500
+            coordinates; the report says so.
         steps: how many steps to take, T. Streams and generators need it.
         passes: for rows, instead of `steps`; a pass is as many per-row gradients as there are rows. With neither, a run on
             rows ends when its duality gap is at most 1e-4 of the scale of the objective (`Status.SOLVED`), when the gap no
@@ -86,7 +87,8 @@ def minimize(
             default: one sample for CSOA and FW-CSOA.
         seed: of the samples; the same seed gives the same result.
         x0: where to start; the domain's own starting point by default.
-        warm_start: an earlier result whose last point and multipliers to start from. Steps and averages count anew.
+        warm_start: an earlier result whose last point (of Split-CSOA the average) and multipliers to start from. Steps and
+            averages count anew.
         output: which point is `result.x`: "average" or "last"; the method's own choice by default. For rows also
             "feasible": the method's own, pulled towards a strictly feasible point just so far that every constraint
             holds on the data; the report says how far and what it cost. That is the default with `tol`, without

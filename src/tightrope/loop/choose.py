@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tightrope.methods import CSOA, METHODS, Bundle, Method, Refreshing
+from tightrope.methods import CSOA, METHODS, Bundle, Method, Refreshing, SplitCSOA
 from tightrope.sets import ConvexSet
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
@@ -22,6 +22,7 @@ class Asked(NamedTuple):
     constraints: int = 0
     values: bool = True  # whether the objective's value is known, and not only its gradient
     steps: bool = False  # whether the user gave a number of steps, which are those of a stochastic method
+    around: bool = True  # whether f and h are finite on the set around the domain
 
 
 def automatic(asked: Asked) -> tuple[Method, str]:
@@ -33,8 +34,11 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     few = asked.coordinates <= COORDINATES and asked.constraints <= CONSTRAINTS
     if asked.rows and not asked.steps and few and misfit(Bundle, domain, rows=True, values=asked.values) is None:
         return Bundle(), f"{data}, with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
-    if not domain.cheap_projection and domain.has_lmo:
-        name, has = "svrf-csoa" if asked.rows else "fw-csoa", "no cheap projection"
+    if projection_free(domain):
+        stream = "split-csoa" if asked.around else "fw-csoa"
+        name, has = "svrf-csoa" if asked.rows else stream, "no cheap projection"
+        if not asked.rows and not asked.around:
+            has += ", and f or h has no finite values around it"
     else:
         name, has = "svrg-csoa" if asked.rows else "csoa", "a projection"
     return METHODS[name](), f"{data} and {domain.name} has {has}"
@@ -50,9 +54,14 @@ def second_choice(method: Method, asked: Asked) -> Method | None:
     )
 
 
-def automatic_for_a_fed_run() -> Method:
+def projection_free(domain: ConvexSet) -> bool:
+    """Whether linear minimisation is the way to go in this set."""
+    return not domain.cheap_projection and domain.has_lmo
+
+
+def automatic_for_a_fed_run(domain: ConvexSet) -> Method:
     """What a run takes that is fed by hand and has no end."""
-    return CSOA(anytime=True)
+    return SplitCSOA(anytime=True) if projection_free(domain) else CSOA(anytime=True)
 
 
 def resolve_method(method: str | Method, asked: Asked) -> tuple[Method, tuple[str, ...]]:
@@ -95,7 +104,7 @@ def misfit(
     if "project" in needs and not domain.has_projection:
         return (
             f"{name} needs a projection and {domain.name} has none. Use a projection-free method such as "
-            'method="fw-csoa", or a set with a projection.'
+            'method="split-csoa" or "fw-csoa", or a set with a projection.'
         )
     if "lmo" in needs and not domain.has_lmo:
         return (

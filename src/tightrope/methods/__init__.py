@@ -16,6 +16,7 @@ from tightrope.methods.conservative.cscgd import CSCGD as CSCGD
 from tightrope.methods.conservative.csoa import CSOA as CSOA
 from tightrope.methods.conservative.fwcsoa import FWCSOA as FWCSOA
 from tightrope.methods.conservative.mfwcsoa import MFWCSOA as MFWCSOA
+from tightrope.methods.conservative.splitcsoa import SplitCSOA as SplitCSOA
 from tightrope.methods.conservative.svrfcsoa import SVRFCSOA as SVRFCSOA
 from tightrope.methods.conservative.svrgcsoa import SVRGCSOA as SVRGCSOA
 from tightrope.methods.frank_wolfe.affinefw import AffineFW as AffineFW

@@ -99,6 +99,7 @@ class Method(ABC):
     cost: ClassVar[Cost] = Cost()
     output: ClassVar[Output] = "average"  # which point a run gives back; "own" is what `answer` says
     averages: ClassVar[bool] = True  # False where a mean of iterates makes no sense: the loop then keeps none
+    vertices: ClassVar[bool] = False  # True where iterates are vertices of X, and their mean alone is near a solution
     multipliers: ClassVar[bool] = True  # False for methods that know constraints but estimate no multipliers
     full_batch: ClassVar[bool] = False  # True where a step is meant to see all rows at once
     anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end

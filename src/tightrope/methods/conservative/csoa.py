@@ -127,7 +127,7 @@ class CSOA(Method):
             return domain.project(add_scaled(scales.x, -longest, slope_in(w, direction)))
 
         stands = scales, x_next, lam_next, t, horizon
-        scales, x_next, lam_next = measured.turned(problem, *stands, anytime=self.anytime, jumps=True, far=far)
+        scales, x_next, lam_next = measured.turned(domain, *stands, anytime=self.anytime, jumps=True, far=far)
         weight = measured.weight(t, horizon, self.anytime, lam.dtype)
         return MeasuredState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)
 
