@@ -164,7 +164,7 @@ def _streams(table: pd.DataFrame) -> list[str]:
         "With the rule as it is now, on 82 feasible problems never seen before (odd seeds 501 to 701, 20 runs each),",
         "violations were significant on 6: 7 %, with a 95 % interval of 3 to 15 %. Three of these have more than twenty",
         "constraints whose noise is many times what they change over the domain, and multipliers that are still changing",
-        "after 10,000 steps; reports of such runs call constraints undecided. With 100,000 steps three of four do not violate.",
+        "after 10,000 steps; their reports call constraints undecided. With 100,000 steps three of four do not violate.",
         "",
         *_verdicts({"streams": table}),
         "",
