@@ -49,9 +49,9 @@ def marks_of(rows: Tree) -> Marks:
     n, leaves = count(rows), jax.tree.leaves(rows)
     width = sum(max(int(np.prod(leaf.shape[1:])), 1) for leaf in leaves)
     step = -(-n // min(_MOST, max(1024, _WORDS // width)))
-    parts = [np.asarray(leaf if step == 1 else leaf[::step]) for leaf in leaves]
+    parts = [np.asarray(leaf if step == 1 else leaf[::step]) for leaf in leaves if leaf.size]  # columns of none say nothing
     rng = np.random.default_rng(0)
-    numbers = np.zeros(len(parts[0]), np.uint64)
+    numbers = np.zeros(-(-n // step), np.uint64)
     for part in parts:
         values = part.reshape(len(part), -1)
         factors = rng.integers(2**63, size=values.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
