@@ -49,7 +49,7 @@ def marks_of(rows: Tree) -> Marks:
     n, leaves = count(rows), jax.tree.leaves(rows)
     width = sum(max(int(np.prod(leaf.shape[1:])), 1) for leaf in leaves)
     step = -(-n // min(_MOST, max(1024, _WORDS // width)))
-    parts = [np.asarray(leaf if step == 1 else leaf[::step]) for leaf in leaves if leaf.size]  # columns of none say nothing
+    parts = [np.asarray(leaf if step == 1 else leaf[::step]) for leaf in leaves if leaf.size]
     rng = np.random.default_rng(0)
     numbers = np.zeros(-(-n // step), np.uint64)
     for part in parts:
