@@ -121,6 +121,11 @@ class Result:
     error: BaseException | None = None
 
     @property
+    def where_to_go_on(self) -> Tree:
+        """Where a warm start begins: the last iterate, or the average for a method whose iterates are vertices."""
+        return self.average if self.method.vertices else self.last
+
+    @property
     def average(self) -> Tree:
         """The mean of the iterates; refused for a method that keeps none."""
         if self.mean is None:

@@ -169,7 +169,7 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
     if warm_start is not None:
         if x0 is not None:
             raise ValueError("x0 and warm_start were both given; expected one of them: they say where to start.")
-        x0 = warm_start.average if warm_start.method.vertices else warm_start.last
+        x0 = warm_start.where_to_go_on
     if x0 is None:
         return domain.start()
     x = jax.tree.map(lambda v: jnp.asarray(v, float_dtype(x0)), x0)
