@@ -112,7 +112,10 @@ def test_wrong_shapes_raise_as_they_do_in_a_run():
 # ---- scales ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+QUICK = ("simplex", "scalar", "neyman-pearson", "portfolio", "ill-scaled", "infeasible")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in PROBLEMS])
 def test_the_problems_with_known_solutions_raise_no_false_alarm(name):
     """One of them is made of scales far apart, and that is what is said of it."""
     with jax.enable_x64(False):
