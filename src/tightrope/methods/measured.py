@@ -27,15 +27,16 @@ so that in expectation it ends a quarter of its own standard error below zero, o
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.methods.base import Method
 from tightrope.methods.widths import length_in, slope_in
 from tightrope.sets import ConvexSet
-from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, subtract
+from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, set_field, subtract
 
 _PILOT = 32  # steps, at least; fewer do not tell a scale from its noise
 _STEP = 0.5  # of eta and gamma, in units of what the theory of a fixed horizon balances
@@ -46,6 +47,34 @@ _LEAST = 0.5  # of Lam_i that is kept from one epoch to the next: it falls no fa
 _SHARE = 0.1  # of the others' force that every constraint is thought able to need
 _NEARER = 2**-0.5  # of R that is kept from one epoch to the next: what noise alone would leave of it
 _MEMORY = 1 / 8  # weight of the earlier epochs' noise beside that of the last
+
+
+class SelfMeasuring(Method):
+    """A method whose runs measure their own scales, unless somebody gives one of its coefficients."""
+
+    coefficients: ClassVar[tuple[str, ...]]
+    where_some_are_given: ClassVar[dict[str, float]]  # what those are that were left out
+    margin = "upsilon0"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.measures:
+            for name, value in self.where_some_are_given.items():
+                if getattr(self, name) is None:
+                    set_field(self, name, value)
+
+    @property
+    def measures(self) -> bool:
+        """Whether no coefficients were given, so that the run measures its own scales."""
+        return all(getattr(self, name) is None for name in self.coefficients)
+
+    def said(self, state: Any, names: list[str]) -> str | None:
+        """The scales that were measured."""
+        return said(state.scales, names) if self.measures else None
+
+    def tightening(self, horizon: int) -> float:
+        """upsilon at this horizon; what the run measures keeps its own margin."""
+        return 0.0 if self.measures else super().tightening(horizon)
 
 
 class Seen(NamedTuple):

@@ -13,7 +13,7 @@ from tightrope.estimators.fair.classifier import FairLogisticRegression
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.tables.encoder import TableEncoder
 from tightrope.tables.folder import ModelFolder
-from tightrope.tables.reading import need_columns, refuse_missing, some_of
+from tightrope.tables.reading import features_and_used, need_columns, refuse_missing, some_of
 from tightrope.tables.report import as_text, compare
 
 FRONTIER, TRACE = "frontier.png", "trace.png"
@@ -199,14 +199,7 @@ def used_columns(
     need_columns(frame, [label, *sensitive, *drop])
     if not sensitive:
         raise ValueError("No sensitive column was given; expected at least one.")
-    both = [name for name in (label, *sensitive) if name in drop or (name == label and name in sensitive)]
-    if both:
-        raise ValueError(f"{both[0]!r} was given twice, with different meanings; expected label, sensitive or drop.")
-    left_out = {label, *drop, *(() if as_features else sensitive)}
-    features = [str(name) for name in frame.columns if name not in left_out]
-    if not features:
-        raise ValueError("No column is left to learn from, besides the label, the sensitive ones and those to drop.")
-    return features, [*dict.fromkeys([*features, *sensitive, label])]
+    return features_and_used(frame, label, sensitive, drop, as_features, role="sensitive", called="the sensitive ones")
 
 
 def _read(frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: Any, drop: Any, as_features: bool):

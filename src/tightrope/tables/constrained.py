@@ -15,7 +15,7 @@ from tightrope.fairness.sensitive import read_sensitive
 from tightrope.tables.classifier import is_label, two_labels
 from tightrope.tables.encoder import TableEncoder
 from tightrope.tables.folder import ModelFolder
-from tightrope.tables.reading import need_columns, refuse_missing
+from tightrope.tables.reading import features_and_used, need_columns, refuse_missing
 
 ROC = "roc.png"
 FOLDER = ModelFolder(
@@ -181,12 +181,4 @@ def constrained_columns(
     frame: pd.DataFrame, label: str, groups: Sequence[str], drop: Sequence[str] = (), as_features: bool = False
 ) -> tuple[list[str], list[str]]:
     """The columns that are features, and all that are used; refuses names that are not there."""
-    need_columns(frame, [label, *groups, *drop])
-    both = [name for name in (label, *groups) if name in drop or (name == label and name in groups)]
-    if both:
-        raise ValueError(f"{both[0]!r} was given twice, with different meanings; expected label, group or drop.")
-    left_out = {label, *drop, *(() if as_features else groups)}
-    features = [str(name) for name in frame.columns if name not in left_out]
-    if not features:
-        raise ValueError("No column is left to learn from, besides the label, those of groups and those to drop.")
-    return features, [*dict.fromkeys([*features, *groups, label])]
+    return features_and_used(frame, label, groups, drop, as_features, role="group", called="those of groups")

@@ -1,22 +1,19 @@
 """Split-CSOA: projection-free at the rate of projections, by a copy of x in a simple set around X."""
 
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
-from tightrope.methods.measured import Measured, Tie
+from tightrope.methods.base import Cost, Info, Rates, dual_step
+from tightrope.methods.measured import Measured, SelfMeasuring, Tie
 from tightrope.methods.schedules import Power
 from tightrope.methods.widths import length_in, slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.sets import L2Ball
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, set_field, static, subtract
-
-COEFFICIENTS = ("eta0", "upsilon0", "kappa0", "gamma0", "lam_radius", "q_radius")
-GIVEN = {"eta0": 1.0, "upsilon0": 2.0}  # where some are given, of the others
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, static, subtract
 
 
 class SplitState(NamedTuple):
@@ -50,7 +47,7 @@ class MeasuredSplitState(NamedTuple):
 
 
 @pytree
-class SplitCSOA(Method):
+class SplitCSOA(SelfMeasuring):
     """Split-CSOA: one linear minimisation a step, no projection onto X, no smoothness, and the rate of CSOA.
 
     A copy y of x lives in a simple set Y around X (`ConvexSet.enclosing`, a ball or a box) and moves as in CSOA; x in X is
@@ -115,20 +112,9 @@ class SplitCSOA(Method):
     published = Rates(gap=0.5, violation=inf)
     tuned = ("eta0", "upsilon0")
     positive = ("eta0",)
-    margin = "upsilon0"
     margin_power = 1 / 2
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.measures:
-            for name, value in GIVEN.items():
-                if getattr(self, name) is None:
-                    set_field(self, name, value)
-
-    @property
-    def measures(self) -> bool:
-        """Whether no coefficients were given, so that the run measures its own scales."""
-        return all(getattr(self, name) is None for name in COEFFICIENTS)
+    where_some_are_given: ClassVar = {"eta0": 1.0, "upsilon0": 2.0}
+    coefficients = ("eta0", "upsilon0", "kappa0", "gamma0", "lam_radius", "q_radius")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """x_1 = y_1, lambda_1 and q_1 = 0, to which every point of X is the best response."""
@@ -192,18 +178,10 @@ class SplitCSOA(Method):
         info = Info(x, lam, f, h, weight, domain.lmo_record(memory))
         return MeasuredSplitState(SplitState(x_next, lam_next, y, q, memory, t + 1, horizon), scales, tie), info
 
-    def said(self, state: Any, names: list[str]) -> str | None:
-        """The scales that were measured."""
-        return measured.said(state.scales, names) if self.measures else None
-
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
         cost = super().total_cost(steps)
         return cost._replace(lmos=cost.lmos + 1) if self.measures and steps > 1 else cost
-
-    def tightening(self, horizon: int) -> float:
-        """upsilon at this horizon; what the run measures keeps its own margin."""
-        return 0.0 if self.measures else super().tightening(horizon)
 
 
 def _within(radius: Any, v: Tree) -> Tree:
