@@ -374,6 +374,6 @@ def _dual(method: Method, carry: Carry, chosen: str, sums: Summary) -> np.ndarra
 
 
 def _cost(ready: Prepared, step: int, seconds: float) -> TotalCost:
-    size, cost = ready.plan.batch_size, ready.method.total_cost(step)
+    size, cost = ready.plan.batch_size, ready.method.cost_in(ready.problem.domain, step)
     gradients = gradients_used(ready.method, step, size, ready.sampler.n or 0)
     return TotalCost(step, cost.samples * size, gradients, cost.projections, cost.lmos, seconds)

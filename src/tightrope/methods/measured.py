@@ -243,6 +243,13 @@ def turn(
     return next_epoch, x_next, jnp.where(pilot, lam, mean_lam)
 
 
+def far_by_projection(domain: ConvexSet, x: Tree, direction: Tree) -> Tree:
+    """A point far off x along minus a direction (in scaled coordinates), for `turn`: as far as the domain is wide, and back."""
+    size = norm(direction)
+    longest = jnp.asarray(domain.scaled_diameter, size.dtype) / nonzero(size)
+    return domain.project(add_scaled(x, -longest, slope_in(domain.widths(x), direction)))
+
+
 def _length(m: Measured) -> Array:
     return (m.end - m.begin).astype(m.sigma_g.dtype)
 

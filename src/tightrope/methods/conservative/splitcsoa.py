@@ -12,7 +12,7 @@ from tightrope.methods.measured import Measured, SelfMeasuring, Tie
 from tightrope.methods.schedules import Power
 from tightrope.methods.widths import length_in, slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.sets import L2Ball
+from tightrope.sets import ConvexSet, L2Ball
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, static, subtract
 
 
@@ -63,6 +63,10 @@ class SplitCSOA(SelfMeasuring):
     gap is O(T^-1/2) and its expected violation zero for the coefficients of `tightrope.theory.split_csoa`; the proof is
     in docs/projection_free.md. With `anytime`, t takes the place of T, and the mean is weighted by 1/sqrt(t).
 
+    Where a set is its own Y (a ball, a box, a part of a product that is one), x = y holds by itself: there x_t is y_t, q stays
+    zero and nothing is minimised. In a ball or a box the method is therefore CSOA, step by step, with its theorem and at
+    its cost.
+
     f and h are evaluated at y, so that they must be defined and convex on Y; where they make sense on X alone, use
     `FWCSOA`. Only the mean is near a solution: x_t is a vertex, and y_t need not be in X. The sampled values that a run
     reports are those at y_t.
@@ -71,7 +75,7 @@ class SplitCSOA(SelfMeasuring):
     `tightrope.methods.measured`), with y in widths of Y and q as one more block of multipliers, and the mean weighs x_t by
     t. That is a rule, not a theorem.
 
-    A step costs one gradient, one linear minimisation and a few sums of vectors as long as x; the projection onto a ball or
+    Elsewhere a step costs one gradient, one linear minimisation and a few sums of vectors as long as x; the projection onto a ball or
     a box is one of them, and is not counted. A sparse vertex saves nothing of that, because y and q are dense.
 
     Args:
@@ -140,7 +144,7 @@ class SplitCSOA(SelfMeasuring):
         y_next = domain.enclosing().project(jax.tree.map(lambda v, a, b: v - eta * (a + b), y, g, q))
         lam_next = _within(self.lam_radius, dual_step(lam, h, gamma=gamma, shrink=0.0, upsilon=upsilon))
         q_next = _within(self.q_radius, add_scaled(q, kappa, subtract(y, x)))
-        x_next, memory = domain.warm_lmo(jax.tree.map(jnp.negative, q_next), memory)
+        x_next, memory = _answer(domain, y_next, q_next, memory)
         info = Info(x, lam, f, h, eta if self.anytime else jnp.ones_like(eta), domain.lmo_record(memory))
         return SplitState(x_next, lam_next, y_next, q_next, memory, t + 1, horizon), info
 
@@ -159,6 +163,8 @@ class SplitCSOA(SelfMeasuring):
         q_next = measured.tie_step(scales, tie, w, q, apart)
 
         def far(direction: Tree) -> Tree:
+            if around is domain:
+                return measured.far_by_projection(domain, scales.x, direction)
             return domain.lmo(length_in(w, direction))
 
         def turn_over(scales: Measured, tie: Tie, y: Tree, lam: Array, q: Tree) -> Any:
@@ -171,7 +177,7 @@ class SplitCSOA(SelfMeasuring):
 
         due = measured.due(scales, t, horizon)
         scales, tie, q, y, lam_next = jax.lax.cond(due, turn_over, go_on, scales, tie, y_next, lam_next, q_next)
-        vertex, memory = domain.warm_lmo(jax.tree.map(jnp.negative, q), memory)
+        vertex, memory = _answer(domain, y, q, memory)
         # the pilot stands still at points of X, which are their own answer
         x_next = jax.tree.map(lambda a, b: jnp.where(scales.stage < 2, a, b), y, vertex)
         weight = measured.weight(t, horizon, self.anytime, lam.dtype)
@@ -182,6 +188,19 @@ class SplitCSOA(SelfMeasuring):
         """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
         cost = super().total_cost(steps)
         return cost._replace(lmos=cost.lmos + 1) if self.measures and steps > 1 else cost
+
+    def cost_in(self, domain: ConvexSet, steps: int) -> Cost:
+        """In a set that is its own Y, a projection in the place of every linear minimisation."""
+        cost = self.total_cost(steps)
+        return cost._replace(projections=cost.lmos, lmos=0) if domain.enclosing() is domain else cost
+
+
+def _answer(domain: ConvexSet, y: Tree, q: Tree, memory: Tree) -> tuple[Tree, Tree]:
+    """The next x, and the memory of the linear minimisation: the vertex that q points to, and y itself where Y is X."""
+    if domain.enclosing() is domain:
+        return y, memory
+    vertex, memory = domain.warm_lmo(jax.tree.map(jnp.negative, q), memory)
+    return jax.tree.map(lambda tied, v, own: v if tied else own, domain.tied(y), vertex, y), memory
 
 
 def _within(radius: Any, v: Tree) -> Tree:
