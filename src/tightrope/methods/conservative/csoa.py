@@ -104,7 +104,7 @@ class CSOA(SelfMeasuring):
     def _measured_step(self, problem: Problem, state: MeasuredState, theta: Tree) -> tuple[MeasuredState, Info]:
         x, lam, t, horizon, scales = state
         domain, w = problem.domain, problem.domain.widths(x)
-        f, h, g = problem.value_and_gradient(x, lam, theta)
+        f, h, g = problem.value_and_gradient(x, measured.pressing(scales, lam), theta)
         wg = slope_in(w, g)
         scales = measured.observe(scales, x, lam, wg, h, t)
         x_next = domain.project(step_along(w, x, measured.eta(scales), g))

@@ -154,7 +154,7 @@ class SplitCSOA(SelfMeasuring):
         (x, lam, y, q, memory, t, horizon), scales, tie = state
         domain, around = problem.domain, problem.domain.enclosing()
         w, apart = around.widths(y), length_in(around.widths(y), subtract(y, x))
-        f, h, g = problem.value_and_gradient(y, lam, theta)
+        f, h, g = problem.value_and_gradient(y, measured.pressing(scales, lam), theta)
         pull = add_scaled(g, 1, q)
         scales = measured.observe(scales, y, lam, slope_in(w, pull), h, t)
         tie = measured.observe_tie(scales, tie, q, apart, t)
@@ -163,9 +163,8 @@ class SplitCSOA(SelfMeasuring):
         q_next = measured.tie_step(scales, tie, w, q, apart)
 
         def far(direction: Tree) -> Tree:
-            if around is domain:
-                return measured.far_by_projection(domain, scales.x, direction)
-            return domain.lmo(length_in(w, direction))
+            away = measured.far_by_projection(around, scales.x, direction)
+            return away if around is domain else _in_place(domain, domain.lmo(length_in(w, direction)), away)
 
         def turn_over(scales: Measured, tie: Tie, y: Tree, lam: Array, q: Tree) -> Any:
             following, y, lam = measured.turn(around, scales, y, lam, horizon, self.anytime, far)
@@ -200,7 +199,12 @@ def _answer(domain: ConvexSet, y: Tree, q: Tree, memory: Tree) -> tuple[Tree, Tr
     if domain.enclosing() is domain:
         return y, memory
     vertex, memory = domain.warm_lmo(jax.tree.map(jnp.negative, q), memory)
-    return jax.tree.map(lambda tied, v, own: v if tied else own, domain.tied(y), vertex, y), memory
+    return _in_place(domain, vertex, y), memory
+
+
+def _in_place(domain: ConvexSet, vertex: Tree, y: Tree) -> Tree:
+    """The vertex, with y in its place where Y is X."""
+    return jax.tree.map(lambda tied, v, own: v if tied else own, domain.tied(y), vertex, y)
 
 
 def _within(radius: Any, v: Tree) -> Tree:
