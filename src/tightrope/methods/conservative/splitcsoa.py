@@ -80,11 +80,12 @@ class SplitCSOA(SelfMeasuring):
 
     Args:
         eta0: coefficient of the step of y. Where only some coefficients are given, the others are eta0 = 1 and
-            upsilon0 = 2, which suit f, h and x of order one.
+            upsilon0 = 1, which suit f, h and x of order one.
         upsilon0: coefficient of the tightening.
         kappa0: coefficient of the step of q; left out, 1/eta0, because eta kappa has no units. (The theorem's eta0 kappa0 is
             at most 0.58, for the worst problem there is.)
-        gamma0: coefficient of the step of lambda; left out, eta0, the single step of CSOA.
+        gamma0: coefficient of the step of lambda; left out, 1/eta0 as for q, which is a multiplier, too: eta0 then weighs
+            the point against its multipliers, and how far both go is left alone.
         lam_radius: R, at which lambda is cut; without one it is not.
         q_radius: M, at which q is cut; without one it is not.
         anytime: step sizes against t instead of the horizon T.
@@ -92,7 +93,7 @@ class SplitCSOA(SelfMeasuring):
     Example:
         >>> import tightrope as tr
         >>> tr.SplitCSOA(eta0=0.5).upsilon0
-        2.0
+        1.0
 
     References:
         The splitting is that of K. Asgari, M. J. Neely: Projection-Free Non-Smooth Convex Programming, arXiv:2208.05127,
@@ -117,7 +118,7 @@ class SplitCSOA(SelfMeasuring):
     tuned = ("eta0", "upsilon0")
     positive = ("eta0",)
     margin_power = 1 / 2
-    where_some_are_given: ClassVar = {"eta0": 1.0, "upsilon0": 2.0}
+    where_some_are_given: ClassVar = {"eta0": 1.0, "upsilon0": 1.0}
     coefficients = ("eta0", "upsilon0", "kappa0", "gamma0", "lam_radius", "q_radius")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
@@ -136,8 +137,8 @@ class SplitCSOA(SelfMeasuring):
 
     def _step(self, problem: Problem, state: SplitState, theta: Tree) -> tuple[SplitState, Info]:
         x, lam, y, q, memory, t, horizon = state
-        kappa0 = 1 / self.eta0 if self.kappa0 is None else self.kappa0
-        coefficients = (self.eta0, self.eta0 if self.gamma0 is None else self.gamma0, kappa0, self.upsilon0)
+        gamma0, kappa0 = (1 / self.eta0 if given is None else given for given in (self.gamma0, self.kappa0))
+        coefficients = (self.eta0, gamma0, kappa0, self.upsilon0)
         eta, gamma, kappa, upsilon = (Power(c, 0.5, self.anytime)(t, horizon) for c in coefficients)
         domain = problem.domain
         f, h, g = problem.value_and_gradient(y, lam, theta)
