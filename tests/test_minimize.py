@@ -160,6 +160,7 @@ def test_a_warm_start_of_another_problem_is_refused():
 def test_the_trace_has_a_row_per_recorded_step_with_running_means():
     result = solve(NAMED, steps=300, batch_size=2)
     columns = ["step", "samples", "passes", "seconds", "objective", "fair", "short", "dual fair", "dual short"]
+    columns.append("weight")
     assert list(result.trace) == columns
     assert (result.trace["samples"] == 2 * result.trace["step"]).all()
     assert result.trace["seconds"].is_monotonic_increasing

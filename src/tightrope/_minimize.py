@@ -19,6 +19,7 @@ from tightrope.loop.gap import inside_of, refuse_below_rounding
 from tightrope.loop.held_out import marks_of
 from tightrope.loop.judges import Judges
 from tightrope.loop.margin import margin_note
+from tightrope.loop.oscillation import oscillation_note
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
@@ -323,7 +324,9 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         status, message = Status.INFEASIBLE_IN_SAMPLES, conflict
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
     margin = margin_note(ready, x, step, worth.samples) if step else None
-    notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, margin, pulled and str(pulled))
+    swings = oscillation_note(ready, trace, worth) if step else None
+    notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, margin, swings)
+    notes += (pulled and str(pulled),)
     return Result(
         x=x,
         output=chosen,
