@@ -1,10 +1,10 @@
 """Whether a run swings instead of settling: a constraint that is now violated, now slack, and its multiplier with it.
 
-Descent in x and ascent in lambda turn around a saddle point; curvature and noise damp that, and where steps are long beside
-both, nothing does. The mean of such a run rests on a few swings. It is told from noise by two signs in the second half of the
-run, looked at between the rows of its trace: the means of h_i alternate, above zero and below it by five standard errors each
-time, and those of lambda_i alternate, a quarter of their mean above it and below it. Noise alone makes multipliers
-wander, but not h; a slack constraint has neither.
+Descent in x and ascent in lambda turn around a saddle point. Curvature damps that; without it nothing does, and the mean of
+such a run rests on its swings. They are told from noise by two signs in the second half of the run, looked at between the
+rows of its trace: the means of h_i alternate, above zero and below it by five standard errors each time, and those of
+lambda_i alternate, a quarter of their mean above it and below it. Noise alone makes multipliers wander, but not h; a slack
+constraint has neither.
 """
 
 from typing import TYPE_CHECKING
@@ -38,15 +38,15 @@ def oscillation_note(ready: Prepared, trace: "pd.DataFrame", worth: Worth) -> st
         times = _alternations(h, -sure, sure)
         if min(times, _alternations(lam, (1 - _AWAY) * middle, (1 + _AWAY) * middle)) >= _SWINGS:
             found.append(
-                f"{name} swings instead of settling: in the second half of the run it went {times} times from above to below "
-                f"zero or back, between {h.max():.2g} and {h.min():.2g}, and its multiplier between {lam.max():.2g} and "
+                f"{name} swings instead of settling: in the second half of the run it went {times} times from above to "
+                f"below zero or back, between {h.max():.2g} and {h.min():.2g}, and its multiplier between {lam.max():.2g} and "
                 f"{lam.min():.2g}"
             )
     if not found:
         return None
     own = isinstance(ready.method, SelfMeasuring) and ready.method.measures
     remedy = "more samples a step (batch_size)" if own else "smaller steps, or none given: defaults measure their own"
-    return f"{'; '.join(found)}. The output is a mean over few such swings. Try {remedy}."
+    return f"{'; '.join(found)}. The output is a mean over such swings. Try {remedy}."
 
 
 def _between(trace: "pd.DataFrame", column: str) -> np.ndarray:

@@ -4,10 +4,10 @@ Every number here has the units of something that the run has seen, so f, any h_
 other units and nothing changes but rounding. Lengths are measured in y = x/w, with w the widths of the domain.
 
 A run is a pilot and epochs that double. The pilot stands still: half of it at x_1, and half of it as far off as the
-objective pulls, for constraints are often flat where a run begins. There gradients are taken with the multipliers Lam_i
-(below), because what multipliers add to the noise counts before they are there: steps made for the noise of grad f alone
-throw x about, wherever it then is constraints are violated, and multipliers grow that no multiplier can help. An epoch starts from the mean point and multipliers of
-the second half of the one before, and takes n steps of
+objective pulls, for constraints are often flat where a run begins. There gradients are taken with the multipliers
+Lam_i (below), because what multipliers add to the noise counts before they are there: steps made for the noise of
+grad f alone throw x about, wherever it then is constraints are violated, and multipliers grow that no multiplier can
+help. An epoch starts from the mean point and multipliers of the second half of the one before, and takes n steps of
 
     eta     = R / (2 sigma_g sqrt n)                      sigma_g: root mean square of |w o (grad f + lambda' grad h)|
     gamma_i = Lam_i / (2 sigma_i sqrt n)                  sigma_i: of h_i;  lambda_i stays below 4 Lam_i
@@ -256,7 +256,7 @@ def turn(
 
 
 def far_by_projection(domain: ConvexSet, x: Tree, direction: Tree) -> Tree:
-    """A point far off x along minus a direction (in scaled coordinates), for `turn`: as far as the domain is wide, and back."""
+    """A point far off x along minus a direction (in scaled coordinates): as far as the domain is wide, and back into it."""
     size = norm(direction)
     longest = jnp.asarray(domain.scaled_diameter, size.dtype) / nonzero(size)
     return domain.project(add_scaled(x, -longest, slope_in(domain.widths(x), direction)))

@@ -63,9 +63,9 @@ class SplitCSOA(SelfMeasuring):
     gap is O(T^-1/2) and its expected violation zero for the coefficients of `tightrope.theory.split_csoa`; the proof is
     in docs/projection_free.md. With `anytime`, t takes the place of T, and the mean is weighted by 1/sqrt(t).
 
-    Where a set is its own Y (a ball, a box, a part of a product that is one), x = y holds by itself: there x_t is y_t, q stays
-    zero and nothing is minimised. In a ball or a box the method is therefore CSOA, step by step, with its theorem and at
-    its cost.
+    Where a set is its own Y (a ball, a box, a part of a product that is one), x = y holds by itself: there x_t is
+    y_t, q stays zero and nothing is minimised. In a ball or a box the method is therefore CSOA, step by step, with
+    its theorem and at its cost.
 
     f and h are evaluated at y, so that they must be defined and convex on Y; where they make sense on X alone, use
     `FWCSOA`. Only the mean is near a solution: x_t is a vertex, and y_t need not be in X. The sampled values that a run
@@ -75,8 +75,9 @@ class SplitCSOA(SelfMeasuring):
     `tightrope.methods.measured`), with y in widths of Y and q as one more block of multipliers, and the mean weighs x_t by
     t. That is a rule, not a theorem.
 
-    Elsewhere a step costs one gradient, one linear minimisation and a few sums of vectors as long as x; the projection onto a ball or
-    a box is one of them, and is not counted. A sparse vertex saves nothing of that, because y and q are dense.
+    Elsewhere a step costs one gradient, one linear minimisation and a few sums of vectors as long as x; the
+    projection onto a ball or a box is one of them, and is not counted. A sparse vertex saves nothing of that,
+    because y and q are dense.
 
     Args:
         eta0: coefficient of the step of y. Where only some coefficients are given, the others are eta0 = 1 and
