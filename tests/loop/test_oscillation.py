@@ -38,6 +38,10 @@ def test_a_run_that_swings_says_which_constraint_does(units):
 def test_runs_that_settle_are_left_alone():
     assert not swings(solve(tr.CSOA()))
     assert not swings(solve(tr.CSOA(eta0=1.0, delta=0.0, upsilon0=0.0), noise=2.0))  # hidden by noise
-    for name in ("portfolio", "scalar"):
-        solved = PROBLEMS[name]()
-        assert not swings(tr.minimize(solved.problem, solved.samples, steps=3000, progress=False))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_no_false_alarm_on_problems_with_known_solutions(name):
+    solved = PROBLEMS[name]()
+    assert not swings(tr.minimize(solved.problem, solved.samples, steps=4000, progress=False))

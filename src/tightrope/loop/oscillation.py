@@ -39,8 +39,8 @@ def oscillation_note(ready: Prepared, trace: "pd.DataFrame", worth: Worth) -> st
         if min(times, _alternations(lam, (1 - _AWAY) * middle, (1 + _AWAY) * middle)) >= _SWINGS:
             found.append(
                 f"{name} swings instead of settling: in the second half of the run it went {times} times from above to "
-                f"below zero or back, between {h.max():.2g} and {h.min():.2g}, and its multiplier between {lam.max():.2g} and "
-                f"{lam.min():.2g}"
+                f"below zero or back, between {h.max():.2g} and {h.min():.2g}, and its multiplier between "
+                f"{lam.max():.2g} and {lam.min():.2g}"
             )
     if not found:
         return None

@@ -6,8 +6,8 @@ other units and nothing changes but rounding. Lengths are measured in y = x/w, w
 A run is a pilot and epochs that double. The pilot stands still: half of it at x_1, and half of it as far off as the
 objective pulls, for constraints are often flat where a run begins. There gradients are taken with the multipliers
 Lam_i (below), because what multipliers add to the noise counts before they are there: steps made for the noise of
-grad f alone throw x about, wherever it then is constraints are violated, and multipliers grow that no multiplier can
-help. An epoch starts from the mean point and multipliers of the second half of the one before, and takes n steps of
+grad f alone throw x about, constraints are violated wherever it lands, and multipliers grow although they cannot help.
+An epoch starts from the mean point and multipliers of the second half of the one before, and takes n steps of
 
     eta     = R / (2 sigma_g sqrt n)                      sigma_g: root mean square of |w o (grad f + lambda' grad h)|
     gamma_i = Lam_i / (2 sigma_i sqrt n)                  sigma_i: of h_i;  lambda_i stays below 4 Lam_i
