@@ -66,7 +66,7 @@ class Outcome:
 
 def record_steps(steps: int, points: int) -> list[int]:
     """Steps worth a row of the trace: half spread evenly, half in ratio, and the last one."""
-    half = max(1, points // 2)
+    half = max(1, min(points, 2 * steps) // 2)
     even = np.linspace(steps / half, steps, half)
     ratio = np.geomspace(1, steps, half)
     at = np.maximum(np.round(np.concatenate([even, ratio])), 1).astype(int).tolist() if points else []

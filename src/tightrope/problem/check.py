@@ -36,6 +36,7 @@ def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
                 f"Problem: objective(x, theta) returns {given} for one sample; expected a scalar. It sees ONE sample; "
                 "the library averages over batches."
             )
+        _refuse_without_gradient("objective", f)
         counts = [
             _check_vector(name, _shape_of(name, fn, *args))
             for name, args in (("constraints", (x, theta, *extra)), ("exact_constraints", (x, *extra)))
@@ -74,7 +75,16 @@ def _check_vector(name: str, h: Any) -> int:
     if not hasattr(h, "shape") or len(h.shape) != 1:
         given = f"shape {h.shape}" if hasattr(h, "shape") else f"a {type(h).__name__}"
         raise ValueError(f"Problem: {name} returns {given} for one sample; expected a vector of N values.")
+    _refuse_without_gradient(name, h)
     return h.shape[0]
+
+
+def _refuse_without_gradient(name: str, value: Any) -> None:
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        raise TypeError(
+            f"Problem: {name} returns {value.dtype}, which has no gradient in x; expected real floating-point numbers. "
+            "Was a comparison, a count or a cast to whole numbers meant to be smooth?"
+        )
 
 
 # ---- on request -------------------------------------------------------------------------------------------------------
