@@ -194,19 +194,23 @@ def _gradients(means: Callable, points: list[Tree], names: list[str], problem: P
     """The derivative along random chords must lie between the two one-sided differences, which at a kink are apart."""
     eps, jacobian = float(jnp.finfo(float_dtype(points[0])).eps), jax.jit(jax.jacrev(means))
     step = eps ** (1 / 3)
-    worst, culprit = 0.0, ""
+    worst, culprit, flat = 0.0, "", np.ones(len(names), bool)
     for here, there in itertools.pairwise(points):
         direction = subtract(there, here)
         middle = add_scaled(here, 0.5, direction)
         up, level, down = (np.asarray(means(add_scaled(middle, t * step, direction))) for t in (1, 0, -1))
         rows = jacobian(middle)
         slope = np.asarray(jax.vmap(lambda row, d=direction: dot(row, d))(rows))
+        flat &= slope == 0
         sides = (up - level) / step, (level - down) / step
         error = np.maximum(np.maximum(np.minimum(*sides) - slope, slope - np.maximum(*sides)), 0)
         scale = np.abs(slope) + np.abs(up) + float(norm(direction)) * eps
         relative = error / np.maximum(scale, 1e-30)
         if relative.max() > worst:
             worst, culprit = float(relative.max()), names[int(relative.argmax())]
+    if flat.any():
+        name = names[int(flat.argmax())]
+        return Finding("gradients", False, f"{name} does not change with x at any point tried; is it constant, or rounded?")
     ok = worst < 30 * eps ** (1 / 2)
     if ok:
         return Finding("gradients", True, "agree with finite differences.")
