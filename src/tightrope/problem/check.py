@@ -210,7 +210,9 @@ def _gradients(means: Callable, points: list[Tree], names: list[str], problem: P
             worst, culprit = float(relative.max()), names[int(relative.argmax())]
     if flat.any():
         name = names[int(flat.argmax())]
-        return Finding("gradients", False, f"{name} does not change with x at any point tried; is it constant, or rounded?")
+        return Finding(
+            "gradients", False, f"{name} does not change with x at any point tried; is it constant, or rounded?"
+        )
     ok = worst < 30 * eps ** (1 / 2)
     if ok:
         return Finding("gradients", True, "agree with finite differences.")
