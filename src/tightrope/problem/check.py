@@ -62,7 +62,8 @@ def _shape_of(name: str, fn: Any, *args: Any) -> Any:
     except Exception as error:
         shapes = ", ".join(str(jax.tree.map(jnp.shape, a)) for a in args)
         raise ValueError(
-            f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): {error}"
+            f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): "
+            f"{str(error).strip().rstrip('.')}."
         ) from error
 
 
