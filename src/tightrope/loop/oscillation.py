@@ -34,7 +34,7 @@ def oscillation_note(ready: Prepared, trace: "pd.DataFrame", worth: Worth) -> st
     found = []
     for name, sigma in zip(ready.names, noise, strict=True):
         h, lam = _between(late, name), _between(late, f"dual {name}")
-        sure, middle = SURE * sigma / np.sqrt(samples), np.mean(lam)
+        sure, middle = SURE * sigma / np.sqrt(samples), float(np.mean(lam))
         times = _alternations(h, -sure, sure)
         if min(times, _alternations(lam, (1 - _AWAY) * middle, (1 + _AWAY) * middle)) >= _SWINGS:
             found.append(
