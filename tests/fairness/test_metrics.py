@@ -72,7 +72,11 @@ def test_p_rule_at_the_edges():
         (lambda: p_rule([1, 0, 1], [1.0, 2.0, 3.0]), TypeError, "is continuous and has no groups"),
         (lambda: p_rule([1, 2, 1], list("FMM")), ValueError, "y_pred has values such as 1, 2; expected booleans"),
         (lambda: p_rule([-1, 0, 1], list("FMM")), ValueError, "y_pred has values such as -1, 0, 1"),
-        (lambda: p_rule(["yes", "no", "so"], list("FMM")), ValueError, "values such as 'yes', 'no', 'so'; .* pos_label="),
+        (
+            lambda: p_rule(["yes", "no", "so"], list("FMM")),
+            ValueError,
+            "values such as 'yes', 'no', 'so'; .* pos_label=",
+        ),
         (lambda: p_rule(["no", "no", "no"], list("FMM")), ValueError, "say which of them means being selected"),
         (lambda: p_rule([1, 2, 1], list("FMM"), pos_label=3), ValueError, "two labels, one of them pos_label=3"),
         (lambda: p_rule([1, 0, 1], list("FMM"), [1, -1, 1]), ValueError, "sample_weight has values that are negative"),

@@ -157,7 +157,9 @@ def weights(sample_weight: Any, n: int) -> np.ndarray:
         raise ValueError(f"sample_weight has shape {given.shape}; expected {n:,} values, one per row.")
     numbers = _numbers(given)
     if not (np.all(np.isfinite(numbers)) and np.all(numbers >= 0) and np.any(numbers > 0)):
-        raise ValueError("sample_weight has values that are negative or not finite, or no positive one; expected weights.")
+        raise ValueError(
+            "sample_weight has values that are negative or not finite, or no positive one; expected weights."
+        )
     return numbers / numbers.max()
 
 
