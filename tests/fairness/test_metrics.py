@@ -121,8 +121,9 @@ def test_rows_without_weight_and_the_unit_of_weights_change_no_bound():
             np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
-def test_the_error_of_a_weighted_ratio_is_that_of_many_samples():
+def test_the_error_of_a_weighted_ratio_is_that_of_many_samples(monkeypatch):
     """Weights that go with the decision, where counting effective rows by the weights alone would halve the error."""
+    monkeypatch.setattr("tightrope.fairness.metrics.DRAWS", 20)
     rng, n = np.random.default_rng(4), 2000
     found = []
     for _ in range(300):

@@ -81,6 +81,17 @@ class Sensitive:
                 codes = np.unique(codes * len(attribute.groups) + self.groups(i), return_inverse=True)[1]
         return np.where(np.bincount(codes)[codes] < 10, -1 - positive.astype(int), codes)
 
+    def only(self, kept: Sequence[int]) -> "Sensitive":
+        """The same people with some of the attributes, given by their places."""
+        columns = [k for k, owner in enumerate(self.owners) if owner in kept]
+        return Sensitive(
+            attributes=tuple(self.attributes[i] for i in kept),
+            values=tuple(self.values[i] for i in kept),
+            columns=self.columns[:, columns],
+            owners=tuple(list(kept).index(self.owners[k]) for k in columns),
+            names=tuple(self.names[k] for k in columns),
+        )
+
     def take(self, rows: Sequence[int] | np.ndarray) -> "Sensitive":
         """The rows given, by number or by a mask; attributes and groups stay, even where no row of a group is left."""
         rows = np.asarray(rows)

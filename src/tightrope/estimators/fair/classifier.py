@@ -15,10 +15,12 @@ from tightrope.arrow import from_arrow
 from tightrope.estimators import rules
 from tightrope.estimators.fair.frontier import SEARCHES, choose, compute_frontier
 from tightrope.estimators.fair.refusal import Refused
+from tightrope.estimators.fair.report import FairnessReport, fairness_report
 from tightrope.estimators.fair.save_load import load_classifier, save_classifier
 from tightrope.estimators.fair.streaming import FairStream
-from tightrope.estimators.fair.task import features_of, read_task
+from tightrope.estimators.fair.task import features_of, has_second_label, read_task, sensitive_columns
 from tightrope.estimators.fair.training import build, train, warn_of_few, warn_of_gap
+from tightrope.fairness.sensitive import read_sensitive
 from tightrope.methods import Method
 from tightrope.problems.fair import NOTIONS
 
@@ -276,6 +278,39 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         table = self.frontier() if frontier is None else frontier
         chosen = getattr(self, "threshold_", None)
         return plot_frontier(table, self.p_rule, chosen if isinstance(chosen, float) else None, path)
+
+    def report(
+        self, X: Any, y: Any = None, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> FairnessReport:
+        """What the classifier gives to each group and intersection: rates, ratios and differences, with intervals.
+
+        Print it, show it in a notebook, or take its `frame`; `by_group` and `summary` have the numbers of fairlearn's
+        MetricFrame. Meant for rows that the classifier has not seen.
+
+        Args:
+            X: features.
+            y: the labels; without them there are selection rates alone.
+            sensitive_features: the attributes, any, unless `sensitive` names columns of X.
+            sample_weight: a weight for each row, not negative.
+
+        Example:
+            >>> import tightrope as tr
+            >>> from tightrope.datasets import rotated_gaussians
+            >>> X, y, s, _ = rotated_gaussians(n=640, phi=0.8)
+            >>> report = tr.FairLogisticRegression().fit(X, y).report(X, y, s)
+            >>> report.summary()["metric"].tolist()
+            ['selection_rate', 'accuracy', 'true_positive_rate', 'false_positive_rate']
+            >>> report.frame.shape
+            (8, 15)
+        """
+        X = from_arrow(X)
+        given = sensitive_columns(self, X, sensitive_features)
+        if given is None:
+            raise ValueError("report needs sensitive_features: report(X, y, sensitive_features=...).")
+        decided = self.decision_function(X) > 0
+        truth = None if y is None else has_second_label(self, from_arrow(y))
+        read = read_sensitive(given, kind=self.sensitive_kind)
+        return fairness_report(decided, read, truth, sample_weight=sample_weight, confidence=self.confidence)
 
     # ---- on disk -----------------------------------------------------------------------------------------------------
 

@@ -142,26 +142,32 @@ def _sensitive_names(model: "FairLogisticRegression") -> list[Any]:
     return [model.sensitive] if isinstance(model.sensitive, str) else list(model.sensitive)
 
 
+def sensitive_columns(model: "FairLogisticRegression", X: Any, given: Any) -> Any:
+    """What was given as sensitive, or else the columns of X that `sensitive` names; None where there is neither."""
+    named = _sensitive_names(model)
+    if given is not None and named:
+        raise ValueError("sensitive= and sensitive_features= were both given; expected one of them.")
+    if given is not None or not named:
+        return given
+    absent = [name for name in named if name not in getattr(X, "columns", ())]
+    if absent:
+        raise ValueError(f"sensitive names {', '.join(map(str, absent))}, which X has no column of.")
+    return X[named]
+
+
 def _read_attributes(
     model: "FairLogisticRegression", X: Any, given: Any, known: tuple[Attribute, ...] | None
 ) -> Sensitive | None:
     """The sensitive attributes, from columns of X or from `sensitive_features`; None without a constraint."""
     if model.p_rule is None and model.covariance is None:
         return None
-    named = _sensitive_names(model)
-    if given is None and not named:
+    given = sensitive_columns(model, X, given)
+    if given is None:
         what = f"p_rule={model.p_rule!r}" if model.p_rule is not None else f"covariance={model.covariance!r}"
         raise ValueError(
             f"FairLogisticRegression({what}) needs sensitive_features: fit(X, y, sensitive_features=...), or the names "
             "of columns of a DataFrame as sensitive=[...]."
         )
-    if given is None:
-        absent = [name for name in named if name not in getattr(X, "columns", ())]
-        if absent:
-            raise ValueError(f"sensitive names {', '.join(map(str, absent))}, which X has no column of.")
-        given = X[named]
-    elif named:
-        raise ValueError("sensitive= and sensitive_features= were both given; expected one of them.")
     sensitive = read_sensitive(given, attributes=known or None, kind=model.sensitive_kind)
     continuous = [attribute.name for attribute in sensitive.attributes if attribute.kind == "continuous"]
     codes = numbers_like_codes(sensitive) if known is None else []
@@ -204,7 +210,13 @@ def _is_positive(model: "FairLogisticRegression", y: np.ndarray, classes: Any, f
         if len(labels) < 2:
             raise ValueError(f"y has only one class, {labels[0]!r}; expected two.")
         model.classes_ = labels
+    return has_second_label(model, y)
+
+
+def has_second_label(model: "FairLogisticRegression", y: Any) -> np.ndarray:
+    """Which rows have the second label; refuses labels that the model does not know."""
+    y = np.asarray(y)
     strange = set(np.unique(y).tolist()) - set(model.classes_.tolist())
     if strange:
         raise ValueError(f"y has the label {min(strange)!r}; expected one of {model.classes_.tolist()}.")
-    return np.asarray(y) == model.classes_[1]
+    return y == model.classes_[1]
