@@ -9,17 +9,11 @@ from tightrope.estimators.fair.task import Task
 
 
 class Refused(ValueError):
-    """A p%-rule cannot be promised on this data.
+    """A p%-rule cannot be promised on this data; `frontier` is the path that was tried."""
 
-    Attributes:
-        asked: the p%-rule that was asked for.
-        offered: the largest one that can be had, in steps of 0.01; None where there is none.
-        frontier: the path that was tried; a classifier that refused has it in `frontier()`.
-    """
-
-    def __init__(self, sentence: str, asked: float, offered: float | None, frontier: pd.DataFrame):
+    def __init__(self, sentence: str, frontier: pd.DataFrame):
         super().__init__(sentence)
-        self.asked, self.offered, self.frontier = asked, offered, frontier
+        self.frontier = frontier
 
 
 def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str) -> Refused:
@@ -47,7 +41,7 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
             "command line)."
         )
     said.append(_advice(asked, float(best["p_rule"]), reached, "confidence" in how))
-    return Refused(" ".join(said), asked, offered, table)
+    return Refused(" ".join(said), table)
 
 
 def _advice(asked: float, estimate: float, bound: float, confident: bool) -> str:
