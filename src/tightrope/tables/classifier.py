@@ -27,7 +27,6 @@ FOLDER = ModelFolder(
     arrays="classifier.safetensors",
     meaning="table.json",
     pictures=(FRONTIER, TRACE),
-    sealed=True,
 )
 
 
