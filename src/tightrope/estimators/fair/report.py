@@ -308,10 +308,10 @@ _STYLE = (
     ".tightrope-report caption{text-align:left;font-weight:600;padding:.2em 0}"
     ".tightrope-report th,.tightrope-report td{padding:.15em .6em;text-align:right;white-space:nowrap;font-weight:normal;"
     "border:0;background:none}"
-    ".tightrope-report thead th{border-bottom:1px solid #8888;opacity:.7}"
+    ".tightrope-report thead th{border-bottom:1px solid #888;color:#777}"
     ".tightrope-report td:first-child,.tightrope-report th.attribute{text-align:left}"
-    ".tightrope-report th.attribute{padding-top:.6em;opacity:.7}"
-    ".tightrope-report td.interval{opacity:.7;padding-left:0}"
+    ".tightrope-report th.attribute{padding-top:.6em;color:#777}"
+    ".tightrope-report td.interval{color:#777;padding-left:0}"
 )
 
 
