@@ -60,7 +60,7 @@ class FairnessReport:
         table = part.pivot(index="group", columns="metric", values="rate").loc[keys]  # pyright: ignore[reportArgumentType]
         table = table[[metric for metric in METRICS if metric in table]].rename_axis(columns=None)
         names = self.attributes[name]
-        index = pd.MultiIndex.from_tuples(keys, names=names) if len(names) > 1 else pd.Index(keys, name=names[0])
+        index: Any = pd.MultiIndex.from_tuples(keys, names=names) if len(names) > 1 else pd.Index(keys, name=name)
         return table.set_axis(index)
 
     def summary(self) -> pd.DataFrame:
@@ -117,7 +117,8 @@ class FairnessReport:
         return self.frame[self.frame["metric"] == metric]
 
     def _html_table(self, metric: str) -> str:
-        everybody, part = self.overall.loc[metric], self._of(metric)
+        everybody: Any = self.overall.loc[metric]
+        part = self._of(metric)
         widest = max(float(part["high"].max()), float(everybody["high"]))
         heading = "<th></th><th>rows</th><th>rate</th><th></th><th>ratio</th><th></th><th>difference</th><th></th>"
         body = _html_row("everybody", everybody, _drawn(everybody, everybody["rate"], widest), ["", "", "", ""])
