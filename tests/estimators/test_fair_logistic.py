@@ -293,6 +293,15 @@ def test_what_is_crossed_and_what_is_not():
     assert names(PEOPLE[["sex", "age"]]) == ["sex", "age"]
 
 
+def test_later_batches_have_the_intersections_of_the_first():
+    people = PEOPLE[["sex", "race"]]
+    model = fair()
+    first: Any = read_task(model, X, Y, people, None).sensitive
+    later: Any = read_task(model, X[:9], Y[:9], people[:9], None, known=first.attributes)
+    assert later.sensitive.attributes == first.attributes
+    np.testing.assert_array_equal(later.columns, first.columns[:9])
+
+
 def test_rare_intersections_are_one_with_a_warning():
     race = np.where(np.arange(N) < 30, "D", PEOPLE["race"])
     people = PEOPLE[["sex"]].assign(race=race)
@@ -576,6 +585,9 @@ def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(pr
     said = str(refused.value)
     assert " against ".join(sizes) in said or " against ".join(reversed(sizes)) in said
     table = model.frontier()
+    copy = pickle.loads(pickle.dumps(refused.value))
+    assert (type(copy), str(copy)) == (Refused, said)
+    pd.testing.assert_frame_equal(copy.frontier, table)
     pd.testing.assert_frame_equal(table, promised.frontier())  # nothing but what was asked differs
     model.plot_frontier(str(tmp_path / "refused.png"))
     assert (tmp_path / "refused.png").stat().st_size > 10_000
