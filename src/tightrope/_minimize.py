@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
 _MOST_NUMBER = 1e300  # beyond it are infinity and whole numbers that no float holds
-_MOST_ROWS = 1_000_000  # of a trace
+_MOST_ROWS = 10_000_000  # of a trace
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 

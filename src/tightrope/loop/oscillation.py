@@ -28,7 +28,9 @@ def oscillation_note(ready: Prepared, trace: "pd.DataFrame", worth: Worth) -> st
     known."""
     if worth.samples is None or not ready.method.multipliers or not ready.method.averages:
         return None
-    late = trace[trace["step"] >= trace["step"].iloc[-1] / 2]
+    late = trace[trace["step"] >= trace["step"].max() / 2] if len(trace) else trace
+    if len(late) <= _SWINGS + 1:  # too few rows to see them between
+        return None
     samples = np.diff(late["step"]) * ready.plan.batch_size
     noise = worth.errors / 2 * np.sqrt(count(worth.samples))
     found = []
