@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from core_cases import PROBLEM, SAMPLERS, assert_same_run
 from scipy.stats import t as student
+from slow import quick_first
 
 import tightrope as tr
 from tightrope.methods import measured
@@ -80,7 +81,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "method"), CASES)
+QUICK = [(name, "csoa") for name in ("simplex", "portfolio", "queue", "fair-logistic", "ill-scaled")] + [
+    CASES[-1],
+    CASES[-4],
+]
+
+
+@pytest.mark.parametrize(("name", "method"), quick_first(CASES, QUICK))
 def test_units_do_not_matter(name, method):
     for values in outputs(name, method, (2.0**20, 2.0**-20)):  # powers of two, so that rounding is the same
         np.testing.assert_allclose(values[1:], np.broadcast_to(values[0], values[1:].shape), rtol=1e-9, atol=1e-12)
