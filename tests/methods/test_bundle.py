@@ -11,7 +11,7 @@ import pytest
 import tightrope as tr
 from studies.finite_sums import finite
 from tightrope.methods.bundle.model import Looks, Model, Units, best_combination
-from tightrope.methods.bundle.second_order import with_secants
+from tightrope.methods.curvature import with_secants
 from tightrope.methods.bundle.solve import region_of
 from tightrope.tree import replace
 

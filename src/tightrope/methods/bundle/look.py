@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.bundle.model import Bound, Combination, Looks, Model, Units, best_combination
-from tightrope.methods.bundle.second_order import is_flat, lagrangian_hessian, rows_for_hessian, with_secants
 from tightrope.methods.bundle.solve import one_thread, region_of
 from tightrope.methods.bundle.state import BundleState, Kept
+from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
-from tightrope.problem.full_data import full_jacobian
+from tightrope.problem.full_data import Some, full_jacobian
 from tightrope.problem.rounding import UNITS, count, eps_of, few, sizes_of
 from tightrope.tree import Array, Tree, ravel
 
@@ -171,12 +171,12 @@ class Look:
             return state.hessian
         n = count(self.data)
         size = rows_for_hessian(n, len(self.widths))
-        first = (self.t.bit_length() - 1) * size % (n - size + 1)
+        some = Some(np.int32(1), np.int32(self.t.bit_length() - 1))
         x, lam = (
             self.shape(jnp.asarray(self.looks.x[self._centre(state)], self.dtype)),
             jnp.asarray(state.lam, self.dtype),
         )
-        found = np.asarray(lagrangian_hessian(self.problem, x, lam, self.data, np.int32(first), size))
+        found = np.asarray(lagrangian_hessian(self.problem, x, lam, self.data, some, size))
         return found if np.all(np.isfinite(found)) else state.hessian
 
     # ---- between the host and the problem ----------------------------------------------------------------------------
@@ -202,6 +202,11 @@ class Look:
         """Everything in arrays of the dtypes that it had."""
         state = state._replace(kept=self.kept)
         return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), state, self.before)
+
+
+def rows_for_hessian(n: int, d: int) -> int:
+    """So many of n rows that a Hessian in d coordinates, d products of two gradients a row, costs a pass at most."""
+    return max(1, n // (2 * d))
 
 
 def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
