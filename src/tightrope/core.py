@@ -12,6 +12,7 @@ from tightrope.methods import METHODS as METHODS
 from tightrope.methods import SVRFCSOA as SVRFCSOA
 from tightrope.methods import SVRGCSOA as SVRGCSOA
 from tightrope.methods import Bundle as Bundle
+from tightrope.methods import SQP as SQP
 from tightrope.methods import Cost as Cost
 from tightrope.methods import Info as Info
 from tightrope.methods import Method as Method

@@ -1,5 +1,7 @@
 """One look at all the data, on the host: what was seen, what it proves, and where to look next."""
 
+from functools import cached_property, partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,8 @@ from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secant
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, full_jacobian
 from tightrope.problem.rounding import UNITS, count, eps_of, few, sizes_of
+from tightrope.sets import ConvexSet
+from tightrope.sets.conic import Conic
 from tightrope.tree import Array, Tree, ravel
 
 _MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
@@ -33,9 +37,8 @@ class Look:
     def __init__(self, problem: Problem, state: BundleState, data: Tree):
         self.problem, self.data, self.before = problem, data, state
         self.t, self.dtype, self.shape = int(state.t), np.dtype(state.lam.dtype), ravel(state.x)[1]
-        self.conic = problem.domain.conic(state.x)
-        self.widths = np.where(self.conic.upper > self.conic.lower, self.conic.upper - self.conic.lower, 1.0)
-        seen = jax.device_get(_see(problem, state.ahead, data, jnp.asarray(self.widths, self.dtype)))
+        self.widths = self._widths()
+        seen = jax.device_get(self._see(state.ahead))
         self.kept, self.places = _with(state.kept, (*seen, self.t, self.t))
         self.looks = Looks(*(np.asarray(v[self.places], float) for v in self.kept[: len(Looks._fields)]))
         self.values = np.append(self.looks.f[-1], self.looks.h[-1])
@@ -64,6 +67,19 @@ class Look:
                 state = self._with_conflict(state, output.worst)
             state = state._replace(hessian=self._hessian(state))
             return self._stored(self._with_next(state, max(distance, 0.0), level, slack))
+
+    @cached_property
+    def conic(self) -> Conic:
+        """The domain as programmes have it."""
+        return self.problem.domain.conic(self.before.x)
+
+    def _widths(self) -> np.ndarray:
+        """Of the domain; one for coordinates that are fixed."""
+        return np.where(self.conic.upper > self.conic.lower, self.conic.upper - self.conic.lower, 1.0)
+
+    def _see(self, x: Tree) -> tuple[Array, ...]:
+        """What a pass over all rows finds at a point."""
+        return see(self.problem, x, self.data, self.widths.astype(self.dtype))
 
     # ---- what is proven ----------------------------------------------------------------------------------------------
 
@@ -183,7 +199,7 @@ class Look:
 
     def _point(self, x: np.ndarray) -> Tree:
         """A vector as a point of the domain: what a solver or a sum has left of it by rounding is put back."""
-        return _into_domain(self.problem, self.shape(jnp.asarray(x, self.dtype)))
+        return into_domain(self.problem, self.shape(jnp.asarray(x, self.dtype)))
 
     @staticmethod
     def _vector(x: Tree) -> np.ndarray:
@@ -196,7 +212,7 @@ class Look:
     def _support(self, g: np.ndarray) -> float:
         """The domain's support function, in float64 whatever the run's precision is."""
         with jax.enable_x64(True):
-            return float(self.problem.domain.support(_shaped_like(self.before.x, g)))
+            return float(_reach(self.problem.domain, _shaped_like(self.before.x, g)))
 
     def _stored(self, state: BundleState) -> BundleState:
         """Everything in arrays of the dtypes that it had."""
@@ -222,30 +238,43 @@ def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
 
 def _shaped_like(x: Tree, vector: np.ndarray) -> Tree:
     leaves, treedef = jax.tree.flatten(x)
-    pieces = np.split(vector, np.cumsum([leaf.size for leaf in leaves])[:-1])
-    return treedef.unflatten([jnp.asarray(p.reshape(v.shape), float) for p, v in zip(pieces, leaves, strict=True)])
+    pieces = np.split(np.asarray(vector, float), np.cumsum([leaf.size for leaf in leaves])[:-1])
+    return treedef.unflatten([p.reshape(v.shape) for p, v in zip(pieces, leaves, strict=True)])
 
 
-@jax.jit
-def _see(problem: Problem, x: Tree, data: Tree, widths: Array) -> tuple[Array, ...]:
-    """One pass: the point, values, slopes, and bounds on their rounding, as `Kept` has them."""
-    f, h, grad, rows = full_jacobian(problem, x, data)
-    sizes, unit = sizes_of(problem, x, few(data), curvature=True), UNITS * eps_of(x)
+@partial(jax.jit, static_argnames="rows_a_slice")
+def see(
+    problem: Problem, x: Tree, data: Tree, widths: Array, some: Some | None = None, rows_a_slice: int = 1024
+) -> tuple[Array, ...]:
+    """One pass: the point, values, slopes, and bounds on their rounding, as `Kept` has them. Of some rows, no bounds."""
+    f, h, grad, rows = full_jacobian(problem, x, data, rows_a_slice, some)
 
     def flat(rows: Tree) -> Array:
         leaves = zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)
         return jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
 
-    errors = unit * jnp.maximum(sizes.f, jnp.abs(f)), unit * jnp.maximum(sizes.h, jnp.abs(h))
-    lost, farthest = (
-        jnp.concatenate([ravel(sizes.grad)[0][None], flat(sizes.rows)]),
-        jnp.asarray(problem.domain.diameter),
-    )
-    over = unit * jnp.minimum(lost @ widths, jnp.linalg.norm(lost, axis=1) * farthest.astype(lost.dtype))
-    tilts = over[0], over[1:]  # what an error of the slope does over the domain, at most
-    return ravel(x)[0], f, h, ravel(grad)[0], flat(rows), *errors, *tilts
+    def roundings() -> tuple[Array, ...]:
+        sizes, unit = sizes_of(problem, x, few(data), curvature=True), UNITS * eps_of(x)
+        errors = unit * jnp.maximum(sizes.f, jnp.abs(f)), unit * jnp.maximum(sizes.h, jnp.abs(h))
+        lost, farthest = (
+            jnp.concatenate([ravel(sizes.grad)[0][None], flat(sizes.rows)]),
+            jnp.asarray(problem.domain.diameter),
+        )
+        over = unit * jnp.minimum(lost @ widths, jnp.linalg.norm(lost, axis=1) * farthest.astype(lost.dtype))
+        return *errors, over[0], over[1:]  # the latter: what an error of the slope does over the domain, at most
+
+    none = jnp.zeros_like(f), jnp.zeros_like(h), jnp.zeros_like(f), jnp.zeros_like(h)
+    every = -(-count(data) // min(rows_a_slice, count(data)))
+    bounds = roundings() if some is None else jax.lax.cond(some.slices >= every, roundings, lambda: none)
+    return ravel(x)[0], f, h, ravel(grad)[0], flat(rows), *bounds
 
 
 @jax.jit
-def _into_domain(problem: Problem, x: Tree) -> Tree:
+def into_domain(problem: Problem, x: Tree) -> Tree:
+    """What solvers and sums have left by rounding is put back."""
     return problem.domain.project(x) if problem.domain.has_projection else x
+
+
+@jax.jit
+def _reach(domain: ConvexSet, g: Tree) -> Array:
+    return domain.support(g)

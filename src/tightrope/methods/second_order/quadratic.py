@@ -1,0 +1,142 @@
+"""The small quadratic programme of a step: min <g, y> + y'By/2 subject to h + J y <= 0 and y in the domain.
+
+Everything is without units, in widths of the domain around the present point. Constraints are few, so the dual is small:
+a Cholesky factor of B turns the programme into finding the shortest vector under N inequalities, which nonnegative least
+squares solves exactly (Lawson and Hanson). The Euclidean ball is one more multiplier, found as the root of a scalar
+function. Faces of a polytope that the solution would leave join the inequalities as long as these are few. What remains
+goes to Clarabel.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tightrope.methods.bundle.solve import Region, solve
+
+MOST = 50  # inequalities up to which nonnegative least squares is the fastest way
+_TINY = 1e-12
+_INSIDE = 1e-12  # of a width: leaving the domain by less is rounding
+
+
+class Step(NamedTuple):
+    """Where to go, and the multipliers of the constraints."""
+
+    y: np.ndarray
+    lam: np.ndarray
+
+
+class Inconsistent(Exception):  # noqa: N818 (no error: a finding)
+    """No point of the domain satisfies the linearised constraints."""
+
+
+class Ball(NamedTuple):
+    """The domain |centre + y| <= radius."""
+
+    centre: np.ndarray
+    radius: float
+
+
+def best_step(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, within: Ball | Region) -> Step | None:
+    """The solution; None where no solver finds it.
+
+    Raises:
+        Inconsistent: where the constraints cannot hold together.
+    """
+    if len(h) <= MOST:
+        found = _on_ball(g, B, J, h, within) if isinstance(within, Ball) else _on_faces(g, B, J, h, within)
+        if found is not None:
+            return found
+    assert isinstance(within, Region)
+    answer = solve(within, g, J, -h, B)
+    return None if answer is None else Step(answer.v, answer.dual)
+
+
+def _on_ball(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, ball: Ball) -> Step:
+    """On a ball: B + tau I with the tau >= 0 at which the solution is not outside."""
+    from scipy.optimize import brentq
+
+    def at(tau: float) -> Step:
+        return _free(g + tau * ball.centre, B + tau * np.eye(len(g)) if tau else B, J, h)
+
+    def outside(step: Step) -> float:
+        return float(np.linalg.norm(ball.centre + step.y)) / ball.radius - 1
+
+    first = at(0.0)
+    if outside(first) <= _INSIDE:
+        return first
+    high = 1e-3 * max(float(np.trace(B)) / len(g), _TINY)
+    while outside(at(high)) > 0:
+        high *= 10
+        if high > 1e30:
+            raise Inconsistent
+    low = high / 10 if outside(at(high / 10)) > 0 else 0.0
+    return at(float(brentq(lambda tau: outside(at(tau)), low, high, xtol=1e-15 * high, rtol=1e-14)))
+
+
+def _on_faces(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, region: Region) -> Step | None:
+    """On a set of inequalities without helpers: those that are broken join the constraints. None where that does not end
+    soon, or the set is of another kind."""
+    kinds = {kind for kind, _ in region.cones}
+    if region.E.shape[1] or not kinds <= {"nonnegative"}:
+        return None
+    joined = np.zeros(len(region.b), bool)
+    for _ in range(MOST):
+        rows, sides = np.vstack([J, region.A[joined]]), np.concatenate([h, -region.b[joined]])
+        step = _free(g, B, rows, sides)
+        broken = (region.A @ step.y - region.b > _INSIDE) & ~joined
+        if not np.any(broken):
+            return Step(step.y, step.lam[: len(h)])
+        joined |= broken
+        if len(h) + np.sum(joined) > MOST:
+            return None
+    return None
+
+
+def _free(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray) -> Step:
+    """Without a domain, by the dual: the shortest u = L'y + L^-1 g with -J L^-T u >= h - J B^-1 g, where B = L L'."""
+    from scipy.linalg import solve_triangular
+
+    L = _factor(B)
+    lower = solve_triangular(L, np.column_stack([g, J.T]), lower=True, check_finite=False)
+    u, rows = lower[:, 0], lower[:, 1:]
+    need = h - rows.T @ u
+    lam = np.zeros(len(h))
+    if np.any(need > 0):
+        lam = _multipliers(rows, need)
+    y = -solve_triangular(L, u + rows @ lam, lower=True, trans=1, check_finite=False)
+    return Step(y, lam)
+
+
+def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:
+    """The lam >= 0 of the shortest v = -rows lam with -rows'v >= need."""
+    from scipy.optimize import nnls
+
+    sizes = np.linalg.norm(rows, axis=0)
+    if np.any((sizes <= _TINY * max(float(sizes.max()), _TINY)) & (need > 0)):
+        raise Inconsistent
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    G, w = rows / sizes, need / sizes
+    unit = float(np.max(np.abs(w)))
+    E = np.vstack([-G, w / unit])
+    target = np.zeros(len(E))
+    target[-1] = 1.0
+    weights, _ = nnls(E, target)
+    short = 1.0 - float(E[-1] @ weights)  # the squared length of the residual
+    if short <= _TINY:
+        raise Inconsistent
+    lam = weights / short * unit / sizes
+    active = lam > 0
+    exact, *_ = np.linalg.lstsq(rows[:, active].T @ rows[:, active], need[active], rcond=None)
+    if np.all(exact >= 0):  # once more on the constraints that are active, without what the long way lost
+        lam[active] = exact
+    return lam
+
+
+def _factor(B: np.ndarray) -> np.ndarray:
+    """The Cholesky factor of a matrix that is semidefinite but for rounding."""
+    floor = 1e-14 * max(float(np.max(np.diag(B))), 1e-300)
+    while True:
+        try:
+            return np.linalg.cholesky(B + floor * np.eye(len(B)))
+        except np.linalg.LinAlgError:
+            floor *= 100
