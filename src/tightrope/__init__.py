@@ -19,6 +19,7 @@ __all__ = [
     "GOCO",
     "METHODS",
     "SETS",
+    "SQP",
     "SVRFCSOA",
     "SVRGCSOA",
     "Box",

@@ -9,10 +9,10 @@ from tightrope.methods import CSOA as CSOA
 from tightrope.methods import FWCSOA as FWCSOA
 from tightrope.methods import GOCO as GOCO
 from tightrope.methods import METHODS as METHODS
+from tightrope.methods import SQP as SQP
 from tightrope.methods import SVRFCSOA as SVRFCSOA
 from tightrope.methods import SVRGCSOA as SVRGCSOA
 from tightrope.methods import Bundle as Bundle
-from tightrope.methods import SQP as SQP
 from tightrope.methods import Cost as Cost
 from tightrope.methods import Info as Info
 from tightrope.methods import Method as Method

@@ -8,7 +8,7 @@ import numpy as np
 
 from tightrope.methods.bundle.model import Bound, Combination, Looks, Model, Units, best_combination
 from tightrope.methods.bundle.solve import one_thread, region_of
-from tightrope.methods.bundle.state import BundleState, Kept
+from tightrope.methods.bundle.state import BundleState, Kept, shapes_of_a_look, taken_apart
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, full_jacobian
@@ -35,10 +35,11 @@ class Look:
     """
 
     def __init__(self, problem: Problem, state: BundleState, data: Tree):
+        state = jax.device_get(state)
         self.problem, self.data, self.before = problem, data, state
-        self.t, self.dtype, self.shape = int(state.t), np.dtype(state.lam.dtype), ravel(state.x)[1]
+        self.t, self.dtype = int(state.t), np.dtype(state.lam.dtype)
         self.widths = self._widths()
-        seen = jax.device_get(self._see(state.ahead))
+        seen = self._see(state.ahead)
         self.kept, self.places = _with(state.kept, (*seen, self.t, self.t))
         self.looks = Looks(*(np.asarray(v[self.places], float) for v in self.kept[: len(Looks._fields)]))
         self.values = np.append(self.looks.f[-1], self.looks.h[-1])
@@ -77,9 +78,13 @@ class Look:
         """Of the domain; one for coordinates that are fixed."""
         return np.where(self.conic.upper > self.conic.lower, self.conic.upper - self.conic.lower, 1.0)
 
-    def _see(self, x: Tree) -> tuple[Array, ...]:
+    def _see(self, x: Tree) -> list[np.ndarray]:
         """What a pass over all rows finds at a point."""
-        return see(self.problem, x, self.data, self.widths.astype(self.dtype))
+        return self._taken_apart(see(self.problem, x, self.data, self.widths.astype(self.dtype)))
+
+    def _taken_apart(self, seen: Array) -> list[np.ndarray]:
+        """What `see` gives, one array for each field of `Kept`."""
+        return taken_apart(np.asarray(seen), shapes_of_a_look(len(self.widths), self.before.lam.size))
 
     # ---- what is proven ----------------------------------------------------------------------------------------------
 
@@ -189,7 +194,7 @@ class Look:
         size = rows_for_hessian(n, len(self.widths))
         some = Some(np.int32(1), np.int32(self.t.bit_length() - 1))
         x, lam = (
-            self.shape(jnp.asarray(self.looks.x[self._centre(state)], self.dtype)),
+            shaped_like(state.x, self.looks.x[self._centre(state)].astype(self.dtype)),
             jnp.asarray(state.lam, self.dtype),
         )
         found = np.asarray(lagrangian_hessian(self.problem, x, lam, self.data, some, size))
@@ -199,11 +204,11 @@ class Look:
 
     def _point(self, x: np.ndarray) -> Tree:
         """A vector as a point of the domain: what a solver or a sum has left of it by rounding is put back."""
-        return into_domain(self.problem, self.shape(jnp.asarray(x, self.dtype)))
+        return into_domain(self.problem, shaped_like(self.before.x, x.astype(self.dtype)))
 
     @staticmethod
     def _vector(x: Tree) -> np.ndarray:
-        return np.asarray(ravel(x)[0], float)
+        return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(x)])
 
     def _rounded(self, value: float, towards: float) -> np.ndarray:
         """A bound in the run's precision, on the safe side."""
@@ -212,7 +217,7 @@ class Look:
     def _support(self, g: np.ndarray) -> float:
         """The domain's support function, in float64 whatever the run's precision is."""
         with jax.enable_x64(True):
-            return float(_reach(self.problem.domain, _shaped_like(self.before.x, g)))
+            return float(_reach(self.problem.domain, shaped_like(self.before.x, np.asarray(g, float))))
 
     def _stored(self, state: BundleState) -> BundleState:
         """Everything in arrays of the dtypes that it had."""
@@ -236,17 +241,20 @@ def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
     return kept, places[np.argsort(kept.number[places], kind="stable")]
 
 
-def _shaped_like(x: Tree, vector: np.ndarray) -> Tree:
+def shaped_like(x: Tree, vector: np.ndarray) -> Tree:
+    """A vector as a point like x, on the host."""
+    if isinstance(x, np.ndarray | jax.Array):
+        return vector.reshape(x.shape)
     leaves, treedef = jax.tree.flatten(x)
-    pieces = np.split(np.asarray(vector, float), np.cumsum([leaf.size for leaf in leaves])[:-1])
-    return treedef.unflatten([p.reshape(v.shape) for p, v in zip(pieces, leaves, strict=True)])
+    return treedef.unflatten(taken_apart(vector, [leaf.shape for leaf in leaves]))
 
 
 @partial(jax.jit, static_argnames="rows_a_slice")
 def see(
     problem: Problem, x: Tree, data: Tree, widths: Array, some: Some | None = None, rows_a_slice: int = 1024
-) -> tuple[Array, ...]:
-    """One pass: the point, values, slopes, and bounds on their rounding, as `Kept` has them. Of some rows, no bounds."""
+) -> Array:
+    """One pass: the point, values, slopes, and bounds on their rounding, as `Kept` has them, one after the other in one
+    array because every array that is brought to the host takes its time. Of some rows, no bounds."""
     f, h, grad, rows = full_jacobian(problem, x, data, rows_a_slice, some)
 
     def flat(rows: Tree) -> Array:
@@ -266,7 +274,8 @@ def see(
     none = jnp.zeros_like(f), jnp.zeros_like(h), jnp.zeros_like(f), jnp.zeros_like(h)
     every = -(-count(data) // min(rows_a_slice, count(data)))
     bounds = roundings() if some is None else jax.lax.cond(some.slices >= every, roundings, lambda: none)
-    return ravel(x)[0], f, h, ravel(grad)[0], flat(rows), *bounds
+    found = ravel(x)[0], f, h, ravel(grad)[0], flat(rows), *bounds
+    return jnp.concatenate([jnp.ravel(v) for v in found])
 
 
 @jax.jit

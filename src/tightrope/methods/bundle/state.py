@@ -1,5 +1,6 @@
 """What a bundle remembers between looks: arrays of fixed shapes, so that a run can be saved and resumed bit for bit."""
 
+import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -54,11 +55,19 @@ class BundleState(NamedTuple):
     settled: Array  # whether a conflict is as well known as it need be
 
 
-def nothing_kept(d: int, N: int, places: int, dtype: Any) -> Kept:
-    """Room for so many looks."""
-    shapes = (d,), (), (N,), (d,), (N, d), (), (N,), (), (N,)
-    numbers = jnp.zeros((2, places), jnp.int32)
-    return Kept(*(jnp.zeros((places, *shape), dtype) for shape in shapes), *numbers)
+def shapes_of_a_look(d: int, N: int) -> list[tuple[int, ...]]:
+    """The shapes of what is seen at a look, as `Kept` has it."""
+    return [(d,), (), (N,), (d,), (N, d), (), (N,), (), (N,)]
+
+
+def taken_apart(vector: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    """The arrays that were put one after the other into a vector."""
+    arrays, first = [], 0
+    for shape in shapes:
+        last = first + math.prod(shape)
+        arrays.append(vector[first:last].reshape(shape))
+        first = last
+    return arrays
 
 
 def before_the_first_look(x: Tree, lam: Array, places: int) -> BundleState:
@@ -66,7 +75,8 @@ def before_the_first_look(x: Tree, lam: Array, places: int) -> BundleState:
     d, N, dtype = ravel(x)[0].size, lam.size, lam.dtype
     zero, number, no = jnp.zeros((), dtype), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     values, most = jnp.zeros((1 + N,), dtype), jnp.asarray(jnp.finfo(dtype).max, dtype)
-    kept = nothing_kept(d, N, places, dtype)
+    numbers = jnp.zeros((2, places), jnp.int32)
+    kept = Kept(*(jnp.zeros((places, *shape), dtype) for shape in shapes_of_a_look(d, N)), *numbers)
     return BundleState(
         x=x, lam=lam, t=number + 1, ahead=x, promised=values, seen=values, kept=kept, units=values,
         hessian=jnp.zeros((d, d), dtype), start=zero, inner=zero, feasible=no, upper=most, upper_error=zero, lower=-most,

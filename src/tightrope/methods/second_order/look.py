@@ -2,15 +2,14 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from tightrope.methods.bundle.look import Look, see
+from tightrope.methods.bundle.look import Look, see, shaped_like
 from tightrope.methods.bundle.model import Combination, Looks, Model
 from tightrope.methods.bundle.solve import Region, one_thread, region_of
 from tightrope.methods.curvature import lagrangian_hessian, mixed, updated
 from tightrope.methods.second_order.quadratic import MOST, Ball, Inconsistent, Step, best_step
-from tightrope.methods.second_order.state import SQPState
+from tightrope.methods.second_order.state import Known
 from tightrope.problem.full_data import Some
 from tightrope.problem.rounding import count
 from tightrope.sets import L2Ball
@@ -21,6 +20,7 @@ _DEARER = 1.1  # a price of violations above the multipliers
 _SHARES = 3  # that are tried of one move
 _HALVED = 0.5  # a step that halves what is left between the penalty and the lower bound is taken in any case
 _OFF = 2.0  # times as much or as little curvature as was thought: time for a Hessian
+_QUICK = 0.01  # what a step leaves of the slope where curvature is as good as exact
 _A_PRODUCT = 16  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
 _SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
 _ENOUGH_ROWS = 8192  # fewer are not worth a first run on some of them
@@ -49,14 +49,14 @@ class Place(NamedTuple):
 class Turn(Look):
     """A look at the point `state.ahead`, and the step after it."""
 
-    before: SQPState  # pyright: ignore[reportIncompatibleVariableOverride]
+    before: Known  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def _widths(self) -> np.ndarray:
         return super()._widths() if self.t == 1 else np.asarray(self.before.widths, float)
 
-    def _see(self, x: Any, slices: int | None = None) -> tuple[Any, ...]:
-        widths, some = self.widths.astype(self.dtype), Some(np.int32(slices or self.slices))
-        return see(self.problem, x, self.data, widths, some, rows_a_slice=self.size)
+    def _see(self, x: Any, slices: int | None = None) -> list[np.ndarray]:
+        widths, some = self.widths.astype(self.dtype), Some(np.int32(slices or self.slices), np.int32(0))
+        return self._taken_apart(see(self.problem, x, self.data, widths, some, rows_a_slice=self.size))
 
     @property
     def size(self) -> int:
@@ -69,7 +69,7 @@ class Turn(Look):
         """How many there are."""
         return -(-count(self.data) // self.size)
 
-    def after(self) -> SQPState:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def after(self) -> Known:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The state with everything that follows from the look."""
         state = self.before._replace(seen=self.values, units=self.steepest, widths=self.widths)
         if not all(np.all(np.isfinite(v)) for v in self.looks):
@@ -81,14 +81,12 @@ class Turn(Look):
             self.kept.used[self.places[self._index(state.centre)]] = self.t + 1
             return self._stored(state)
 
-    def _stored(self, state: SQPState) -> SQPState:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Everything in arrays of the dtypes that it had."""
-        state = state._replace(kept=self.kept)
-        return jax.tree.map(lambda new, old: np.asarray(new, old.dtype), state, self.before)
+    def _stored(self, state: Known) -> Known:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return state._replace(kept=self.kept)
 
     # ---- the first look ----------------------------------------------------------------------------------------------
 
-    def _after_the_first(self, state: SQPState, here: Place) -> SQPState:
+    def _after_the_first(self, state: Known, here: Place) -> Known:
         """A first run on some of the rows, where there are many; then curvature where it ended, and a first step."""
         lam = np.asarray(state.push, float)
         if not np.any(lam):  # what would make the constraints weigh as much as the objective
@@ -107,7 +105,7 @@ class Turn(Look):
         price = _DEARER * lam
         drop = float(here.grad @ move - price @ np.maximum(here.h, 0))
         return state._replace(
-            bend=bend, centre=self.t, bent=self.t, push=lam, price=price, move=move, share=1.0, drop=min(drop, 0.0),
+            bend=bend, centre=self.t, bent=self.t + 1, push=lam, price=price, move=move, share=1.0, drop=min(drop, 0.0),
             ahead=ahead,
         )  # fmt: skip
 
@@ -118,10 +116,10 @@ class Turn(Look):
         if n < _ENOUGH_ROWS or 2 * slices > self.slices:
             return None
         rows = slices * self.size
-        often = _A_PRODUCT * rows // d >= _SAMPLES * d // 3  # Hessians on enough of them cost no more than their gradients
-        few = max(1, min(slices, _A_PRODUCT * rows // d // self.size)) if often else min(slices, self._slices(_SAMPLES * d // 3))
+        few = min(slices, self._slices(_SAMPLES * d)) * self.size
+        often = few * d <= _A_PRODUCT * rows  # Hessians cost no more than the gradients
         c = self._partly(here.x, slices)
-        bend = self._hessian(c.x, lam, c, few * self.size)
+        bend = self._hessian(c.x, lam, c, few)
         fallen, price, share = 0.0, np.zeros_like(lam), 1.0
         for turn in range(_FIRST_STEPS):
             step = self._programme(c, bend, self.before)
@@ -145,23 +143,24 @@ class Turn(Look):
                 return c.x, lam
             fallen, c = fallen + gain, z
             if often:
-                bend = self._hessian(c.x, lam, c, few * self.size)
+                bend = self._hessian(c.x, lam, c, few)
         return c.x, lam
 
     def _partly(self, x: np.ndarray, slices: int) -> Place:
-        seen = jax.device_get(self._see(self._point(x * self.widths), slices))
+        seen = self._see(self._point(x * self.widths), slices)
         x, f, h, grad, rows = (np.asarray(v, float) for v in seen[:5])
         return Place(x / self.widths, float(f), h, grad * self.widths, rows * self.widths)
 
     # ---- later looks -------------------------------------------------------------------------------------------------
 
-    def _after(self, state: SQPState, here: Place) -> SQPState:
+    def _after(self, state: Known, here: Place) -> Known:
         """Take the step if it was good, and go on from where it led; otherwise try less of it."""
         centre, lam, price = self._place(self._index(state.centre)), np.asarray(state.push, float), np.asarray(state.price, float)
         bend, move = np.asarray(state.bend, float), here.x - centre.x
         change = here.slope(lam) - centre.slope(lam)
         thought, found = float(move @ bend @ move), float(move @ change)
-        bend = updated(bend, move, change)
+        known = self.t == int(state.bent)  # the curvature is that of this very point
+        bend = bend if known else updated(bend, move, change)
         lower = float(state.lower)
         state = state._replace(bend=bend)
         step = self._programme(here, bend, state)
@@ -174,7 +173,7 @@ class Turn(Look):
         left, was = here.penalty(price) - float(state.lower), centre.penalty(price) - lower
         if gain >= promised - slack or left <= _HALVED * was:
             state = state._replace(centre=self.t, failures=0)
-            if not (thought <= _OFF * found and found <= _OFF * thought) and self.t >= 2 * int(state.bent):
+            if not known and self._stale(thought, found, centre.slope(lam), here.slope(step.lam), int(state.bent)):
                 bend = self._hessian(here.x, step.lam, here, self.rows_for_hessian)
                 state, step = state._replace(bend=bend, bent=self.t), None
             return self._from(state, here, step)
@@ -188,7 +187,14 @@ class Turn(Look):
         share *= float(np.clip(-share * drop / max(2 * (-gain - share * drop), 1e-300), 0.1, 0.5))
         return self._try(state._replace(failures=failures), centre, share)
 
-    def _from(self, state: SQPState, c: Place, step: Step | None = None) -> SQPState:
+    def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
+        """Whether it is time for another Hessian: at every look where one of all rows costs no more than a pass, unless
+        steps gain two digits without it; else where curvature was much more or less than was thought, and seldom."""
+        if self.rows_for_hessian >= count(self.data):
+            return float(np.linalg.norm(now)) > _QUICK * float(np.linalg.norm(was))
+        return not (thought <= _OFF * found and found <= _OFF * thought) and self.t >= 2 * bent
+
+    def _from(self, state: Known, c: Place, step: Step | None = None) -> Known:
         """The whole step of the programme at a place, to be tried next."""
         step = self._programme(c, np.asarray(state.bend, float), state) if step is None else step
         if step is None:
@@ -202,11 +208,11 @@ class Turn(Look):
             return self._level(state, c)
         return self._try(state, c, 1.0)
 
-    def _try(self, state: SQPState, c: Place, share: float) -> SQPState:
+    def _try(self, state: Known, c: Place, share: float) -> Known:
         y = c.x + share * np.asarray(state.move, float)
         return state._replace(share=share, ahead=self._point(y * self.widths))
 
-    def _level(self, state: SQPState, c: Place) -> SQPState:
+    def _level(self, state: Known, c: Place) -> Known:
         """Without a step: where the cuts of the looks that are kept lead, as in the bundle method. Until a feasible point
         is known that is one with slack, near where the step would have led."""
         model = self.model = Model(self.looks, self.units, region_of(self.conic, self.looks.x[-1]), self._support)
@@ -246,7 +252,7 @@ class Turn(Look):
                 return Combination(weights, float(weights @ looks.f), h, worst)
             pulled = min(1.0, pulled * (1 + 1e-9) + 1e-16)
 
-    def _with_lower(self, state: SQPState, lam: np.ndarray) -> SQPState:
+    def _with_lower(self, state: Known, lam: np.ndarray) -> Known:
         """The bound that these multipliers give at the last look, where it is better."""
         last, none = Looks(*(v[-1:] for v in self.looks)), np.zeros(0)
         bare = Region(last.x[0], self.widths, np.zeros((0, len(self.widths))), none[:, None][:, :0], none, ())
@@ -254,7 +260,7 @@ class Turn(Look):
 
     # ---- programmes and curvature ------------------------------------------------------------------------------------
 
-    def _programme(self, c: Place, bend: np.ndarray, state: SQPState) -> Step | None:
+    def _programme(self, c: Place, bend: np.ndarray, state: Known) -> Step | None:
         """The quadratic programme at a place; multipliers in the units of the problem."""
         f, h = self.units.f, self.units.h
         domain = self.problem.domain
@@ -294,6 +300,13 @@ class Turn(Look):
         return mixed(B, slices * self.size, float(np.median(np.maximum(np.diag(B), 0))))
 
     # ---- places ------------------------------------------------------------------------------------------------------
+
+    def _point(self, x: np.ndarray) -> Any:
+        """A vector as a point of the domain; what is inside a ball needs no projection."""
+        domain = self.problem.domain
+        if isinstance(domain, L2Ball) and np.linalg.norm(x) <= float(domain.radius) * (1 - 1e-6):
+            return shaped_like(self.before.x, x.astype(self.dtype))
+        return super()._point(x)
 
     def _place(self, k: int) -> Place:
         looks, w = self.looks, self.widths

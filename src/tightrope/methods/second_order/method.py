@@ -5,7 +5,7 @@ from typing import Any
 from tightrope.methods.base import Certificate, Cost, Info, Refreshing
 from tightrope.methods.bundle.state import proven
 from tightrope.methods.second_order.look import Turn
-from tightrope.methods.second_order.state import SQPState, before_the_first_look
+from tightrope.methods.second_order.state import SQPState, before_the_first_look, packed, unpacked
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, pytree, static
 
@@ -76,7 +76,7 @@ class SQP(Refreshing):
 
     def refresh(self, problem: Problem, state: SQPState, data: Tree) -> SQPState:
         """A look where the last one said, and the step that follows from it."""
-        return Turn(problem, state, data).after()
+        return packed(Turn(problem, unpacked(state, self.memory), data).after(), state)
 
     def step(self, problem: Problem, state: SQPState, theta: Tree) -> tuple[SQPState, Info]:
         """A report of the look, and nothing else: no sample is needed."""
@@ -88,4 +88,4 @@ class SQP(Refreshing):
 
     def certificate(self, state: SQPState) -> Certificate:
         """What the looks so far prove."""
-        return proven(state)
+        return proven(unpacked(state, self.memory))

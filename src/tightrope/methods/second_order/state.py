@@ -1,55 +1,93 @@
 """What sequential quadratic programming remembers between looks: arrays of fixed shapes, for checkpoints."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
-from tightrope.methods.bundle.state import Kept, nothing_kept
+from tightrope.methods.bundle.state import Kept, shapes_of_a_look, taken_apart
 from tightrope.tree import Array, Tree, ravel
 
 
 class SQPState(NamedTuple):
-    """What the next look needs."""
+    """What the loop sees, and everything else in one vector: to bring forty arrays to the host takes as long as a pass."""
 
     x: Tree  # the output: feasible if `feasible`
     lam: Array  # the multipliers of the best bound
     t: Array  # the number of the next look, from 1
     ahead: Tree  # where it is taken
     seen: Array  # (1 + N,) F and H where the last one was taken
+    memory: Array  # `Known` but for these
+
+
+class Known(NamedTuple):
+    """What the next look needs, on the host."""
+
+    x: Tree
+    lam: Any
+    t: Any
+    ahead: Tree
+    seen: Any
     kept: Kept
-    units: Array  # (1 + N,) of F and H: what the steepest slope seen does over the widths of the domain
-    widths: Array  # (d,) of the domain
-    bend: Array  # (d, d) the curvature of the Lagrangian, in widths
-    centre: Array  # the number of the look from which steps are made
-    push: Array  # (N,) the multipliers of the programme there
-    price: Array  # (N,) of violations in the exact penalty
-    move: Array  # (d,) from the centre to the programme's solution, in widths
-    share: Array  # of it that is tried
-    drop: Array  # by how much the exact penalty falls for a small share, over that share
-    failures: Array  # shares tried in a row that were refused
-    bent: Array  # the look at which the last Hessian was taken
-    start: Array  # F at the first look
-    inner: Array  # F at the look of least violation, or of most slack
-    feasible: Array  # whether a feasible point is known
-    upper: Array  # F at the output is at most this ...
-    upper_error: Array  # ... but for rounding
-    margin: Array  # (N,) how far below zero the output was aimed, because H is rounded too
-    lower: Array  # F* is at least this ...
-    lower_error: Array  # ... but for rounding
-    distance: Array  # without a feasible point, the worst violation, in units
-    conflict: Array  # (N,) by how much every point violates one of these constraints; 0 where nothing is proven
-    settled: Array  # whether a conflict is as well known as it need be
+    units: Any  # (1 + N,) of F and H: what the steepest slope seen does over the widths of the domain
+    widths: Any  # (d,) of the domain
+    bend: Any  # (d, d) the curvature of the Lagrangian, in widths
+    centre: Any  # the number of the look from which steps are made
+    push: Any  # (N,) the multipliers of the programme there
+    price: Any  # (N,) of violations in the exact penalty
+    move: Any  # (d,) from the centre to the programme's solution, in widths
+    share: Any  # of it that is tried
+    drop: Any  # by how much the exact penalty falls for a small share, over that share
+    failures: Any  # shares tried in a row that were refused
+    bent: Any  # the look at which the last Hessian was taken
+    start: Any  # F at the first look
+    inner: Any  # F at the look of least violation, or of most slack
+    feasible: Any  # whether a feasible point is known
+    upper: Any  # F at the output is at most this ...
+    upper_error: Any  # ... but for rounding
+    margin: Any  # (N,) how far below zero the output was aimed, because H is rounded too
+    lower: Any  # F* is at least this ...
+    lower_error: Any  # ... but for rounding
+    distance: Any  # without a feasible point, the worst violation, in units
+    conflict: Any  # (N,) by how much every point violates one of these constraints; 0 where nothing is proven
+    settled: Any  # whether a conflict is as well known as it need be
+
+
+_SEEN_BY_THE_LOOP = len(SQPState._fields) - 1
+
+
+def _shapes(d: int, N: int, places: int) -> list[tuple[int, ...]]:
+    of = {"widths": (d,), "move": (d,), "bend": (d, d), "units": (1 + N,)}
+    of |= dict.fromkeys(("push", "price", "margin", "conflict"), (N,))
+    kept = [(places, *shape) for shape in shapes_of_a_look(d, N)] + 2 * [(places,)]
+    return kept + [of.get(name, ()) for name in Known._fields[_SEEN_BY_THE_LOOP + 1 :]]
 
 
 def before_the_first_look(x: Tree, lam: Array, places: int) -> SQPState:
     """Nothing known yet, and room for so many looks."""
     d, N, dtype = ravel(x)[0].size, lam.size, lam.dtype
-    zero, number, no = jnp.zeros((), dtype), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    none, vector, most = jnp.zeros((N,), dtype), jnp.zeros((d,), dtype), jnp.asarray(jnp.finfo(dtype).max, dtype)
-    values = jnp.zeros((1 + N,), dtype)
-    return SQPState(
-        x=x, lam=lam, t=number + 1, ahead=x, seen=values, kept=nothing_kept(d, N, places, dtype), units=values,
-        widths=vector + 1, bend=jnp.zeros((d, d), dtype), centre=number, push=lam, price=none, move=vector, share=zero,
-        drop=zero, failures=number, bent=number, start=zero, inner=zero, feasible=no, upper=most, upper_error=zero,
-        margin=none, lower=-most, lower_error=zero, distance=most, conflict=none, settled=no,
-    )  # fmt: skip
+    size = sum(int(np.prod(shape)) for shape in _shapes(d, N, places))
+    return SQPState(x, lam, jnp.ones((), jnp.int32), x, jnp.zeros((1 + N,), dtype), jnp.zeros((size,), dtype))
+
+
+def unpacked(state: SQPState, places: int) -> Known:
+    """On the host."""
+    state = jax.device_get(state)
+    d, N = sum(np.size(leaf) for leaf in jax.tree.leaves(state.x)), state.lam.size
+    arrays = taken_apart(state.memory, _shapes(d, N, places))
+    cut = len(Kept._fields)
+    *looks, number, used = arrays[:cut]
+    known = Known(*state[:_SEEN_BY_THE_LOOP], Kept(*looks, number.astype(int), used.astype(int)), *arrays[cut:])
+    if state.t > 1:
+        return known
+    most = float(np.finfo(state.lam.dtype).max)
+    return known._replace(push=state.lam, upper=most, lower=-most, distance=most)
+
+
+def packed(known: Known, like: SQPState) -> SQPState:
+    """For the loop, in the dtypes that it had."""
+    parts = [*known.kept, *known[_SEEN_BY_THE_LOOP + 1 :]]
+    memory = np.concatenate([np.ravel(np.asarray(part, like.memory.dtype)) for part in parts])
+    seen = jax.tree.map(lambda new, old: np.asarray(new, old.dtype), known[:_SEEN_BY_THE_LOOP], like[:_SEEN_BY_THE_LOOP])
+    return SQPState(*seen, memory)
