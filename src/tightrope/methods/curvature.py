@@ -4,7 +4,7 @@ What the bundle's turns of sequential quadratic programming and `SQP` share. Mat
 points x = centre + W y, in units of F.
 """
 
-from functools import partial
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +13,13 @@ import numpy as np
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, fold_rows
-from tightrope.tree import Array, Tree, ravel
+from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, ravel, subtract
 
 _DAMPED = 0.1  # Powell's: a pair must bend at least this much of what the matrix already does
 _FLAT = 1e-10  # of the unit of F: less curvature than this over the whole domain is none
 
 
-@partial(jax.jit, static_argnames="rows_a_slice")
+@functools.partial(jax.jit, static_argnames="rows_a_slice")
 @full_precision
 def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: Some, rows_a_slice: int) -> Array:
     """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix: a forward derivative of the
@@ -90,3 +90,58 @@ def with_secants(
 def is_flat(hessian: np.ndarray, widths: np.ndarray, unit: float) -> bool:
     """Whether the matrix bends nothing on the domain."""
     return float(np.max(np.abs(np.diag(hessian)) * widths**2, initial=0.0)) <= _FLAT * unit
+
+
+# ---- is there any, and are there kinks ------------------------------------------------------------------------------
+
+_PROBED = 512  # rows
+_HALVINGS = 24
+_LATE = 6  # the last of them, over which a smooth function's slope changes by 2^-6
+_JUMP = 0.25  # more than this of the change left after them is a jump
+
+
+def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
+    """What the functions lack for a method that needs second derivatives: "curvature" or "smoothness"; None for nothing.
+
+    On some of the rows, along the line from x to where the objective and the constraints pull: the slope of f + sum h_i,
+    each h_i in the units in which it weighs as much as f. Of an interval the half is kept in which the slope changes more.
+    For a smooth function the change goes to zero with the interval; at a kink it stays.
+    """
+    changes = np.asarray(_changes(problem, x, data), float)
+    whole, late, last, noise = changes
+    if whole <= noise:
+        return "curvature"
+    return "smoothness" if last > _JUMP * late and last > noise else None
+
+
+@jax.jit
+@full_precision
+def _changes(problem: Problem, x: Tree, data: Tree) -> Array:
+    """By how much the slope changes along the whole line, in the interval that is left late, and at last; and what
+    rounding does."""
+    n = jax.tree.leaves(data)[0].shape[0]
+    rows = jax.tree.map(lambda a: a[:: -(-n // _PROBED)], data)
+    f, h, grad, each = problem.jacobian(x, rows)
+    squares = [jnp.sum(r.reshape(h.size, v.size) ** 2, axis=1) for r, v in zip(*map(jax.tree.leaves, (each, x)), strict=True)]
+    lengths = jnp.sqrt(functools.reduce(jnp.add, squares))
+    lam = jnp.where((lengths > 0) & (norm(grad) > 0), norm(grad) / nonzero(lengths), 1)
+    slope = problem.lagrangian_gradient(grad, each, lam)
+    ahead = subtract(problem.domain.lmo(slope), x)
+
+    def look(k: Array, seen: tuple[Array, ...]) -> tuple[Array, ...]:
+        """First at the far end, then in the middle of what is left; the change is noted at first, late, and at last."""
+        low, high, at_low, at_high, changes = seen
+        a = jnp.where(k == 0, high, (low + high) / 2)
+        _, (df, dh) = jax.jvp(lambda p: problem.values(p, rows), (add_scaled(x, a, ahead),), (ahead,))
+        at = df + jnp.dot(lam, dh)
+        upper = (k > 0) & (at - at_low < at_high - at)
+        low, at_low = jnp.where(upper, a, low), jnp.where(upper, at, at_low)
+        high, at_high = jnp.where(upper, high, a), jnp.where(upper, at_high, at)
+        now = k == jnp.array([0, _HALVINGS - _LATE, _HALVINGS])
+        return low, high, at_low, at_high, jnp.where(now, at_high - at_low, changes)
+
+    zero = jnp.zeros((), f.dtype)
+    begin = dot(slope, ahead).astype(f.dtype)
+    *_, changes = jax.lax.fori_loop(0, _HALVINGS + 1, look, (zero, zero + 1, begin, begin, jnp.zeros((3,), f.dtype)))
+    noise = 1e3 * float(jnp.finfo(f.dtype).eps) * (jnp.abs(begin) + jnp.abs(begin + changes[0]))
+    return jnp.append(changes, noise)

@@ -19,10 +19,11 @@ _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armi
 _DEARER = 1.1  # a price of violations above the multipliers
 _SHARES = 3  # that are tried of one move
 _HALVED = 0.5  # a step that halves what is left between the penalty and the lower bound is taken in any case
-_OFF = 2.0  # times as much or as little curvature as was thought: time for a Hessian
-_QUICK = 0.01  # what a step leaves of the slope where curvature is as good as exact
+_OFF = 8.0  # times as much or as little curvature as was thought: time for a Hessian
+_QUICK = 0.001  # what a step leaves of the slope where curvature is as good as exact
 _A_PRODUCT = 16  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
 _SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
+_PLENTY = 4  # rows for each coordinate, from which a Hessian needs no help where it bends least
 _ENOUGH_ROWS = 8192  # fewer are not worth a first run on some of them
 _PART = 8  # of the rows, in the first run on some of them
 _FIRST_STEPS = 8  # at most, of that run
@@ -189,7 +190,7 @@ class Turn(Look):
 
     def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
         """Whether it is time for another Hessian: at every look where one of all rows costs no more than a pass, unless
-        steps gain two digits without it; else where curvature was much more or less than was thought, and seldom."""
+        steps gain three digits without it; else where curvature was much more or less than was thought, and seldom."""
         if self.rows_for_hessian >= count(self.data):
             return float(np.linalg.norm(now)) > _QUICK * float(np.linalg.norm(was))
         return not (thought <= _OFF * found and found <= _OFF * thought) and self.t >= 2 * bent
@@ -286,7 +287,7 @@ class Turn(Look):
         return min(self.slices, -(-rows // self.size))
 
     def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> np.ndarray:
-        """The Hessian of the Lagrangian on so many rows, in widths, mixed with a multiple of the identity."""
+        """The Hessian of the Lagrangian on so many rows, in widths; of few rows, mixed with a multiple of the identity."""
         slices = self._slices(rows)
         point, lam = self._point(x * self.widths), np.asarray(lam, self.dtype)
         some = Some(np.int32(slices), np.int32(0))
@@ -295,7 +296,7 @@ class Turn(Look):
         if not np.all(np.isfinite(B)):
             return np.eye(len(B)) * self.units.f
         B = (B + B.T) / 2
-        if slices == self.slices:
+        if slices == self.slices or slices * self.size >= _PLENTY * len(B):
             return B
         return mixed(B, slices * self.size, float(np.median(np.maximum(np.diag(B), 0))))
 

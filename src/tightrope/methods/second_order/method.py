@@ -60,7 +60,7 @@ class SQP(Refreshing):
     tuned = ("trust",)
     positive = ("trust",)
     needs = frozenset({"rows", "lmo", "conic", "values", "curvature"})
-    cost = Cost(gradients=0)
+    cost = Cost(samples=0, gradients=0)
     output = "own"
     averages = False
     on_host = True

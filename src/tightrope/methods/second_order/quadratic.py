@@ -94,49 +94,75 @@ def _on_faces(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, region
 
 def _free(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray) -> Step:
     """Without a domain, by the dual: the shortest u = L'y + L^-1 g with -J L^-T u >= h - J B^-1 g, where B = L L'."""
-    from scipy.linalg import solve_triangular
+    from scipy.linalg.lapack import dtrtrs
 
     L = _factor(B)
-    lower = solve_triangular(L, np.column_stack([g, J.T]), lower=True, check_finite=False)
-    u, rows = lower[:, 0], lower[:, 1:]
+    both, _ = dtrtrs(L, np.column_stack([g, J.T]), lower=1)
+    u, rows = both[:, 0], both[:, 1:]
     need = h - rows.T @ u
-    lam = np.zeros(len(h))
-    if np.any(need > 0):
-        lam = _multipliers(rows, need)
-    y = -solve_triangular(L, u + rows @ lam, lower=True, trans=1, check_finite=False)
-    return Step(y, lam)
+    lam = _multipliers(rows, need) if np.any(need > 0) else np.zeros(len(h))
+    y, _ = dtrtrs(L, u + rows @ lam, lower=1, trans=1)
+    return Step(-y, lam)
 
 
 def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:
-    """The lam >= 0 of the shortest v = -rows lam with -rows'v >= need."""
+    """The lam >= 0 with rows'rows lam >= need, and equal where lam is positive.
+
+    Mostly the constraints that are broken without multipliers are the ones that have some, and it takes one small system to
+    find that out; otherwise nonnegative least squares finds them.
+    """
+    gram = rows.T @ rows
+    size = np.sqrt(np.maximum(np.diag(gram), 0))
+    if np.any((size <= _TINY * float(size.max())) & (need > 0)):
+        raise Inconsistent
+    active = need > 0
+    for _ in range(3):
+        lam = _with(gram, need, active)
+        if lam is None:
+            break
+        short = need - gram @ lam > 1e-11 * (np.abs(need) + np.abs(gram) @ lam)
+        if np.all(lam >= 0) and not np.any(short & ~active):
+            return lam
+        active = (active & (lam > 0)) | (short & ~active)
+    return _by_least_squares(rows, need, gram)
+
+
+def _with(gram: np.ndarray, need: np.ndarray, active: np.ndarray) -> np.ndarray | None:
+    """The multipliers with which these constraints hold with equality; None where they depend on each other."""
+    lam, size = np.zeros(len(need)), np.sqrt(np.diag(gram)[active])
+    scaled = gram[np.ix_(active, active)] / size[:, None] / size
+    if len(size) > 1 and np.linalg.cond(scaled) > 1e10:
+        return None
+    lam[active] = np.linalg.solve(scaled, need[active] / size) / size
+    return lam
+
+
+def _by_least_squares(rows: np.ndarray, need: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """The same by Lawson and Hanson: min |E w - e|, w >= 0, whose residual is the shortest vector but for its length."""
     from scipy.optimize import nnls
 
     sizes = np.linalg.norm(rows, axis=0)
-    if np.any((sizes <= _TINY * max(float(sizes.max()), _TINY)) & (need > 0)):
-        raise Inconsistent
     sizes = np.where(sizes > 0, sizes, 1.0)
-    G, w = rows / sizes, need / sizes
-    unit = float(np.max(np.abs(w)))
-    E = np.vstack([-G, w / unit])
-    target = np.zeros(len(E))
-    target[-1] = 1.0
-    weights, _ = nnls(E, target)
+    unit = float(np.max(np.abs(need / sizes)))
+    E = np.vstack([-rows / sizes, need / sizes / unit])
+    weights, _ = nnls(E, np.eye(len(E))[-1])
     short = 1.0 - float(E[-1] @ weights)  # the squared length of the residual
     if short <= _TINY:
         raise Inconsistent
     lam = weights / short * unit / sizes
-    active = lam > 0
-    exact, *_ = np.linalg.lstsq(rows[:, active].T @ rows[:, active], need[active], rcond=None)
-    if np.all(exact >= 0):  # once more on the constraints that are active, without what the long way lost
-        lam[active] = exact
-    return lam
+    exact = _with(gram, need, lam > 0) if np.any(lam > 0) else None
+    return exact if exact is not None and np.all(exact >= 0) else lam  # without what the long way lost
 
 
 def _factor(B: np.ndarray) -> np.ndarray:
     """The Cholesky factor of a matrix that is semidefinite but for rounding."""
+    from scipy.linalg.lapack import dpotrf
+
     floor = 1e-14 * max(float(np.max(np.diag(B))), 1e-300)
     while True:
-        try:
-            return np.linalg.cholesky(B + floor * np.eye(len(B)))
-        except np.linalg.LinAlgError:
-            floor *= 100
+        lifted = np.array(B, order="F")
+        lifted.flat[:: len(B) + 1] += floor
+        L, failed = dpotrf(lifted, lower=1, overwrite_a=1)
+        if not failed:
+            return L
+        floor *= 100
