@@ -1,6 +1,7 @@
 """Resolve what was asked for and check it once, before the first step: each refusal is a sentence."""
 
 import dataclasses
+import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope.loop.choose import Asked, misfit, refuse_grids, resolve_method
+from tightrope.loop.choose import Asked, misfit, missing, refuse_grids, resolve_method
 from tightrope.methods import Method, Refreshing, steps_within
+from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.sampling import Plan, Sampler, as_sampler
@@ -75,13 +77,14 @@ def prepare(
     x = _starting_point(problem, x0, warm_start)
     n = check_shapes(problem, x, theta)
     size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
-    asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None)
+    look = functools.cache(lambda: lacks(astype_problem(problem, float_dtype(x)), x, sampler.rows))
+    asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
     chosen, notes = resolve_method(method, asked)
     if not grids:
         refuse_grids(chosen)
     exact = problem.exact_constraints is not None
     fits = {"rows": rows, "constraints": n, "exact": exact, "values": problem.knows_objective, "endless": endless}
-    _refuse(misfit(chosen, problem.domain, **fits))
+    _refuse(misfit(chosen, problem.domain, **fits) or missing(chosen, look))
     size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
     chosen = for_rows(chosen, sampler.n, size)
     plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)

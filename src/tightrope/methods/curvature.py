@@ -101,13 +101,19 @@ _JUMP = 0.25  # more than this of the change left after them is a jump
 
 
 def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
-    """What the functions lack for a method that needs second derivatives: "curvature" or "smoothness"; None for nothing.
+    """What the functions lack for a method of second order: "second derivatives", "curvature" or "smoothness"; None for
+    nothing.
 
     On some of the rows, along the line from x to where the objective and the constraints pull: the slope of f + sum h_i,
     each h_i in the units in which it weighs as much as f. Of an interval the half is kept in which the slope changes more.
     For a smooth function the change goes to zero with the interval; at a kink it stays.
     """
-    changes = np.asarray(_changes(problem, x, data), float)
+    if problem.oracle is not None:
+        return "second derivatives"
+    try:
+        changes = np.asarray(_changes(problem, x, data), float)
+    except TypeError:  # a derivative of its own that was given for backward passes only
+        return "second derivatives"
     whole, late, last, noise = changes
     if whole <= noise:
         return "curvature"

@@ -74,7 +74,8 @@ def full_jacobian(
 
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
     if _columns_pay(problem, x, one):
-        return fold_rows(by_columns, data, min(rows_a_slice, _ROWS_FORWARD), some)
+        size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
+        return fold_rows(by_columns, data, size, some)
     return fold_rows(by_rows, data, rows_a_slice, some)
 
 
