@@ -63,10 +63,11 @@ def minimize(
     Args:
         problem: the problem.
         data: a pytree of arrays with a row per sample, or a `Rows`, `Generator` or `Stream`.
-        method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows the
-            bundle method where there are at most 200 coordinates and 50 constraints and `steps` is not given, and
-            SVRG-CSOA otherwise; for streams and generators CSOA, which measures its own scales. Where the domain has no
-            cheap projection, SVRF-CSOA and FW-CSOA stand in for these two. The report says which was taken, and why.
+        method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows, with
+            at most 50 constraints and unless `steps` is given, SQP where functions are smooth and there are at most 500
+            coordinates, and else the bundle method where there are at most 200; SVRG-CSOA otherwise. For streams and
+            generators it takes CSOA, which measures its own scales. Where the domain has no cheap projection, SVRF-CSOA
+            and FW-CSOA stand in for the latter two. The report says which was taken, and why.
         steps: how many steps to take, T. Streams and generators need it.
         passes: for rows, instead of `steps`; a pass is as many per-row gradients as there are rows. With neither, a run on
             rows ends when its duality gap is at most 1e-4 of the scale of the objective (`Status.SOLVED`), when the gap no
@@ -82,7 +83,7 @@ def minimize(
             holds on the data; the report says how far and what it cost. That is the default with `tol`, without
             `steps` and `passes`, and with method="auto" where the run comes upon a strictly feasible point.
         feasible_point: a point with every constraint strictly below its level, for the pull and the duality gap. Without
-            one the point where the run starts is tried, then a short run looks for one. The bundle method needs none.
+            one the point where the run starts is tried, then a short run looks for one. SQP and the bundle method need none.
         record: about how many rows the trace has.
         trace_full: also evaluate the running average on all rows at each of them.
         track: a function of the iterate whose values (a dict of scalars) are averaged along the run into the trace.
@@ -180,7 +181,8 @@ def _knows_gap(kind: type[Method]) -> bool:
 def _refuse_without_gap(kind: type[Method]) -> None:
     if not _knows_gap(kind):
         raise TypeError(
-            f'tol needs a duality gap, which {kind.__name__} does not know. Use method="svrg-csoa" or "bundle" on arrays.'
+            f"tol needs a duality gap, which {kind.__name__} does not know. "
+            'Use method="svrg-csoa", "sqp" or "bundle" on arrays.'
         )
 
 

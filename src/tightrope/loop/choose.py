@@ -34,7 +34,9 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     data = "the data is at hand" if asked.rows else "samples come in a stream"
     few = asked.coordinates <= COORDINATES and asked.constraints <= CONSTRAINTS
     size = f"with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
-    second = asked.coordinates <= SMOOTH_COORDINATES and asked.constraints <= CONSTRAINTS and asked.rows and not asked.steps
+    second = (
+        asked.coordinates <= SMOOTH_COORDINATES and asked.constraints <= CONSTRAINTS and asked.rows and not asked.steps
+    )
     if second and misfit(SQP, domain, rows=True, values=asked.values) is None and asked.lacks() is None:
         return SQP(), f"{data}, {size}, and the functions are smooth"
     if asked.rows and not asked.steps and few and misfit(Bundle, domain, rows=True, values=asked.values) is None:
@@ -134,15 +136,20 @@ def misfit(
     return None
 
 
-def missing(method: Method, lacks: Callable[[], str | None]) -> str | None:
+def missing(method: Method | type[Method], lacks: Callable[[], str | None]) -> str | None:
     """Why the functions do not suit a method that needs second derivatives, in a sentence; None where they do."""
     found = lacks() if "curvature" in method.needs else None
-    name, remedy = type(method).__name__, 'Use method="bundle", which needs no curvature and does not mind kinks.'
+    kind = type(method) if isinstance(method, Method) else method
+    name, remedy = kind.__name__, 'Use method="bundle", which needs no curvature and does not mind kinks.'
     if found == "second derivatives":
-        return f"{name} needs second derivatives, and an oracle, or a function with derivatives of its own, has none. {remedy}"
+        return (
+            f"{name} needs second derivatives, and an oracle or a function with its own derivatives has none. {remedy}"
+        )
     if found == "curvature":
         return f"{name} needs curvature, and neither the objective nor a constraint bends on these rows. {remedy}"
-    return found and f"{name} needs smooth functions, and the objective or a constraint has kinks on these rows. {remedy}"
+    return (
+        found and f"{name} needs smooth functions, and the objective or a constraint has kinks on these rows. {remedy}"
+    )
 
 
 def needs_rows(method: Method | type[Method]) -> bool:

@@ -13,7 +13,9 @@ from tightrope.precision import in_full_precision
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, set_field, subtract
 
-Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values", "curvature"]
+Need = Literal[
+    "project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values", "curvature"
+]
 Output = Literal["average", "last", "own"]
 
 

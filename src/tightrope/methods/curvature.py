@@ -5,6 +5,7 @@ points x = centre + W y, in units of F.
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -128,13 +129,15 @@ def _changes(problem: Problem, x: Tree, data: Tree) -> Array:
     n = jax.tree.leaves(data)[0].shape[0]
     rows = jax.tree.map(lambda a: a[:: -(-n // _PROBED)], data)
     f, h, grad, each = problem.jacobian(x, rows)
-    squares = [jnp.sum(r.reshape(h.size, v.size) ** 2, axis=1) for r, v in zip(*map(jax.tree.leaves, (each, x)), strict=True)]
+    squares = [
+        jnp.sum(r.reshape(h.size, v.size) ** 2, axis=1) for r, v in zip(*map(jax.tree.leaves, (each, x)), strict=True)
+    ]
     lengths = jnp.sqrt(functools.reduce(jnp.add, squares))
     lam = jnp.where((lengths > 0) & (norm(grad) > 0), norm(grad) / nonzero(lengths), 1)
     slope = problem.lagrangian_gradient(grad, each, lam)
     ahead = subtract(problem.domain.lmo(slope), x)
 
-    def look(k: Array, seen: tuple[Array, ...]) -> tuple[Array, ...]:
+    def look(k: Array, seen: Any) -> Any:
         """First at the far end, then in the middle of what is left; the change is noted at first, late, and at last."""
         low, high, at_low, at_high, changes = seen
         a = jnp.where(k == 0, high, (low + high) / 2)

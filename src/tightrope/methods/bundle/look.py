@@ -1,6 +1,7 @@
 """One look at all the data, on the host: what was seen, what it proves, and where to look next."""
 
 from functools import cached_property, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,11 +31,11 @@ class Look:
 
     Args:
         problem: the problem.
-        state: what is known.
+        state: what is known: a `BundleState`, or one of another method with the fields that are used.
         data: all rows.
     """
 
-    def __init__(self, problem: Problem, state: BundleState, data: Tree):
+    def __init__(self, problem: Problem, state: Any, data: Tree):
         state = jax.device_get(state)
         self.problem, self.data, self.before = problem, data, state
         self.t, self.dtype = int(state.t), np.dtype(state.lam.dtype)
@@ -49,7 +50,7 @@ class Look:
         units = np.where(self.steepest > 0, self.steepest, flat)
         self.units = Units(float(units[0]), units[1:])
 
-    def after(self, level: float, slack: float) -> BundleState:
+    def after(self, level: float, slack: float) -> Any:
         """The state with everything that follows from the look."""
         state = self.before._replace(seen=self.values, units=self.steepest)
         if not all(np.all(np.isfinite(v)) for v in self.looks):
@@ -66,7 +67,7 @@ class Look:
                 distance = (float(state.upper) - float(state.lower)) / self.units.f
             else:
                 state = self._with_conflict(state, output.worst)
-            state = state._replace(hessian=self._hessian(state))
+            state = state._replace(hessian=self._hessian_at_times(state))
             return self._stored(self._with_next(state, max(distance, 0.0), level, slack))
 
     @cached_property
@@ -88,7 +89,7 @@ class Look:
 
     # ---- what is proven ----------------------------------------------------------------------------------------------
 
-    def _with_output(self, state: BundleState, output: Combination) -> BundleState:
+    def _with_output(self, state: Any, output: Combination) -> Any:
         """The new output where it is better: feasible, and lower; until then, of less violation."""
         inner = self.looks.f[np.argmin(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf))]
         state = state._replace(inner=inner, start=self.looks.f[0] if self.t == 1 else state.start)
@@ -103,12 +104,12 @@ class Look:
             x=x, feasible=True, upper=self._rounded(output.f, np.inf), upper_error=error, margin=margin
         )
 
-    def _with_bound(self, state: BundleState, bound: Bound | None) -> BundleState:
+    def _with_bound(self, state: Any, bound: Bound | None) -> Any:
         if bound is None or bound.certain <= float(state.lower) - float(state.lower_error):
             return state
         return state._replace(lower=self._rounded(bound.value, -np.inf), lower_error=bound.rounding, lam=bound.lam)
 
-    def _with_conflict(self, state: BundleState, worst: float) -> BundleState:
+    def _with_conflict(self, state: Any, worst: float) -> Any:
         """Whether the cuts of H prove that no point is feasible. The point of least violation is looked for until the
         worst one there is close to what is proven, or does not fall any more."""
         found = self.model.infeasibility()
@@ -130,7 +131,7 @@ class Look:
 
     # ---- where to look next ------------------------------------------------------------------------------------------
 
-    def _with_next(self, state: BundleState, distance: float, level: float, slack: float) -> BundleState:
+    def _with_next(self, state: Any, distance: float, level: float, slack: float) -> BundleState:
         """Sequential quadratic programming as long as it does better than level steps, otherwise one of these."""
         pause, patience, pace = int(state.pause), int(state.patience), float(state.pace)
         gain = self._gain(state, distance)
@@ -152,20 +153,20 @@ class Look:
             pause=pause, patience=patience,
         )  # fmt: skip
 
-    def _gain(self, state: BundleState, distance: float) -> float:
+    def _gain(self, state: Any, distance: float) -> float:
         """By how much the last look has lowered the logarithm of the distance; one at most, and for a first feasible
         point."""
         if bool(self.before.feasible) != bool(state.feasible) or distance == 0:
             return 1.0
         return float(np.clip(np.log(float(state.distance) / distance), 0.0, 1.0))
 
-    def _aim(self, state: BundleState, level: float) -> float:
+    def _aim(self, state: Any, level: float) -> float:
         """Where between the bounds a level step aims: as low as the cuts' last promise was broken, in units of the gap."""
         short = self.values - np.asarray(state.promised, float)
         broken = short[0] + np.asarray(state.lam, float) @ np.maximum(short[1:], 0)
         return float(np.clip(broken / max(float(state.distance) * self.units.f, 1e-300), _LOWEST, level))
 
-    def _newton_point(self, state: BundleState) -> np.ndarray | None:
+    def _newton_point(self, state: Any) -> np.ndarray | None:
         """Where a step of sequential quadratic programming leads; None without curvature, where it leads to a point that
         was looked at, and where only the least violation is looked for."""
         if np.any(state.conflict):
@@ -182,11 +183,11 @@ class Look:
         nearest = np.min(np.linalg.norm((looks.x - x) / self.widths, axis=1))
         return x if nearest > 16 * np.finfo(self.dtype).eps else None
 
-    def _centre(self, state: BundleState) -> int:
+    def _centre(self, state: Any) -> int:
         """The look of least F + 2 <lam, H_+>."""
         return int(np.argmin(self.looks.f + 2 * np.maximum(self.looks.h, 0) @ np.asarray(state.lam, float)))
 
-    def _hessian(self, state: BundleState) -> np.ndarray | Array:
+    def _hessian_at_times(self, state: Any) -> np.ndarray | Array:
         """The Hessian of the Lagrangian at looks 1, 2, 4, 8, ..., each time on other rows; else the one there is."""
         if self.t & (self.t - 1) or self.problem.oracle is not None:
             return state.hessian
@@ -219,7 +220,7 @@ class Look:
         with jax.enable_x64(True):
             return float(_reach(self.problem.domain, shaped_like(self.before.x, np.asarray(g, float))))
 
-    def _stored(self, state: BundleState) -> BundleState:
+    def _stored(self, state: Any) -> Any:
         """Everything in arrays of the dtypes that it had."""
         state = state._replace(kept=self.kept)
         return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), state, self.before)

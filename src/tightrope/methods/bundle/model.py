@@ -97,12 +97,12 @@ class Model:
         return ((looks.h + np.einsum("knd,kd->kn", looks.rows, self.away)) / self.units.h).ravel()
 
     @cached_property
-    def F(self) -> np.ndarray:  # noqa: N802 (as in the formulas)
+    def F(self) -> np.ndarray:
         """Their slopes."""
         return self.looks.grad * self.region.widths / self.units.f
 
     @cached_property
-    def H(self) -> np.ndarray:  # noqa: N802
+    def H(self) -> np.ndarray:
         """Those of H."""
         K, N, d = self.looks.rows.shape
         return (self.looks.rows * self.region.widths / self.units.h[:, None]).reshape(K * N, d)

@@ -23,6 +23,7 @@ _OFF = 8.0  # times as much or as little curvature as was thought: time for a He
 _QUICK = 0.001  # what a step leaves of the slope where curvature is as good as exact
 _A_PRODUCT = 16  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
 _SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
+_ROUGHLY = 10  # the same, for a first run that need not come close
 _PLENTY = 4  # rows for each coordinate, from which a Hessian needs no help where it bends least
 _ENOUGH_ROWS = 8192  # fewer are not worth a first run on some of them
 _PART = 8  # of the rows, in the first run on some of them
@@ -50,8 +51,6 @@ class Place(NamedTuple):
 class Turn(Look):
     """A look at the point `state.ahead`, and the step after it."""
 
-    before: Known  # pyright: ignore[reportIncompatibleVariableOverride]
-
     def _widths(self) -> np.ndarray:
         return super()._widths() if self.t == 1 else np.asarray(self.before.widths, float)
 
@@ -63,15 +62,16 @@ class Turn(Look):
     def size(self) -> int:
         """Rows in a slice: few enough for the products of a Hessian to be held at once."""
         numbers = self.before.bend.shape[0] * (1 + self.before.lam.size)
-        return min(count(self.data), max(64, min(1024, (1 << 22) // numbers)))
+        return min(count(self.data), max(64, min(2048, (1 << 22) // numbers)))
 
     @property
     def slices(self) -> int:
         """How many there are."""
         return -(-count(self.data) // self.size)
 
-    def after(self) -> Known:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def after(self, trust: float) -> Known:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The state with everything that follows from the look."""
+        self.trust = min(trust, 1.0)
         state = self.before._replace(seen=self.values, units=self.steepest, widths=self.widths)
         if not all(np.all(np.isfinite(v)) for v in self.looks):
             return self._stored(state)
@@ -82,7 +82,7 @@ class Turn(Look):
             self.kept.used[self.places[self._index(state.centre)]] = self.t + 1
             return self._stored(state)
 
-    def _stored(self, state: Known) -> Known:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def _stored(self, state: Known) -> Known:
         return state._replace(kept=self.kept)
 
     # ---- the first look ----------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Turn(Look):
         if n < _ENOUGH_ROWS or 2 * slices > self.slices:
             return None
         rows = slices * self.size
-        few = min(slices, self._slices(_SAMPLES * d)) * self.size
+        few = min(slices, self._slices(_ROUGHLY * d)) * self.size
         often = few * d <= _A_PRODUCT * rows  # Hessians cost no more than the gradients
         c = self._partly(here.x, slices)
         bend = self._hessian(c.x, lam, c, few)
@@ -156,7 +156,11 @@ class Turn(Look):
 
     def _after(self, state: Known, here: Place) -> Known:
         """Take the step if it was good, and go on from where it led; otherwise try less of it."""
-        centre, lam, price = self._place(self._index(state.centre)), np.asarray(state.push, float), np.asarray(state.price, float)
+        centre, lam, price = (
+            self._place(self._index(state.centre)),
+            np.asarray(state.push, float),
+            np.asarray(state.price, float),
+        )
         bend, move = np.asarray(state.bend, float), here.x - centre.x
         change = here.slope(lam) - centre.slope(lam)
         thought, found = float(move @ bend @ move), float(move @ change)
@@ -207,7 +211,7 @@ class Turn(Look):
         state = state._replace(push=step.lam, price=price, move=step.y, drop=drop)
         if not state.feasible and self.t % 2 == 0:
             return self._level(state, c)
-        return self._try(state, c, 1.0)
+        return self._try(state, c, self.trust)
 
     def _try(self, state: Known, c: Place, share: float) -> Known:
         y = c.x + share * np.asarray(state.move, float)

@@ -31,7 +31,7 @@ class SQP(Refreshing):
     Functions without curvature, or with kinks (hinges, absolute values), are refused: the bundle method is for these.
 
     Args:
-        trust: the largest share of the step that is tried first.
+        trust: the share of a step that is tried first; 1 or more for the whole step.
         memory: how many looks are kept.
 
     Example:
@@ -76,7 +76,7 @@ class SQP(Refreshing):
 
     def refresh(self, problem: Problem, state: SQPState, data: Tree) -> SQPState:
         """A look where the last one said, and the step that follows from it."""
-        return packed(Turn(problem, unpacked(state, self.memory), data).after(), state)
+        return packed(Turn(problem, unpacked(state, self.memory), data).after(float(self.trust)), state)
 
     def step(self, problem: Problem, state: SQPState, theta: Tree) -> tuple[SQPState, Info]:
         """A report of the look, and nothing else: no sample is needed."""

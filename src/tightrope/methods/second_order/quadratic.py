@@ -7,7 +7,8 @@ function. Faces of a polytope that the solution would leave join the inequalitie
 goes to Clarabel.
 """
 
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Step(NamedTuple):
     lam: np.ndarray
 
 
-class Inconsistent(Exception):  # noqa: N818 (no error: a finding)
+class Inconsistent(Exception):
     """No point of the domain satisfies the linearised constraints."""
 
 
@@ -70,7 +71,8 @@ def _on_ball(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, ball: B
         if high > 1e30:
             raise Inconsistent
     low = high / 10 if outside(at(high / 10)) > 0 else 0.0
-    return at(float(brentq(lambda tau: outside(at(tau)), low, high, xtol=1e-15 * high, rtol=1e-14)))
+    root: Any = brentq(lambda tau: outside(at(tau)), low, high, xtol=1e-15 * high)
+    return at(float(root))
 
 
 def _on_faces(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, region: Region) -> Step | None:
@@ -94,7 +96,7 @@ def _on_faces(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, region
 
 def _free(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray) -> Step:
     """Without a domain, by the dual: the shortest u = L'y + L^-1 g with -J L^-T u >= h - J B^-1 g, where B = L L'."""
-    from scipy.linalg.lapack import dtrtrs
+    dtrtrs = _lapack().dtrtrs
 
     L = _factor(B)
     both, _ = dtrtrs(L, np.column_stack([g, J.T]), lower=1)
@@ -156,7 +158,7 @@ def _by_least_squares(rows: np.ndarray, need: np.ndarray, gram: np.ndarray) -> n
 
 def _factor(B: np.ndarray) -> np.ndarray:
     """The Cholesky factor of a matrix that is semidefinite but for rounding."""
-    from scipy.linalg.lapack import dpotrf
+    dpotrf = _lapack().dpotrf
 
     floor = 1e-14 * max(float(np.max(np.diag(B))), 1e-300)
     while True:
@@ -166,3 +168,7 @@ def _factor(B: np.ndarray) -> np.ndarray:
         if not failed:
             return L
         floor *= 100
+
+
+def _lapack() -> Any:
+    return import_module("scipy.linalg.lapack")  # without stubs, and without the wrappers that cost more than the work

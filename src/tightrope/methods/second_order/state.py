@@ -73,21 +73,24 @@ def before_the_first_look(x: Tree, lam: Array, places: int) -> SQPState:
 
 def unpacked(state: SQPState, places: int) -> Known:
     """On the host."""
-    state = jax.device_get(state)
-    d, N = sum(np.size(leaf) for leaf in jax.tree.leaves(state.x)), state.lam.size
-    arrays = taken_apart(state.memory, _shapes(d, N, places))
+    host: Any = jax.device_get(state)
+    d, N = sum(np.size(leaf) for leaf in jax.tree.leaves(host.x)), host.lam.size
+    arrays = taken_apart(host.memory, _shapes(d, N, places))
     cut = len(Kept._fields)
-    *looks, number, used = arrays[:cut]
-    known = Known(*state[:_SEEN_BY_THE_LOOP], Kept(*looks, number.astype(int), used.astype(int)), *arrays[cut:])
-    if state.t > 1:
+    numbers = [array.astype(int) for array in arrays[cut - 2 : cut]]
+    kept = Kept._make([*arrays[: cut - 2], *numbers])
+    known = Known._make([*host[:_SEEN_BY_THE_LOOP], kept, *arrays[cut:]])
+    if host.t > 1:
         return known
-    most = float(np.finfo(state.lam.dtype).max)
-    return known._replace(push=state.lam, upper=most, lower=-most, distance=most)
+    most = float(np.finfo(host.lam.dtype).max)
+    return known._replace(push=host.lam, upper=most, lower=-most, distance=most)
 
 
 def packed(known: Known, like: SQPState) -> SQPState:
     """For the loop, in the dtypes that it had."""
     parts = [*known.kept, *known[_SEEN_BY_THE_LOOP + 1 :]]
     memory = np.concatenate([np.ravel(np.asarray(part, like.memory.dtype)) for part in parts])
-    seen = jax.tree.map(lambda new, old: np.asarray(new, old.dtype), known[:_SEEN_BY_THE_LOOP], like[:_SEEN_BY_THE_LOOP])
-    return SQPState(*seen, memory)
+    seen: Any = jax.tree.map(
+        lambda new, old: np.asarray(new, old.dtype), known[:_SEEN_BY_THE_LOOP], like[:_SEEN_BY_THE_LOOP]
+    )
+    return SQPState._make([*seen, memory])
