@@ -105,8 +105,9 @@ def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
     """What the functions lack for a method of second order: "second derivatives", "curvature" or "smoothness"; None for
     nothing.
 
-    On some of the rows, along the line from x to where the objective and the constraints pull: the slope of f + sum h_i,
-    each h_i in the units in which it weighs as much as f. Of an interval the half is kept in which the slope changes more.
+    On some of the rows, along the line from x to where the objective pulls, or away from there if that is farther: the
+    slope of f + sum h_i, each h_i in the units in which it weighs as much as f. Of an interval the half is kept in which
+    the slope changes more.
     For a smooth function the change goes to zero with the interval; at a kink it stays.
     """
     if problem.oracle is not None:
@@ -135,7 +136,11 @@ def _changes(problem: Problem, x: Tree, data: Tree) -> Array:
     lengths = jnp.sqrt(functools.reduce(jnp.add, squares))
     lam = jnp.where((lengths > 0) & (norm(grad) > 0), norm(grad) / nonzero(lengths), 1)
     slope = problem.lagrangian_gradient(grad, each, lam)
-    ahead = subtract(problem.domain.lmo(slope), x)
+    pulls = jax.tree.map(
+        lambda a, b: jnp.where(norm(grad) > 0, a, jnp.where(norm(slope) > 0, b, jnp.ones_like(b))), grad, slope
+    )
+    down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
+    ahead = jax.tree.map(lambda a, b: jnp.where(norm(down) >= norm(up), a, b), down, up)
 
     def look(k: Array, seen: Any) -> Any:
         """First at the far end, then in the middle of what is left; the change is noted at first, late, and at last."""

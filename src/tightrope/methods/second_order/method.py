@@ -43,7 +43,7 @@ class SQP(Refreshing):
         ...     tr.L2Ball(2.0, shape=2),
         ...     levels=1.0,
         ... )
-        >>> tr.minimize(problem, theta, method="sqp", tol=1e-10).status.name
+        >>> tr.minimize(problem, theta, method="sqp", tol=1e-4).status.name
         'TOLERANCE'
 
     References:
