@@ -136,9 +136,13 @@ def _changes(problem: Problem, x: Tree, data: Tree) -> Array:
     lengths = jnp.sqrt(functools.reduce(jnp.add, squares))
     lam = jnp.where((lengths > 0) & (norm(grad) > 0), norm(grad) / nonzero(lengths), 1)
     slope = problem.lagrangian_gradient(grad, each, lam)
-    pulls = jax.tree.map(
-        lambda a, b: jnp.where(norm(grad) > 0, a, jnp.where(norm(slope) > 0, b, jnp.ones_like(b))), grad, slope
-    )
+    falls, bends = norm(grad) > 0, norm(slope) > 0
+
+    def first_that_is_not_zero(a: Array, b: Array) -> Array:
+        either: Any = jnp.where(bends, b, jnp.ones_like(b))
+        return jnp.asarray(jnp.where(falls, a, either))
+
+    pulls = jax.tree.map(first_that_is_not_zero, grad, slope)
     down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
     ahead = jax.tree.map(lambda a, b: jnp.where(norm(down) >= norm(up), a, b), down, up)
 
