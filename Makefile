@@ -39,16 +39,20 @@ verify: install
 	$(BIN)/python -m studies.rates
 	$(BIN)/python -m studies.finite_data
 	$(BIN)/python -m studies.fairness
+	$(BIN)/python -m studies.constrained
 	$(BIN)/python -m studies.completion
 	$(BIN)/python -m studies.problems
 	$(BIN)/python -m studies.theory
 	$(BIN)/python -m studies.defaults
+	$(BIN)/python -m studies.certificates
+	$(BIN)/python -m studies.projection_free
 
 bench: install
 	$(BIN)/python -m benchmarks.imports
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.finite_data --big
 	$(BIN)/python -m benchmarks.lmo
+	$(BIN)/python -m benchmarks.split
 	$(BIN)/python -m benchmarks.scale
 	$(MAKE) bench-fairness
 

@@ -13,3 +13,10 @@ def dtype(request):
     """Both precisions; float32 as users have it, with x64 off altogether."""
     with jax.enable_x64(request.param == "float64"):
         yield jnp.dtype(request.param)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def programs_do_not_pile_up():
+    """What a file's tests compiled is let go: a process may hold some tens of thousands of pieces of memory and no more."""
+    yield
+    jax.clear_caches()

@@ -9,6 +9,7 @@ import pytest
 from core_cases import BALL, CSOA, FWCSOA, PROBLEM, ROWS, SAMPLERS, assert_same_run, constraints, draw, objective
 
 import tightrope as tr
+from tightrope.loop.prepare import prepare
 
 TRIANGLE = tr.Polytope(np.vstack([-np.eye(3), np.ones((1, 3))]), np.array([0.0, 0.0, 0.0, 1.0]))
 NAMED = tr.Problem(objective, constraints, BALL, (0.5, 0.4), names=("fair", "short"))
@@ -27,7 +28,7 @@ def solve(problem=PROBLEM, data: Any = ROWS, **options):
         (ROWS, BALL, tr.SVRGCSOA, "chose svrg-csoa: the data is at hand"),
         (tr.Generator(draw), BALL, tr.CSOA, "chose csoa: samples come in a stream"),
         (ROWS, TRIANGLE, tr.SVRFCSOA, "chose svrf-csoa: the data is at hand and Polytope has no cheap projection"),
-        (tr.Generator(draw), TRIANGLE, tr.FWCSOA, "chose fw-csoa: samples come in a stream and Polytope has no cheap"),
+        (tr.Generator(draw), TRIANGLE, tr.SplitCSOA, "chose split-csoa: samples come in a stream and Polytope has no"),
     ],
 )
 def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
@@ -35,6 +36,23 @@ def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
     assert isinstance(result.method, chosen)
     assert any(why in note for note in result.notes)
     assert why in str(result)
+
+
+def test_auto_stays_in_a_domain_that_functions_do_not_leave():
+    """In the triangle the sum of x is at most 1, in the cube around it 3."""
+    for room, chosen in ((4.0, "split-csoa"), (1.2, "fw-csoa")):
+        problem = tr.Problem(lambda x, theta, room=room: -jnp.log(room - jnp.sum(x)) + theta[0] * x[0], None, TRIANGLE)
+        given: dict[str, Any] = {"passes": None, "batch_size": None, "seeds": (0,), "x0": None}
+        ready = prepare(problem, tr.Generator(draw), "auto", steps=3, **given)
+        assert ready.method.name == chosen
+        assert ("f or h has no finite values around it" in ready.notes[0]) is (chosen == "fw-csoa")
+
+
+def test_a_warm_start_of_split_csoa_is_its_average():
+    first = solve(method="split-csoa", steps=500)
+    assert abs(np.linalg.norm(first.last) - 2.0) < 1e-9  # a vertex, far from the solution
+    again = solve(method=tr.SplitCSOA(), steps=1, warm_start=first)
+    np.testing.assert_array_equal(again.x, first.average)
 
 
 @pytest.mark.parametrize("name", ["csoa", "CSOA", "fw-csoa"])

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from studies import defaults, finite_data, rates
+from studies import projection_free as free
 from tightrope.datasets import adult_label_encoded
 
 pytestmark = pytest.mark.slow
@@ -70,8 +71,46 @@ def test_the_target_can_be_missed(adult):
 
 def test_the_page_of_defaults_says_where_they_miss():
     table = defaults.beside(defaults.measure(["scalar", "infeasible"], (1_000,), range(4)))
-    assert table[["problem", "method"]].to_numpy().tolist() == [["scalar", "CSOA"], ["scalar", "FW-CSOA"]]
+    assert table[["problem", "method"]].to_numpy().tolist() == [["scalar", name] for name in defaults.METHODS]
     assert (table["merit"] > 0).all()
     bad = table.assign(**{"merit": 4 * table["best merit"], "output violated": 1, "output z": 9.0, "run violated": 0})
-    assert len(defaults.missed(bad)) == 2 * 2
+    assert len(defaults.missed(bad)) == 2 * len(defaults.METHODS)
     assert "scalar, CSOA, 1,000 steps: 4.0 times the best merit" in defaults.report(bad)
+
+
+# ---- projection-free -------------------------------------------------------------------------------------------------
+
+
+def test_the_page_on_split_csoa_says_what_does_not_hold(tmp_path):
+    """Runs that are made up: gaps that fall as T^-1/2 and H = -0.01, then gaps that stand still and H = 0.01."""
+
+    def runs(case, power, H):
+        return [
+            {
+                "problem": "simplex",
+                "case": case,
+                "T": T,
+                "seed": seed,
+                "gap": (1 + 0.1 * seed) * T**power,
+                "H0": H,
+                "H1": -1.0,
+            }
+            for T in free.HORIZONS
+            for seed in range(4)
+        ]
+
+    bare = runs("Split-CSOA, no margin", -0.5, 0.02)
+    found = {"problem": "simplex", "T": 10, "seeds": 3, "predicted": 1.0, "margin": 0.1, "gap": 0.5, "gap half": 0.1}
+    theorems = pd.DataFrame([found | {"H": -0.1, "half": 0.01}])
+    one = {"problem": "simplex", "T": 10, "runs": 9, "predicted": 1.0, "margin": 0.1, "gap": 0.5, "largest gap": 0.6}
+    single = pd.DataFrame([one | {"H": -0.1, "largest H": -0.05, "failed": 0.0}])
+    for power, H, holds in ((-0.5, -0.01, True), (0.0, 0.01, False)):
+        table = pd.DataFrame(runs("Split-CSOA", power, H) + bare)
+        rates = free.slopes(table)
+        verdicts = dict(free.claims(rates, theorems, single))
+        assert verdicts[f"simplex: slope {power:.2f} <= -0.45"] is holds
+        assert verdicts["simplex: no constraint is significantly above zero at any T"] == holds
+        assert verdicts["simplex: without a margin the violation is significantly above zero at every T"]
+        assert ("**does not hold**" in free.report(table, rates, theorems, single)) is not holds
+    free.draw_runs(single, tmp_path / "runs.png")
+    assert (tmp_path / "runs.png").stat().st_size > 1_000

@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 
 import tightrope as tr
+from studies import projection_free as free
 from studies import theory as study
 from tightrope import theory
 from tightrope.problems import PROBLEMS
@@ -230,29 +231,101 @@ def test_functions_without_curvature_may_use_any_smoothness():
 # ---- Split-CSOA --------------------------------------------------------------------------------------------------------
 
 
+def split_pieces(k, steps, D_Y, r, eta, gamma, kappa):
+    """(y), (l) and (q) of the proof for free steps, divided by T, with V_y and V_l."""
+    R = k.multipliers + r
+    M = k.G_f + k.G_h * R
+    V_y, V_l = 3 * (k.sigma_f**2 + k.N * R**2 * k.sigma_h**2 + M**2), 4 * k.N * k.sigma_lam**2
+    pieces = [(D_Y, eta, V_y), (R, gamma, V_l), (M, kappa, D_Y**2)]
+    return sum(size**2 / (2 * step * steps) + step * V / 2 for size, step, V in pieces), V_y, V_l
+
+
 @CASES
 def test_split_is_the_best_of_its_raw_bound(k):
-    """(y), (l) and (q) of the proof with free steps, for the best r."""
     C, D_Y = k.multipliers, 1.2 * k.D
     rule = theory.split_csoa(k, T, D_Y=D_Y)
 
-    def a(eta, gamma, kappa, r):
-        R = C + r
-        M = k.G_f + k.G_h * R
-        V_y, V_l = 3 * (k.sigma_f**2 + k.N * R**2 * k.sigma_h**2 + M**2), 4 * k.N * k.sigma_lam**2
-        pieces = [(D_Y, eta, V_y), (R, gamma, V_l), (M, kappa, D_Y**2)]
-        return sum(size**2 / (2 * step * T) + step * V / 2 for size, step, V in pieces)
+    def gap(eta, gamma, kappa, r):
+        return split_pieces(k, T, D_Y, r, eta, gamma, kappa)[0] * (1 + C / r)
 
-    best, steps = logs_minimised(lambda *z: a(*z) * (1 + C / z[-1]), [1e-3, 1e-3, 1e-3, C])
+    best, steps = logs_minimised(gap, [1e-3, 1e-3, 1e-3, C])
     assert rule.gap == pytest.approx(best, rel=1e-6)
-    eta, gamma, kappa = named = [rule.coefficients[name] for name in ("eta", "gamma", "kappa")]
+    given = rule.coefficients
+    named = [given[name] / math.sqrt(T) for name in ("eta0", "gamma0", "kappa0")]
     assert named == pytest.approx(list(steps[:3]), rel=1e-2)
-    r = rule.coefficients["radius of lam"] - C
-    assert rule.margin == pytest.approx(a(eta, gamma, kappa, r) / r)
-    assert rule.method is None
+    r = given["lam_radius"] - C
+    assert rule.margin == pytest.approx(split_pieces(k, T, D_Y, r, *named)[0] / r)
+    assert given["q_radius"] == pytest.approx(k.G_f + k.G_h * (C + r))
+    assert isinstance(rule.method, tr.SplitCSOA)
+    assert rule.method.tightening(T) == pytest.approx(rule.margin)
     assert theory.split_csoa(k, T).gap > rule.gap  # Y is larger
     with pytest.raises(ValueError, match="Y contains X"):
         theory.split_csoa(k, T, D_Y=0.9 * k.D)
+
+
+@CASES
+@pytest.mark.parametrize("p", [0.3, 1e-6])
+def test_one_run_is_the_raw_bound_with_its_tails(k, p):
+    """For the steps of the rule: sums of squares exceed their mean by V ln(1/d) and martingales whose terms have
+    E exp(X^2/s^2) <= e exceed s sqrt(3 T ln(1/d)), each with probability d = p/(N + 4) at most."""
+    D_Y, rule = 1.2 * k.D, theory.split_csoa_one_run(k, T, p, D_Y=1.2 * k.D)
+    R = rule.coefficients["lam_radius"]
+    r, log = R - k.multipliers, math.log((k.N + 4) / p)
+    eta, gamma, kappa = (rule.coefficients[name] / math.sqrt(T) for name in ("eta0", "gamma0", "kappa0"))
+    a, V_y, V_l = split_pieces(k, T, D_Y, r, eta, gamma, kappa)
+    squares = eta / 2 * V_y * log + gamma / 2 * V_l * log
+    noise = 4 * 2 * (k.sigma_f**2 + k.N * R**2 * k.sigma_h**2)  # of the gradient, centred
+    duals = 2 * R**2 * 4 * k.N * k.sigma_lam**2  # |lam - lam_t|^2 <= 2 R^2 among vectors that are not negative
+    martingales = math.sqrt(3 * T * log) * (D_Y * math.sqrt(noise) + math.sqrt(duals))
+    a += (squares + martingales) / T
+    assert rule.margin == pytest.approx(a / r, rel=1e-9)
+    assert rule.gap == pytest.approx(a * (1 + k.multipliers / r), rel=1e-9)
+    assert f"with probability {1 - p:g}" in str(rule)
+    assert theory.split_csoa(k, T, D_Y=D_Y).gap < rule.gap < theory.split_csoa_one_run(k, T, p / 10, D_Y=D_Y).gap
+    with pytest.raises(ValueError, match="p is 1; expected a probability"):
+        theory.split_csoa_one_run(k, T, 1)
+
+
+def test_the_lemma_on_light_tails():
+    """E exp(X^2/s^2) <= e and E X = 0 give E exp(u X) <= exp(3 u^2 s^2/4): the two inequalities of its proof, and a case."""
+    x = np.linspace(-12, 12, 100_001)
+    assert np.all(np.exp(x) <= x + np.exp(9 * x**2 / 16) + 1e-12)
+    u = np.linspace(0, 10, 1001)  # s = 1
+    assert np.all(9 * u**2 / 16 * (u <= 4 / 3) <= 0.75 * u**2)
+    assert np.all((3 * u**2 / 8 + 2 / 3)[u > 4 / 3] <= 0.75 * u[u > 4 / 3] ** 2)
+    for a in np.linspace(0.05, 1, 20):  # X is a with probability b/(a + b), else -b
+        b = 1.0
+        chances, values = np.array([b, a]) / (a + b), np.array([a, -b])
+        assert chances @ np.exp(values**2) <= math.e + 1e-12
+        moments = np.exp(np.outer(u, values)) @ chances
+        assert np.all(moments <= np.exp(0.75 * u**2) + 1e-12)
+
+
+def test_gaussian_tails():
+    """E exp(|X|^2/s^2) of Gaussian vectors, in closed form, for the s that light_tailed takes."""
+    grow = UNIT.light_tailed().sigma_f / UNIT.sigma_f
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 7) * 20:
+        m, v = rng.normal(size=d) * rng.exponential(), rng.exponential(size=d) ** 3
+        s = grow**2 * (m @ m + v.sum())
+        assert -np.log(1 - 2 * v / s).sum() / 2 + np.sum(m**2 / (s - 2 * v)) <= 1 + 1e-12
+    assert -math.log(1 - 2 / grow**2) / 2 == pytest.approx(1)  # one coordinate without a mean: no smaller s will do
+
+
+def test_constants_around_a_set():
+    """f = |x - g|^2/2 and h = |x|^2 + <w, x> on the unit ball, and on the ball of radius 1.5 around it."""
+    v, u = 0.3, 0.2  # standard deviations of each of three coordinates
+
+    def on(radius):
+        G_f, G_h = radius, 2 * radius
+        sizes = math.sqrt(G_f**2 + 3 * v**2), math.sqrt(G_h**2 + 3 * u**2), math.sqrt(radius**4 + (u * radius) ** 2)
+        return Constants(2.0, G_f, G_h, *sizes, L_f=1.0, L_h=2.0, sigma=0.1)
+
+    inner, outer, bound = on(1.0), on(1.5), on(1.0).around(0.5)
+    for name in ("G_f", "G_h", "sigma_f", "sigma_h", "sigma_lam"):
+        assert getattr(inner, name) < getattr(outer, name) <= getattr(bound, name) * (1 + 1e-12)
+    assert inner.around(0.0) == inner
+    assert inner.around(0.5, L_f=0.0).sigma_f == inner.sigma_f
 
 
 # ---- what all rules have in common -------------------------------------------------------------------------------------
@@ -325,6 +398,25 @@ def test_measured_gap_and_violation_are_within_the_predicted_ones(name, rule):
     found = study.verdicts(study.pd.DataFrame([study.measure(name, made, range(12))]))
     assert found.holds.all(), found.to_string()
     assert found["gap"][0] > 0  # conservative: F is above F* along the run
+
+
+def test_split_csoa_keeps_its_theorem():
+    rule = free.at_smallest("l1-lp")
+    assert rule.proven
+    gaps, H = free.outputs("l1-lp", rule.method, rule.T, range(12))
+    assert 0 < gaps.mean() <= rule.gap
+    assert H.mean(axis=0).max() <= 0
+
+
+@pytest.mark.slow
+def test_one_run_of_split_csoa_keeps_its_theorem():
+    """Of 1,000 runs, all but 5 % are within the bound that holds with probability 0.95: every one is, by far."""
+    rule = free.at_smallest("scalar", p=0.05)
+    assert rule.proven
+    gaps, H = free.outputs("scalar", rule.method, rule.T, range(1_000))
+    assert np.quantile(gaps, 0.95) <= rule.gap
+    assert np.quantile(H.max(axis=1), 0.95) <= 0
+    assert np.quantile(gaps, 0.95) > 0.01 * rule.gap  # the comparison is not with nothing
 
 
 def test_a_margin_far_below_the_rule_violates():

@@ -9,7 +9,7 @@ import typing
 
 if typing.TYPE_CHECKING:
     from tightrope.core import *  # noqa: F403
-    from tightrope.estimators import FairLogisticRegression, StructuredMatrixCompletion
+    from tightrope.estimators import ConstrainedClassifier, FairLogisticRegression, StructuredMatrixCompletion
 
 __version__ = "0.1.0"
 
@@ -24,7 +24,9 @@ __all__ = [
     "SVRGCSOA",
     "Box",
     "Bundle",
+    "Certificate",
     "CheckpointError",
+    "ConstrainedClassifier",
     "ConvexSet",
     "Cost",
     "FairLogisticRegression",
@@ -45,10 +47,12 @@ __all__ = [
     "Rows",
     "Simplex",
     "Spectraplex",
+    "SplitCSOA",
     "State",
     "Status",
     "Stream",
     "StructuredMatrixCompletion",
+    "certify",
     "check_problem",
     "dual_step",
     "equality",
@@ -68,7 +72,7 @@ __all__ = [
 def __getattr__(name: str) -> typing.Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("FairLogisticRegression", "StructuredMatrixCompletion"):
+    if name in ("ConstrainedClassifier", "FairLogisticRegression", "StructuredMatrixCompletion"):
         from tightrope import estimators as home
     else:
         from tightrope import core as home

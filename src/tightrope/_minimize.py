@@ -1,5 +1,7 @@
 """The facade: prepare, run, choose the output, measure it on the full data."""
 
+import dataclasses
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +12,13 @@ import numpy as np
 
 from tightrope._errors import whole_number
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
+from tightrope.loop.choose import Asked, second_choice
 from tightrope.loop.driver import OneRun
 from tightrope.loop.feasible import Pull, pull, strictly_feasible
 from tightrope.loop.gap import inside_of, refuse_below_rounding
-from tightrope.loop.judge import Judge
+from tightrope.loop.held_out import marks_of
+from tightrope.loop.judges import Judges
+from tightrope.loop.margin import margin_note
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
@@ -47,6 +52,9 @@ def minimize(
     warm_start: Result | None = None,
     output: str | None = None,
     feasible_point: Tree = None,
+    heldout: Any = None,
+    confidence: float = 0.95,
+    ranges: Any = None,
     record: int = 60,
     trace_full: bool = False,
     track: Callable[[Tree], dict[str, Array]] | None = None,
@@ -67,7 +75,10 @@ def minimize(
             at most 50 constraints and unless `steps` is given, SQP where functions are smooth and there are at most 500
             coordinates, and else the bundle method where there are at most 200; SVRG-CSOA otherwise. For streams and
             generators it takes CSOA, which measures its own scales. Where the domain has no cheap projection, SVRF-CSOA
-            and FW-CSOA stand in for the latter two. The report says which was taken, and why.
+            and Split-CSOA stand in for the latter two (FW-CSOA where f or h is not finite around the domain). The report
+            says which was taken, and why. Where the duality gap of SQP, SVRG-CSOA or SVRF-CSOA falls no more, or is out of
+            reach after half of the `passes`, the bundle goes on with the rest of them, up to 500 coordinates; the report
+            says so.
         steps: how many steps to take, T. Streams and generators need it.
         passes: for rows, instead of `steps`; a pass is as many per-row gradients as there are rows. With neither, a run on
             rows ends when its duality gap is at most 1e-4 of the scale of the objective (`Status.SOLVED`), when the gap no
@@ -77,13 +88,22 @@ def minimize(
             default: one sample for CSOA and FW-CSOA.
         seed: of the samples; the same seed gives the same result.
         x0: where to start; the domain's own starting point by default.
-        warm_start: an earlier result whose last point and multipliers to start from. Steps and averages count anew.
+        warm_start: an earlier result whose last point (of Split-CSOA the average) and multipliers to start from. Steps and
+            averages count anew.
         output: which point is `result.x`: "average" or "last"; the method's own choice by default. For rows also
             "feasible": the method's own, pulled towards a strictly feasible point just so far that every constraint
             holds on the data; the report says how far and what it cost. That is the default with `tol`, without
-            `steps` and `passes`, and with method="auto" where the run comes upon a strictly feasible point.
+            `steps` and `passes`, and with method="auto" where the run comes upon a strictly feasible point. With
+            `heldout` also "certified": that point, pulled further until every constraint holds beyond the data, with the
+            confidence asked for (`Status.CERTIFIED`), where the held-out rows can show it (else `NOT_CERTIFIED`). On rows
+            this solves the problem once more, with lower levels.
         feasible_point: a point with every constraint strictly below its level, for the pull and the duality gap. Without
-            one the point where the run starts is tried, then a short run looks for one. SQP and the bundle method need none.
+            one the point where the run starts is tried, then a short run looks for one. SQP and the bundle method need
+            none. On streams it is what output="certified" pulls towards, by default the starting point.
+        heldout: rows like the data that nothing is chosen on: `result.certificate` says what they show of `result.x`, as
+            `tr.certify` does (which also bounds the gap in expectation). Rows that are also in the data are refused.
+        confidence: of that certificate.
+        ranges: what is known of h for every possible sample, as for `tr.certify`.
         record: about how many rows the trace has.
         trace_full: also evaluate the running average on all rows at each of them.
         track: a function of the iterate whose values (a dict of scalars) are averaged along the run into the trace.
@@ -95,7 +115,8 @@ def minimize(
             at every step, SVRG-CSOA and SVRF-CSOA once an epoch, and the trace has it. Rounding is counted, so the gap is
             never below the true one: a tolerance far below rounding is refused, and a run that meets its tolerance but
             for rounding stops with `Status.PRECISION`.
-        checkpoint: a file to write the run to and, if it is there, to resume from, bit for bit.
+        checkpoint: a file to write the run to and, if it is there, to resume from, bit for bit. Where "auto" changes the
+            method, a second file beside it has the rest of the run.
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
         chunk: at most so many steps between two looks of Python at the run; the result does not depend on it.
 
@@ -118,6 +139,9 @@ def minimize(
         ('SOLVED', 0.0)
     """
     _check_options(output, record, time_limit, tol, checkpoint_every, chunk)
+    certified = output == "certified"
+    if certified and heldout is None:
+        raise ValueError('output="certified" needs rows that judge; give some that are not in the data as heldout.')
     open_ended = steps is None and passes is None
     sampler = as_sampler(data)
     if open_ended and sampler.n is None:
@@ -131,6 +155,9 @@ def minimize(
         raise ValueError("Give either steps or passes: how long to run.")
     if output == "average":
         refuse_mean(ready.method)
+    judges = None if heldout is None else Judges(ready, heldout, confidence, ranges)  # refuses what cannot judge
+    if certified:
+        output = None if sampler.n is None else "feasible"
     output = "feasible" if output is None and (tol is not None or until_solved) else output
     program = OneRun(ready, track)
     track_names(program.variant, ready.x)  # refuses a wrong `track` before any work
@@ -140,9 +167,65 @@ def minimize(
         program, until_solved = OneRun(ready, track), False
     judged = towards is not None and (tol is not None or until_solved)
     inside = inside_of(ready.problem, towards, ready.sampler.rows) if judged else None
-    options = Options(record, trace_full, callback, progress, time_limit, tol, until_solved, inside, chunk)
+    left_open = method == "auto" and output in (None, "feasible")
+    other = _second_choice(ready) if left_open and steps is None else None
+    options = Options(
+        record=record, trace_full=trace_full, callback=callback, progress=progress, time_limit=time_limit, tol=tol,
+        until_solved=until_solved, inside=inside, estimates=left_open, replaceable=other is not None, chunk=chunk,
+    )  # fmt: skip
     file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
-    return _result(ready, run(program, options, file), output, towards, open_to_all=method == "auto")
+    result = _result(ready, run(program, options, file), output, towards, left_open)
+    lost = result.status is Status.STALLED or (open_ended and result.status is Status.NO_FEASIBLE_POINT)
+    if other is not None and lost:
+        used = result.cost.gradients / (ready.sampler.n or 1)
+        second = minimize(
+            problem, data, method=other, passes=None if passes is None else passes - used, seed=seed, x0=result.x,
+            output=output, record=record, trace_full=trace_full, track=track, callback=callback, progress=progress,
+            time_limit=None if time_limit is None else max(time_limit - result.cost.seconds, 1e-3), tol=tol,
+            checkpoint=None if checkpoint is None else f"{checkpoint}.{other.name}", checkpoint_every=checkpoint_every,
+            chunk=chunk,
+        )  # fmt: skip
+        result = _joined(result, second, f"after {used:.0f} passes")
+    if judges is None:
+        return result
+    if not certified:
+        return judges.judged(result)
+
+    def again(tightened: Problem) -> Result:
+        return minimize(
+            tightened, sampler, method=method, steps=steps, passes=passes, batch_size=batch_size, seed=seed, x0=x0,
+            output="feasible", feasible_point=feasible_point, record=0, progress=False,
+        )  # fmt: skip
+
+    inside_of_stream = ready.x if feasible_point is None else feasible_point
+    return judges.pulled(result, again if sampler.n is not None else None, inside_of_stream)
+
+
+def _second_choice(ready: Prepared) -> Method | None:
+    """What goes on where what "auto" has chosen does not get there."""
+    coordinates = sum(np.size(leaf) for leaf in jax.tree.leaves(ready.x))
+    problem = ready.problem
+    asked = Asked(problem.domain, ready.sampler.n is not None, coordinates, len(ready.names), problem.knows_objective)
+    return second_choice(ready.method, asked)
+
+
+def _joined(first: Result, second: Result, when: str) -> Result:
+    """One result of a run that has changed its method: the second's, with what the first has cost and recorded."""
+    import pandas as pd
+
+    said = f"{first.message[:1].lower()}{first.message[1:]}".split(". ")[0].rstrip(".") or first.status.value
+    note = f"went on with {second.method.name} in the place of {first.method.name} {when}: {said}."
+    both = dataclasses.astuple(first.cost), dataclasses.astuple(second.cost)
+    trace = second.trace.copy()
+    for column in ("step", "samples", "passes", "seconds"):
+        if column in trace and len(first.trace):
+            trace[column] += first.trace[column].iloc[-1]
+    return dataclasses.replace(
+        second,
+        trace=pd.concat([first.trace, trace], ignore_index=True),
+        cost=TotalCost(*map(operator.add, *both)),
+        notes=tuple(dict.fromkeys((*(n for n in first.notes if n != str(first.pull)), note, *second.notes))),
+    )
 
 
 def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: float | None) -> Tree | None:
@@ -174,7 +257,7 @@ def _gives_feasible(method: Method) -> bool:
 
 def _knows_gap(kind: type[Method]) -> bool:
     return issubclass(kind, Refreshing) and (
-        kind.snapshot is not Refreshing.snapshot or kind.certificate is not Refreshing.certificate
+        kind.snapshot is not Refreshing.snapshot or kind.proof is not Refreshing.proof
     )
 
 
@@ -187,8 +270,8 @@ def _refuse_without_gap(kind: type[Method]) -> None:
 
 
 def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoint_every: Any, chunk: Any) -> None:
-    if output not in (None, "average", "last", "feasible"):
-        raise ValueError(f'output is {output!r}; expected "average", "last" or "feasible".')
+    if output not in (None, "average", "last", "feasible", "certified"):
+        raise ValueError(f'output is {output!r}; expected "average", "last", "feasible" or "certified".')
     if not isinstance(record, int) or record < 0:
         raise ValueError(f"record is {record!r}; expected how many rows the trace should have.")
     for name, value in (("time_limit", time_limit), ("tol", tol)):
@@ -206,7 +289,7 @@ _POINTS = {
 }
 
 
-def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, open_to_all: bool) -> Result:
+def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, left_open: bool) -> Result:
     """Choose the point, make it feasible where that was asked for or nothing was, and measure it on the full data."""
     import pandas as pd
 
@@ -217,9 +300,10 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
     dual = _dual(method, carry, chosen, sums)
     status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
     own = _gives_feasible(method) and chosen == "own"
-    came = method.inner(carry.state) if isinstance(method, Refreshing) and step and open_to_all else None
-    if output is None and came is not None:
-        output, towards = "feasible", came.x
+    came = method.inner(carry.state) if isinstance(method, Refreshing) and step else None
+    if output is None and left_open and came is not None:
+        output = "feasible"
+    towards = came.x if towards is None and came is not None else towards
     if output == "feasible" and ready.names:
         if own:  # it is feasible as it is, or there is nothing to be pulled towards
             pulled = None if status in (Status.INFEASIBLE, Status.NO_FEASIBLE_POINT) else Pull(x, 0.0, 0.0, 0.0, x)
@@ -235,15 +319,13 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         worst = max(float(np.max(worth.constraints, initial=0.0)), 0.0)
         said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
         message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'
-    if came is not None and status is Status.FINISHED and not message:
-        judge = Judge(None, until_solved=False)
-        judge.look(worth.objective - came.lower, 0.0, max(came.f, worth.objective) - came.lower)
-        status, message = judge.at_the_end(), f"About {judge}.".replace("About the gap is", "The gap is about")
-    conflict = conflict_of(ready, x, dual) if status is Status.FINISHED and np.any(worth.constraints > 0) else None
+    violated = status is Status.FINISHED and np.any(worth.constraints > 0)
+    conflict = conflict_of(ready, x, dual, worth.samples) if violated else None
     if conflict is not None:
         status, message = Status.INFEASIBLE_IN_SAMPLES, conflict
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
-    notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, pulled and str(pulled))
+    margin = margin_note(ready, x, step, worth.samples) if step else None
+    notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, margin, pulled and str(pulled))
     return Result(
         x=x,
         output=chosen,
@@ -266,6 +348,8 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         at_random=worth.at_random,
         unsettled=_unsettled(method, trace, dual, worth, ready.names),
         pull=pulled,
+        lower=outcome.lower if np.isfinite(outcome.lower) else None,
+        seen=None if ready.sampler.n is None else marks_of(ready.sampler.rows),
         notes=tuple(note for note in notes if note),
         error=outcome.error,
     )

@@ -2,8 +2,10 @@
 
 from tightrope import theory as theory
 from tightrope import tree as tree
+from tightrope._certify import certify as certify
 from tightrope._minimize import minimize as minimize
 from tightrope._sweep import sweep as sweep
+from tightrope.certificate import Certificate as Certificate
 from tightrope.loop.checkpoint import CheckpointError as CheckpointError
 from tightrope.methods import CSOA as CSOA
 from tightrope.methods import FWCSOA as FWCSOA
@@ -17,6 +19,7 @@ from tightrope.methods import Cost as Cost
 from tightrope.methods import Info as Info
 from tightrope.methods import Method as Method
 from tightrope.methods import Refreshing as Refreshing
+from tightrope.methods import SplitCSOA as SplitCSOA
 from tightrope.methods import State as State
 from tightrope.methods import dual_step as dual_step
 from tightrope.online import Online as Online

@@ -6,10 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.certificate import Certificate
+from tightrope.confidence.checks import checked_confidence
+from tightrope.loop.bounds import read_ranges
 from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.steps import Carry, average, output, refuse_mean, summarise
+from tightrope.loop.watch import Watch
 from tightrope.methods import Method
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
@@ -40,7 +44,8 @@ class Online:
     Args:
         problem: the problem.
         method: a method that needs no horizon (its `anytime` is true) and no look at all the data;
-            `CSOA(anytime=True)` by default, which measures its own scales.
+            `CSOA(anytime=True)` by default, which measures its own scales, and `SplitCSOA(anytime=True)` where the domain
+            has no cheap projection.
         x0: where to start; the domain's own starting point by default.
         batch_size: samples a step; a pair gives separate sizes for objective and constraints. Samples left over wait for
             the next update.
@@ -63,6 +68,13 @@ class Online:
         ...     run.update(batch)
         >>> run.step, bool(run.average[0] < 0.55)
         (3000, True)
+
+        What the point x reached by now is worth, as later samples show; one may look after every update:
+
+        >>> run.certify(ranges=(-2.0, 2.0))
+        >>> run.update(rng.normal(1.0, 1.0, size=(1000, 2)).astype(np.float32))
+        >>> run.certificate.samples
+        1000
     """
 
     def __init__(
@@ -75,7 +87,7 @@ class Online:
         warm_start: Result | None = None,
         example: Tree = None,
     ):
-        method = automatic_for_a_fed_run() if method is None else method
+        method = automatic_for_a_fed_run(problem.domain) if method is None else method
         _check_method(method, problem)
         self._asked: dict[str, Any] = {
             "problem": problem, "method": method, "x0": x0, "batch_size": batch_size, "warm_start": warm_start,
@@ -83,6 +95,7 @@ class Online:
         self._ready: Prepared | None = None
         self._standing: Standing | None = None
         self._kept: dict[str, Any] | None = None  # what a pickle brought, until it is needed
+        self._watch: Watch | None = None
         if example is not None:
             self._begin(_as_batch(example))
 
@@ -107,7 +120,38 @@ class Online:
                 position = driver.chunk(position, end)
         except NotFiniteError as error:
             self._refuse(error.step - first - 1, a_step, kept)
-        self._standing = Standing(position.carry, np.asarray(end), _copy(_cut(rows, (end - first) * a_step, None)))
+        watch = None if self._watch is None else self._watch.after(ready.problem, _cut(rows, kept, None))
+        standing = Standing(position.carry, np.asarray(end), _copy(_cut(rows, (end - first) * a_step, None)))
+        self._standing, self._watch = standing, watch
+
+    def certify(self, point: Tree = None, *, ranges: Any, confidence: float = 0.95) -> None:
+        """From now on, watch a point: every sample that passes also judges it, before and apart from the steps.
+
+        The point is fixed, and it was chosen before the samples that judge it; the run itself goes on. `certificate` says
+        what is known, at any time and as often as one likes: with probability `confidence` none of the certificates of any
+        point this run ever watches is wrong. Of the error 1/2 is spent on the first point, 1/6 on the second, 1/12 on the
+        third, so that watching one after the other until one looks good is not free.
+
+        Args:
+            point: `x` as it stands by default.
+            ranges: of h for every possible sample, as for `tr.certify`; bounds for all times need them.
+            confidence: that no certificate of this run is ever wrong.
+        """
+        self._known("certify")
+        assert self._ready is not None
+        ready, x = self._ready, self.x if point is None else point
+        fixed = jax.tree.map(lambda p, like: jnp.array(p, like.dtype), x, ready.x)
+        number = 1 if self._watch is None else self._watch.number + 1
+        known = read_ranges(ranges, ready.names)
+        self._watch = Watch.begin(ready.problem, fixed, ready.names, known, checked_confidence(confidence), number)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the samples since `certify` show of the point it fixed."""
+        self._unpack()
+        if self._watch is None or self._ready is None:
+            raise ValueError("Online: no point is watched; call certify first, which fixes one.")
+        return self._watch.certificate(self._ready.names)
 
     @property
     def x(self) -> Tree:
@@ -155,7 +199,10 @@ class Online:
         return 0 if self._ready is None else self.step * self._ready.plan.draws * self._ready.plan.batch_size
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Everything the run is, as plain arrays by name: for `numpy.savez`, safetensors or a dict of one's own."""
+        """Everything the run is, as plain arrays by name: for `numpy.savez`, safetensors or a dict of one's own.
+
+        A point that is watched is no part of it; a pickle has that too.
+        """
         leaves = jax.tree_util.tree_leaves_with_path(self._known("state_dict"))
         return {_name(path): np.array(leaf) for path, leaf in leaves}
 
@@ -182,12 +229,14 @@ class Online:
     def __getstate__(self) -> dict[str, Any]:
         """For pickle: what was asked for, and the arrays."""
         if self._standing is None:
-            return {"asked": self._asked, "kept": self._kept}
-        return {"asked": self._asked, "kept": {"like": _cut(self._standing.waiting, 0, 0), "arrays": self.state_dict()}}
+            return {"asked": self._asked, "kept": self._kept, "watch": self._watch}
+        kept = {"like": _cut(self._standing.waiting, 0, 0), "arrays": self.state_dict()}
+        return {"asked": self._asked, "kept": kept, "watch": self._watch}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """The run stands where it stood once it is used, in whatever precision is then in force."""
         self._asked, self._kept, self._ready, self._standing = state["asked"], state["kept"], None, None
+        self._watch = state["watch"]
 
     # ---- inside ------------------------------------------------------------------------------------------------
 

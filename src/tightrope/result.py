@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from tightrope.certificate import Certificate
+
 
 class Status(Enum):
     """How a run ended, in the words a user reads."""
@@ -29,6 +31,8 @@ class Status(Enum):
     NOT_FINITE = "stopped at a value that is not finite; the result is that of the last good step"
     INFEASIBLE = "stopped: no point of the domain satisfies all constraints, which is proven"
     INFEASIBLE_IN_SAMPLES = "finished, but no point satisfies all constraints, by five standard errors of fresh samples"
+    CERTIFIED = "certified: every constraint holds with the confidence asked for, by rows that were held out"
+    NOT_CERTIFIED = "finished, but no point could be certified: the constraints may be violated beyond the data"
     NO_FEASIBLE_POINT = "finished, but no strictly feasible point was found: the output may violate its constraints"
     STREAM_RAISED = "stopped because the stream raised an error; the result is that of the steps taken"
     STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken"
@@ -58,7 +62,8 @@ class Result:
 
     Attributes:
         x: the method's output (see `output`).
-        output: which point x is: "average", "last", "own" (what the method's documentation says) or "feasible".
+        output: which point x is: "average", "last", "own" (what the method's documentation says), "feasible" or
+            "certified".
         mean: mean of the iterates, as the theorems define it; None for a method that keeps none.
         last: the last iterate.
         dual: mean of the multipliers; NaN for methods that estimate none.
@@ -80,7 +85,10 @@ class Result:
         errors: the same for the constraints.
         at_random: whether these are errors of samples.
         unsettled: the constraints whose multipliers were still changing.
-        pull: for output="feasible", how far the output was pulled, towards what, and what that cost.
+        pull: for output="feasible" and "certified", how far the output was pulled, towards what, and what that cost.
+        lower: a lower bound on the best objective possible on the data, rounding counted; None where none is known.
+        certificate: with `heldout`, what can be said of x beyond the data, with what confidence: a `Certificate`.
+        seen: marks of the rows the run has seen, by which `certify` recognises them among held-out ones.
         notes: anything a careful reader should know.
         error: the exception a callback or a stream raised, if any.
     """
@@ -106,8 +114,16 @@ class Result:
     at_random: bool = False
     unsettled: tuple[str, ...] = ()
     pull: Any = None
+    lower: float | None = None
+    certificate: "Certificate | None" = None
+    seen: Any = None
     notes: tuple[str, ...] = ()
     error: BaseException | None = None
+
+    @property
+    def where_to_go_on(self) -> Tree:
+        """Where a warm start begins: the last iterate, or the average for a method whose iterates are vertices."""
+        return self.average if self.method.vertices else self.last
 
     @property
     def average(self) -> Tree:
@@ -123,6 +139,13 @@ class Result:
         """The largest constraint value above zero; 0 when all are satisfied, NaN when one is not known."""
         return max(float(np.max(self.constraints.to_numpy())), 0.0) if len(self.constraints) else 0.0
 
+    @property
+    def gap(self) -> float | None:
+        """A bound on F(x) - F* on the data, rounding counted; None where none is known."""
+        if self.lower is None or self.objective is None or self.objective_error is None or self.at_random:
+            return None
+        return max(self.objective + self.objective_error - self.lower, 0.0)
+
     def plot(self, path: str | None = None) -> "Figure":
         """Draw objective and constraints against samples; saved to `path` where one is given."""
         from tightrope.plotting import plot_trace
@@ -134,6 +157,8 @@ class Result:
 
     def _verdict(self, value: float, error: float) -> str:
         """What a constraint's value says: rounding is no violation, and what noise hides is not known."""
+        if self.output == "certified":
+            return "certified"
         if np.isnan(value):
             return "not known"
         if self.at_random and np.isnan(error):
@@ -160,6 +185,7 @@ class Result:
                 lines += [f"  {constraint:<{width}}  {known}  {self._verdict(value, error)}"]
         lines += [f"  measured on  {self.measured_on}", f"  point        {self.point}", f"  cost         {self.cost}"]
         lines += [f"  note         {note}" for note in self.notes]
+        lines += [f"  certificate  {self.certificate.verdict}"] if self.certificate is not None else []
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -181,7 +181,8 @@ def test_an_interrupt_returns_what_there_is():
 
 def test_ctrl_c_in_another_process_prints_the_result_so_far():
     script = """
-        import jax, jax.numpy as jnp, tightrope as tr
+        import signal, jax, jax.numpy as jnp, tightrope as tr
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background starts without
         problem = tr.Problem(lambda x, theta: ((x - theta) ** 2).sum(), None, tr.L2Ball(1.0, shape=2))
         noise = tr.Generator(lambda key: jax.random.normal(key, (2,)))
         told = []
@@ -190,10 +191,13 @@ def test_ctrl_c_in_another_process_prints_the_result_so_far():
     """
     run = [sys.executable, "-c", textwrap.dedent(script)]
     with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "started\n"
-        process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "started\n"
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 0
     assert "interrupted; the result is that of the steps taken" in said
 

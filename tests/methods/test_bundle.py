@@ -177,6 +177,23 @@ def test_a_problem_without_room_is_not_called_infeasible():
     assert result.violation <= 1e-9
     assert result.objective is not None
     assert result.objective - 0.04 <= result.trace["gap"].iloc[-1] or result.status is tr.Status.NO_FEASIBLE_POINT
+    assert "No point satisfies every constraint strictly" in result.message
+    assert "raise the levels" in result.message
+    roomy = tr.minimize(replace(problem, levels=1e-6), np.array([[0.2, 0.4], [0.4, 0.6]]), method="bundle", tol=1e-5)
+    assert roomy.status is tr.Status.TOLERANCE
+    assert "strictly" not in roomy.message
+
+
+def test_an_equality_among_other_constraints_is_named_too():
+    """x_0 = x_1 within |x| <= 1/2: the cuts have to find out which of the three constraints leave no room."""
+    problem = tr.Problem(
+        lambda x, theta: jnp.sum((x - theta) ** 2),
+        lambda x, theta: jnp.stack([jnp.sum(x**2) - 0.25, x[0] - x[1] + 0.1, x[1] - x[0] - 0.1]),
+        tr.Box(-1.0, 1.0, shape=2),
+    )
+    result = tr.minimize(problem, np.array([[0.2, 0.4], [0.4, 0.6]]), method="bundle", passes=10)
+    assert result.status in (tr.Status.NO_FEASIBLE_POINT, tr.Status.NOT_CONVERGED)
+    assert "No point satisfies every constraint strictly" in result.message
 
 
 # ---- units, memory, saved runs ---------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tightrope.methods import measured
 from tightrope.problems import PROBLEMS
 from tightrope.tree import ravel
 
-METHODS = {"csoa": tr.CSOA(), "fw-csoa": tr.FWCSOA()}
+METHODS = {"csoa": tr.CSOA(), "fw-csoa": tr.FWCSOA(), "split-csoa": tr.SplitCSOA()}
 SAMPLES = np.random.default_rng(3).normal([1.0, -0.5, 0.2], 0.7, size=(460, 3))
 
 # ---- units -----------------------------------------------------------------------------------------------------------
@@ -75,6 +75,7 @@ def outputs(name: str, method: str, factors: tuple[float, float]) -> tuple[np.nd
 CASES = [
     *((name, "csoa") for name in PROBLEMS),
     *((name, "fw-csoa") for name in ("simplex", "portfolio", "spectraplex")),
+    *((name, "split-csoa") for name in ("portfolio", "completion")),
 ]
 
 
@@ -85,9 +86,9 @@ def test_units_do_not_matter(name, method):
         assert np.abs(values[0]).max() > 0
 
 
-@pytest.mark.parametrize("name", ["ball", "simplex"])
-def test_units_do_not_matter_but_for_rounding(name):
-    for values in outputs(name, "csoa", (1e6, 1e-6)):
+@pytest.mark.parametrize(("name", "method"), [("ball", "csoa"), ("simplex", "csoa"), ("portfolio", "split-csoa")])
+def test_units_do_not_matter_but_for_rounding(name, method):
+    for values in outputs(name, method, (1e6, 1e-6)):
         np.testing.assert_allclose(values[1:], np.broadcast_to(values[0], values[1:].shape), rtol=1e-9, atol=1e-12)
 
 
@@ -166,18 +167,20 @@ def test_resumed_and_cut_runs_are_the_same_bit_for_bit(method, tmp_path):
     assert_same_run(run(checkpoint=file), whole)
 
 
-def test_a_sweep_over_seeds_equals_minimize():
-    table = tr.sweep(PROBLEM, SAMPLERS["generator"](), tr.CSOA(), steps=300, seeds=(3, 7), points=True)
-    alone = tr.minimize(PROBLEM, SAMPLERS["generator"](), method=tr.CSOA(), steps=300, seed=7)
+@pytest.mark.parametrize("method", [tr.CSOA(), tr.SplitCSOA()], ids=["csoa", "split-csoa"])
+def test_a_sweep_over_seeds_equals_minimize(method):
+    table = tr.sweep(PROBLEM, SAMPLERS["generator"](), method, steps=300, seeds=(3, 7), points=True)
+    alone = tr.minimize(PROBLEM, SAMPLERS["generator"](), method=method, steps=300, seed=7)
     np.testing.assert_allclose(table["x"][1], alone.x, rtol=1e-9)
     assert np.abs(table["x"][0] - alone.x).max() > 1e-3
 
 
-def test_a_fed_run_does_not_depend_on_its_batches_and_gets_near_the_solution():
+@pytest.mark.parametrize("method", [tr.CSOA(anytime=True), tr.SplitCSOA(anytime=True)], ids=["csoa", "split-csoa"])
+def test_a_fed_run_does_not_depend_on_its_batches_and_gets_near_the_solution(method):
     solved = PROBLEMS["ball"]()
     rows, fed = solved.rows(2048), []
     for ends in ([0, 2048], [0, 1100, 2048]):
-        run = tr.Online(solved.problem, tr.CSOA(anytime=True))
+        run = tr.Online(solved.problem, method)
         for low, high in pairwise(ends):
             run.update({name: values[low:high] for name, values in rows.items()})
         fed.append(run)

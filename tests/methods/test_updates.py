@@ -37,7 +37,7 @@ def in_order() -> tr.Stream:
 
 
 def ball(x, radius=1.5):
-    return x * min(1.0, radius / np.linalg.norm(x))
+    return x * min(1.0, radius / max(np.linalg.norm(x), 1e-300))
 
 
 def csoa_in_numpy(steps, eta0, delta, upsilon0, s, anytime):
@@ -71,6 +71,28 @@ def fwcsoa_in_numpy(steps, eta, gamma, rho, shrink, upsilon):
     return x, lam, np.mean(points, axis=0)
 
 
+def split_csoa_in_numpy(steps, eta0, gamma0, kappa0, upsilon0, anytime, lam_radius=np.inf, q_radius=np.inf):
+    """On the l1 ball of radius 1.5, with the Euclidean ball around it."""
+    x, y, lam, q = np.zeros(D), np.zeros(D), np.zeros(N), np.zeros(D)
+    points, duals, weights = [], [], []
+    for t in range(steps):
+        eta, gamma, kappa, upsilon = np.array([eta0, gamma0, kappa0, upsilon0]) / np.sqrt(t + 1 if anytime else T)
+        if t > 0:
+            k = np.argmax(np.abs(q))
+            x = np.zeros(D)
+            x[k] = 1.5 * np.sign(q[k])
+        points.append(x)
+        duals.append(lam)
+        weights.append(eta if anytime else 1.0)
+        y_next = ball(y - eta * (grad_f(y, t) + jac_h(y, t).T @ lam + q))
+        lam = np.maximum(lam + gamma * (value_h(y, t) + upsilon), 0)
+        lam = lam * min(1.0, lam_radius / max(np.linalg.norm(lam), 1e-300))
+        q = ball(q + kappa * (y - x), q_radius)
+        y = y_next
+    mean = np.average(points, axis=0, weights=weights), np.average(duals, axis=0, weights=weights)
+    return y, q, lam, *mean
+
+
 def goco_in_numpy(steps, v0, alpha0, margin0):
     """As printed, with queues in their own units."""
     V, alpha, rho = v0 * np.sqrt(T), alpha0 * T, margin0 / np.sqrt(T)
@@ -100,6 +122,22 @@ def test_csoa_equals_a_numpy_loop(anytime, s):
     np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(result.dual, dual, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("anytime", [False, True])
+@pytest.mark.parametrize("radii", [{}, {"lam_radius": 0.2, "q_radius": 0.1}], ids=["free", "cut"])
+def test_split_csoa_equals_a_numpy_loop(anytime, radii):
+    problem = tr.Problem(f, h, tr.L1Ball(1.5, shape=D))
+    given = {"eta0": 2.0, "gamma0": 0.7, "kappa0": 1.3, "upsilon0": 0.6}
+    result = tr.minimize(problem, in_order(), method=tr.SplitCSOA(**given, anytime=anytime, **radii), steps=T)
+    y, q, lam, mean, dual = split_csoa_in_numpy(T, **given, anytime=anytime, **radii)
+    for found, expected in ((result.state.y, y), (result.state.q, q), (result.dual_last, lam), (result.dual, dual)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
+    assert np.abs(mean).max() > 0.01
+    if radii:  # the cuts were made
+        assert np.abs(split_csoa_in_numpy(T, **given, anytime=anytime)[-1] - dual).max() > 0.01
+        assert np.abs(split_csoa_in_numpy(T, **given, anytime=anytime)[-2] - mean).max() > 0.01
 
 
 @pytest.mark.parametrize("schedule", ["paper", "two_scale", "sqrt"])

@@ -112,7 +112,10 @@ def test_wrong_shapes_raise_as_they_do_in_a_run():
 # ---- scales ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+QUICK = ("simplex", "scalar", "neyman-pearson", "portfolio", "ill-scaled", "infeasible")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in PROBLEMS])
 def test_the_problems_with_known_solutions_raise_no_false_alarm(name):
     """One of them is made of scales far apart, and that is what is said of it."""
     with jax.enable_x64(False):
@@ -214,3 +217,28 @@ def test_kinks_are_no_wrong_gradients():
         return hinge(x, theta), 1.1 * active * theta, jnp.zeros(1), jnp.zeros((1, 3))
 
     assert not findings(tr.Problem.from_oracle(wrong, BALL, n_constraints=1), rows)[1]["gradients"].ok
+
+
+# ---- around the domain -----------------------------------------------------------------------------------------------
+
+
+def around(f, domain, **options):
+    """What is said of the set around the domain."""
+    report = tr.check_problem(tr.Problem(f, None, domain), np.random.default_rng(0).normal(size=(50, 4)), **options)
+    return next((finding for finding in report.findings if finding.what == "around"), None)
+
+
+def test_functions_are_looked_at_on_the_set_around_the_domain():
+    def entropy(x, theta):  # the logarithm exists on the simplex, and not around it
+        return -jnp.sum(jnp.log(x + 1e-3)) + theta[0] * x[0]
+
+    def bent(x, theta):  # convex where x_1 is not negative
+        return x[0] ** 3 + theta[0] * x[1]
+
+    simplex = tr.Simplex(shape=4)
+    for f, words in ((entropy, 'Use method="fw-csoa", which stays in the domain.'), (bent, "is not convex")):
+        found = around(f, simplex)
+        assert found is not None
+        assert found.ok  # because nobody need leave a set with a cheap projection
+        assert words in found.sentence
+    assert around(bent, tr.L2Ball(1.0, shape=4)) is None  # its own enclosing set

@@ -12,8 +12,10 @@ import scipy.sparse
 
 import tightrope as tr
 from tightrope.datasets import structured_matrix
+from tightrope.loop.feasible import strictly_feasible
 from tightrope.methods import CFWCSOA
 from tightrope.problem.check import astype_problem
+from tightrope.problem.full_data import full_constraints
 from tightrope.problems import structured_completion
 from tightrope.problems.entries import Entries, Grid, entries, product
 from tightrope.problems.observed import observed
@@ -297,6 +299,18 @@ def test_a_run_resumes_bit_for_bit(tmp_path):
     rest = tr.minimize(*made, method=made.method, steps=20, checkpoint=path)
     for a, b in zip(jax.tree.leaves(whole.x), jax.tree.leaves(rest.x), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_phase_one_finds_its_way_inside_from_a_point_with_too_much_energy():
+    """Derivatives by factors are not those by the matrix: lifted by a height, such points led nowhere."""
+    problem, data = build(rank=4, beta=1e-4)
+    far = some_point(SMALL.shape)
+    far = far * (0.9 * SMALL.nuclear_norm / float(jnp.sum(far.singular_values())))
+    assert float(full_constraints(problem, far, data)[0]) > 0
+    found = strictly_feasible(problem, data, [far], tr.minimize)
+    assert found is not None
+    assert float(full_constraints(problem, found, data)[0]) < 0
+    assert bool(problem.domain.contains(found))
 
 
 def test_the_plain_step_works_too():

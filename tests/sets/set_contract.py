@@ -283,7 +283,27 @@ def check_against_best(o: Oracles) -> None:
         assert abs(g @ o.lmo(g) - o.case.best(g)) <= o.tolerance() * np.linalg.norm(g)
 
 
+def check_enclosing(o: Oracles) -> None:
+    """What encloses the set has a projection that leaves the set alone, and is not much larger."""
+
+    def ask(s, x):
+        around = s.enclosing()
+        p = around.project(x)
+        return p, around.contains(x), around.contains(p)
+
+    asked, rng, around = o.compiled(ask), np.random.default_rng(6), o.set.enclosing()
+    for v in o.inside(rng):
+        p, inside = asked(v)[:-2], asked(v)[-2]
+        assert inside, "the set is in it"
+        assert np.linalg.norm(p - v) <= o.tolerance(), "and stays where it is"
+    assert asked(o.start + 3 * o.size * o.direction(rng))[-1], "a projection is in the enclosing set"
+    assert around.cheap_projection
+    assert o.diameter <= float(around.diameter) * (1 + o.error)
+    assert float(around.diameter) <= 2 * o.diameter * (1 + o.error), "the least that is promised"
+
+
 CHECKS = [
+    check_enclosing,
     check_projection,
     check_lmo,
     check_size,

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from tightrope.cli.classify import classify
 from tightrope.cli.complete import complete
 from tightrope.cli.errors import Commands, Debug
 from tightrope.cli.fit_predict import FitCommand, fit, predict
@@ -16,7 +17,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Stochastic optimisation with expectation constraints, and classifiers that keep a fairness rule.",
+    help="Stochastic optimisation with expectation constraints, and classifiers that keep a rule or a rate.",
 )
 
 
@@ -39,7 +40,7 @@ def _options(
 
 
 app.command(cls=FitCommand)(fit)
-for command in (predict, complete, reproduce, leaderboard, methods, sets, datasets):
+for command in (classify, predict, complete, reproduce, leaderboard, methods, sets, datasets):
     app.command()(command)
 
 

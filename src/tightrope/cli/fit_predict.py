@@ -74,7 +74,7 @@ def fit(
 
     frame = read_table(people)
     _, used = used_columns(frame, label, sensitive, drop or (), sensitive_as_features)
-    frame, notes = _without_missing(frame, used) if drop_missing else (frame, [])
+    frame, notes = without_missing(frame, used) if drop_missing else (frame, [])
     search = " and searching for the threshold" if p_rule is not None else ""
     with stoppable(), noted(notes), busy(f"Fitting to {len(frame):,} rows{search} ..."):
         fitted = fit_table(
@@ -86,38 +86,39 @@ def fit(
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="A folder that tightrope fit wrote.")],
+    model: Annotated[Path, typer.Argument(help="A folder that tightrope fit or tightrope classify wrote.")],
     people: Annotated[Path, typer.Argument(help="The table to predict: .csv, .tsv or .parquet.")],
     out: Annotated[Path | None, typer.Option(help="The CSV file to write to; by default the screen.")] = None,
     drop_missing: DropMissing = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Predict a label and the probability of the positive one for each row, which are numbered from 1.
+    """Predict a label for each row, which are numbered from 1, with its probability or score.
 
-    Where the table has the label and the sensitive columns, also print accuracy and p%-rule.
+    Where the table has the columns that it takes, also print how good the predictions are: accuracy and p%-rule for a model
+    of tightrope fit, the rates for one of tightrope classify.
     """
     if out is not None:
         check_file(out, force)
 
     import pandas as pd
 
-    from tightrope.tables.classifier import TableClassifier
+    from tightrope.tables.load import load_classifier
     from tightrope.tables.reading import read_table
     from tightrope.tables.report import as_table
 
-    classifier = TableClassifier.load(model)
+    classifier = load_classifier(model)
     frame = read_table(people)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     needed = [column.name for column in classifier.encoder.columns if column.name in frame.columns]
-    frame, notes = _without_missing(frame, needed) if drop_missing else (frame, [])
+    frame, notes = without_missing(frame, needed) if drop_missing else (frame, [])
     predictions = classifier.predict(frame)
     measured = None
-    if set(classifier.sensitive) <= set(frame.columns):
+    if set(classifier.measured_by) <= set(frame.columns):
         try:
             measured = classifier.measure(frame, predictions["prediction"])
         except ValueError as error:  # the predictions are right all the same
-            notes.append(f"accuracy and p%-rule are not measured. {error}")
+            notes.append(f"{classifier.measures} are not measured. {error}")
     predictions.to_csv(sys.stdout if out is None else out)
     if measured is not None:
         print_table(as_table(measured), whole=True, stderr=out is None)  # stdout has the predictions
@@ -126,7 +127,7 @@ def predict(
         print(f"Written to {out}: {len(predictions):,} rows.")
 
 
-def _without_missing(frame: "pd.DataFrame", used: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
+def without_missing(frame: "pd.DataFrame", used: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
     """The rows that have all these columns, and a note on the others."""
     kept = frame.dropna(subset=list(used))
     if kept.empty:

@@ -17,9 +17,9 @@ def check_folder(folder: Path, force: bool) -> None:
 
 
 def _holds_model(folder: Path) -> bool:
-    from tightrope.tables import classifier, ratings
+    from tightrope.tables import classifier, constrained, ratings
 
-    return any((folder / kind.arrays).exists() for kind in (classifier.FOLDER, ratings.FOLDER))
+    return any((folder / kind.FOLDER.arrays).exists() for kind in (classifier, constrained, ratings))
 
 
 def check_file(file: Path, force: bool) -> None:

@@ -50,7 +50,7 @@ class ModelFile(NamedTuple):
 def _parameters(model: BaseEstimator) -> dict[str, Any]:
     """The constructor's arguments as JSON holds them; a method object is left out, and then "auto"."""
     given = model.get_params(deep=False)
-    if not isinstance(given["method"], str):
+    if not isinstance(given.get("method", "auto"), str):
         given["method"] = "auto"
     return {name: _plain(value) for name, value in given.items()}
 

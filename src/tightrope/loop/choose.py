@@ -7,11 +7,12 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tightrope.methods import CSOA, METHODS, SQP, Bundle, Method, Refreshing
+from tightrope.methods import CSOA, METHODS, SQP, Bundle, Method, Refreshing, SplitCSOA
 from tightrope.sets import ConvexSet
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
 SMOOTH_COORDINATES = 500  # up to which second order pays on smooth functions, whatever their conditioning
+SECOND_COORDINATES = 500  # ... and up to half a second, a price worth paying where another method does not get there
 
 
 class Asked(NamedTuple):
@@ -24,6 +25,7 @@ class Asked(NamedTuple):
     values: bool = True  # whether the objective's value is known, and not only its gradient
     steps: bool = False  # whether the user gave a number of steps, which are those of a stochastic method
     lacks: Callable[[], str | None] = lambda: "curvature"  # what a probe of the rows finds missing for second order
+    around: bool = True  # whether f and h are finite on the set around the domain
 
 
 def automatic(asked: Asked) -> tuple[Method, str]:
@@ -41,16 +43,34 @@ def automatic(asked: Asked) -> tuple[Method, str]:
         return SQP(), f"{data}, {size}, and the functions are smooth"
     if asked.rows and not asked.steps and few and misfit(Bundle, domain, rows=True, values=asked.values) is None:
         return Bundle(), f"{data}, {size}"
-    if not domain.cheap_projection and domain.has_lmo:
-        name, has = "svrf-csoa" if asked.rows else "fw-csoa", "no cheap projection"
+    if projection_free(domain):
+        stream = "split-csoa" if asked.around else "fw-csoa"
+        name, has = "svrf-csoa" if asked.rows else stream, "no cheap projection"
+        if not asked.rows and not asked.around:
+            has += ", and f or h has no finite values around it"
     else:
         name, has = "svrg-csoa" if asked.rows else "csoa", "a projection"
     return METHODS[name](), f"{data} and {domain.name} has {has}"
 
 
-def automatic_for_a_fed_run() -> Method:
+def second_choice(method: Method, asked: Asked) -> Method | None:
+    """What "auto" goes on with where the judge says that its choice is far from a solution; None where nothing better is
+    known. Cuts need neither step sizes nor curvature."""
+    able = asked.rows and asked.coordinates <= SECOND_COORDINATES and asked.constraints <= CONSTRAINTS
+    judged = isinstance(method, Refreshing) and not isinstance(method, Bundle)
+    return (
+        Bundle() if able and judged and misfit(Bundle, asked.domain, rows=True, values=asked.values) is None else None
+    )
+
+
+def projection_free(domain: ConvexSet) -> bool:
+    """Whether linear minimisation is the way to go in this set."""
+    return not domain.cheap_projection and domain.has_lmo
+
+
+def automatic_for_a_fed_run(domain: ConvexSet) -> Method:
     """What a run takes that is fed by hand and has no end."""
-    return CSOA(anytime=True)
+    return SplitCSOA(anytime=True) if projection_free(domain) else CSOA(anytime=True)
 
 
 def resolve_method(method: str | Method, asked: Asked) -> tuple[Method, tuple[str, ...]]:
@@ -93,7 +113,7 @@ def misfit(
     if "project" in needs and not domain.has_projection:
         return (
             f"{name} needs a projection and {domain.name} has none. Use a projection-free method such as "
-            'method="fw-csoa", or a set with a projection.'
+            'method="split-csoa" or "fw-csoa", or a set with a projection.'
         )
     if "lmo" in needs and not domain.has_lmo:
         return (

@@ -50,6 +50,11 @@ class Judge:
         """How a run ends that has spent its budget."""
         return Status.NOT_CONVERGED if self.relative > CONVERGED or self.gap == math.inf else Status.FINISHED
 
+    def out_of_reach(self) -> bool:
+        """At half of a budget: whether the gap would still be too large at its end if the second half lowered it by as
+        much as the first, from the scale of F to what it is now."""
+        return self.relative**2 > (CONVERGED if self.tol is None else self.tol / self.scale)
+
     def __str__(self) -> str:
         if self.gap == math.inf:
             return "no feasible point is known yet"

@@ -10,17 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope.loop.choose import Asked, misfit, missing, refuse_grids, resolve_method
+from tightrope.loop.choose import Asked, misfit, missing, projection_free, refuse_grids, resolve_method
 from tightrope.methods import Method, Refreshing, steps_within
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
-from tightrope.problem.check import astype_problem, check_shapes
+from tightrope.problem.check import astype_problem, check_shapes, finite_around
 from tightrope.sampling import Plan, Sampler, as_sampler
 from tightrope.sets.base import Shape
 from tightrope.tree import Array, Tree, all_finite, astype, float_dtype, replace
 
 if TYPE_CHECKING:
     from tightrope.result import Result
+
+
+_GLANCE = 16  # samples by which it is judged whether f and h are finite around the domain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +82,10 @@ def prepare(
     size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
     look = functools.cache(lambda: lacks(astype_problem(problem, float_dtype(x)), x, sampler.rows))
     asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
+    if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
+        some = sampler.fresh(0, _GLANCE)  # None of a stream, which would lose them: there a NaN stops the run
+        finite = some is None or finite_around(astype_problem(problem, float_dtype(x)), x, some)
+        asked = asked._replace(around=finite)
     chosen, notes = resolve_method(method, asked)
     if not grids:
         refuse_grids(chosen)
@@ -165,7 +172,7 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
     if warm_start is not None:
         if x0 is not None:
             raise ValueError("x0 and warm_start were both given; expected one of them: they say where to start.")
-        x0 = warm_start.last
+        x0 = warm_start.where_to_go_on
     if x0 is None:
         return domain.start()
     x = jax.tree.map(lambda v: jnp.asarray(v, float_dtype(x0)), x0)

@@ -18,6 +18,7 @@ from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, output, running_mean, summarise, track_names
 from tightrope.methods import Refreshing, gradients_used
 from tightrope.problem import full_values
+from tightrope.problem.full_data import full_constraints
 from tightrope.result import Status
 from tightrope.sampling import Buffer
 from tightrope.tree import Tree
@@ -35,6 +36,8 @@ class Options:
     tol: float | None = None
     until_solved: bool = False  # whether the run has no budget, and ends when its gap is small or stalls
     inside: Inside | None = None  # a strictly feasible point, for the duality gap
+    estimates: bool = False  # whether the gap that a method estimates speaks of the output, where none is proven
+    replaceable: bool = False  # whether another method could go on where this one is far from a solution
     chunk: int | None = None
 
 
@@ -58,6 +61,7 @@ class Outcome:
     status: Status = Status.FINISHED
     message: str = ""
     error: BaseException | None = None
+    lower: float = -np.inf  # a bound on F* on the data, rounding counted
 
 
 def record_steps(steps: int, points: int) -> list[int]:
@@ -96,6 +100,10 @@ class _Run:
         self.track_names = track_names(program.variant, ready.x)
         self.records = record_steps(ready.steps, options.record)
         self.judge, self.bound = Judge(options.tol, options.until_solved), Bound()
+        self.guess = Judge(options.tol, until_solved=False)  # sees gaps that are estimates
+        self.looked_from: Position | None = (
+            None  # where the look was taken that ended the run: a resumed run takes it again
+        )
         self.pace = 64  # steps a chunk may take, until their speed is known
 
     def go(self, bar: Progress) -> None:
@@ -104,7 +112,7 @@ class _Run:
         while self.out.position.step < self.ready.steps:
             position, chunk_began = self.out.position, time.perf_counter()
             ready = self.driver.refreshed(position)
-            if self._within_tolerance(position, ready, bar):
+            if self._within_tolerance(position, ready, bar) or self._out_of_reach(position, ready, bar):
                 return
             buffer = self._take(position.step)
             if buffer is None:
@@ -113,7 +121,7 @@ class _Run:
             now = time.perf_counter()
             self.out.seconds = before + now - began
             self._set_pace(buffer.steps / (now - chunk_began))
-            if self._certified(bar):
+            if self._proven(bar):
                 return
             if self.out.position.step in self.records and self._record(bar):
                 return
@@ -134,17 +142,46 @@ class _Run:
         found, status = self._gap(method.snapshot(ready.state))
         if position.step and status is not None:
             found, status = self._gap(method.snapshot(ready.state), every_row=True)
-        self.bound = found.best
+        self.bound, self.out.lower = found.best, found.best.certain
         if not position.step or status is None:
             return False
-        self.out.position = position._replace(carry=ready)
+        self._stand_at(position, ready)
         self._stop_at(status, found.rounding, bar)
         return True
 
-    def _certified(self, bar: Progress) -> bool:
+    def _out_of_reach(self, position: Position, ready: Carry, bar: Progress) -> bool:
+        """Whether a look at half of the budget says that another method had better have the rest, which ends the run."""
+        every = self.driver.every or 1
+        half = -(-self.ready.steps // (2 * every)) * every  # the first look there
+        if not self.options.replaceable or self.options.until_solved or position.step != half:
+            return False
+        judge = self._judge(ready)
+        if not judge.out_of_reach():
+            return False
+        self._stand_at(position, ready)
+        self._last_row(bar)
+        self.stop(Status.STALLED, self._said_of_gap(judge))
+        return True
+
+    def _stand_at(self, position: Position, ready: Carry) -> None:
+        """Stand where a look ends the run. What is saved is what it was taken from, so that it can be taken again."""
+        self.out.position, self.looked_from = position._replace(carry=ready), position
+
+    def _judge(self, carry: Carry) -> Judge:
+        """Who knows the gap after a look: the judge of what is proven or, where nothing is, that of the method's own
+        estimate, which speaks of a feasible output."""
+        method = self.ready.method
+        if not np.isnan(self.judge.gap) or not self.options.estimates or not isinstance(method, Refreshing):
+            return self.judge
+        inner = method.inner(carry.state)
+        if inner is not None:
+            self.guess.look(inner.gap, 0.0, inner.scale)
+        return self.guess
+
+    def _proven(self, bar: Progress) -> bool:
         """Whether what the method itself proves ends the run: a gap that is small enough, or that no point is feasible."""
         ready, state, last = self.ready, self.out.position.carry.state, self.out.position.step >= self.ready.steps
-        proof = ready.method.certificate(state) if isinstance(ready.method, Refreshing) else None
+        proof = ready.method.proof(state) if isinstance(ready.method, Refreshing) else None
         if proof is None:
             return False
         if proof.conflict and (proof.settled or last):
@@ -156,32 +193,54 @@ class _Run:
             more = judged_by_every_row(ready.problem, ready.method.answer(state)[0], ready.sampler.rows)
             rounding = more * proof.rounding
             status = self.judge.look(proof.gap + (more - 1) * proof.rounding, rounding, proof.scale)
+        self.out.lower = proof.lower - rounding
         if status is not None:
             self._stop_at(status, rounding, bar)
         return status is not None
 
     def _spent(self) -> None:
-        """The budget has been spent: say what is known of the gap."""
-        if self.judge.gap == np.inf:
-            self.stop(Status.NO_FEASIBLE_POINT)
-        elif np.isfinite(self.judge.gap):
-            self.stop(self.judge.at_the_end(), self._said_of_gap())
+        """The budget has been spent: say what is known of the gap. An estimate is made by one look more, which like those
+        that measure the output counts as no part of the run."""
+        carry = self.out.position.carry
+        if np.isnan(self.judge.gap) and self.options.estimates and isinstance(self.ready.method, Refreshing):
+            carry = self.driver.program.refresh(carry)
+        judge = self._judge(carry)
+        if judge.gap == np.inf:
+            self.stop(Status.NO_FEASIBLE_POINT, self._said_of_interior().strip())
+        elif np.isfinite(judge.gap):
+            self.stop(judge.at_the_end(), self._said_of_gap(judge))
 
     def _stop_at(self, status: Status, rounding: float, bar: Progress) -> None:
         """End the run because of its gap, which the last row then has."""
         self._last_row(bar)
         self.out.rows[-1]["gap"] = self.judge.gap
-        self.stop(status, self._said_of_gap(f", of which rounding is {rounding:.3g}" * (status is Status.PRECISION)))
+        more = f", of which rounding is {rounding:.3g}" * (status is Status.PRECISION)
+        self.stop(status, self._said_of_gap(self.judge, more))
 
-    def _said_of_gap(self, more: str = "") -> str:
+    def _said_of_gap(self, judge: Judge, more: str = "") -> str:
         """The gap in a sentence, and what to do about a large one."""
-        said = str(self.judge)
+        said = str(judge) if judge is self.judge else str(judge).replace("gap is", "gap is about")
         remedy = (
             " Give more passes, or let tr.check_problem look at the problem."
-            if self.judge.at_the_end() is not Status.FINISHED
+            if judge.at_the_end() is not Status.FINISHED
             else ""
         )
+        remedy = (remedy and self._said_of_interior()) or remedy
         return f"{said[:1].upper()}{said[1:]} after {self.out.position.step:,} steps{more}.{remedy}"
+
+    def _said_of_interior(self) -> str:
+        """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not."""
+        ready, state = self.ready, self.out.position.carry.state
+        proof = ready.method.proof(state) if isinstance(ready.method, Refreshing) else None
+        if proof is None or proof.interior or proof.conflict:
+            return ""
+        h = np.asarray(full_constraints(ready.problem, ready.method.answer(state)[0], ready.sampler.rows), float)
+        worst = int(np.argmax(h))
+        return (
+            " No point satisfies every constraint strictly, as where an equality is written as two inequalities: a bound "
+            f"needs room. The output violates {ready.names[worst]} by {max(h[worst], 0.0):.3g}; raise the levels by what "
+            "you can bear."
+        )
 
     def _last_row(self, bar: Progress) -> None:
         """See to it that the trace has a row of where the run stands."""
@@ -294,7 +353,7 @@ class _Run:
     def save(self) -> None:
         """Write the checkpoint, where one is kept."""
         if self.checkpoint is not None:
-            carry, step, _ = self.out.position
+            carry, step, _ = self.looked_from or self.out.position
             try:
                 self.checkpoint.save(
                     carry, step=step, seconds=self.out.seconds, rows=self.out.rows, bound=self.bound,

@@ -120,7 +120,7 @@ def _step(method, problem, sampler, carry: Carry, items: Tree, t: Array, variant
 
 def _platform() -> str:
     """Where computations go by default. Elsewhere a chunk takes the same steps in the loop that is the slower one there."""
-    device = jax.config.jax_default_device
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     return jax.default_backend() if device is None else getattr(device, "platform", device)
 
 

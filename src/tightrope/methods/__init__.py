@@ -1,9 +1,9 @@
 """The methods, one file each. Importing one here registers it under its `name`; nothing else is needed."""
 
-from tightrope.methods.base import Certificate as Certificate
 from tightrope.methods.base import Cost as Cost
 from tightrope.methods.base import Info as Info
 from tightrope.methods.base import Method as Method
+from tightrope.methods.base import Proof as Proof
 from tightrope.methods.base import Rates as Rates
 from tightrope.methods.base import Refreshing as Refreshing
 from tightrope.methods.base import State as State
@@ -16,6 +16,7 @@ from tightrope.methods.conservative.cscgd import CSCGD as CSCGD
 from tightrope.methods.conservative.csoa import CSOA as CSOA
 from tightrope.methods.conservative.fwcsoa import FWCSOA as FWCSOA
 from tightrope.methods.conservative.mfwcsoa import MFWCSOA as MFWCSOA
+from tightrope.methods.conservative.splitcsoa import SplitCSOA as SplitCSOA
 from tightrope.methods.conservative.svrfcsoa import SVRFCSOA as SVRFCSOA
 from tightrope.methods.conservative.svrgcsoa import SVRGCSOA as SVRGCSOA
 from tightrope.methods.frank_wolfe.affinefw import AffineFW as AffineFW

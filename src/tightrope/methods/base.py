@@ -59,7 +59,7 @@ class Rates(NamedTuple):
     violation: float | None = None  # inf where the average violation is proven to be zero
 
 
-class Certificate(NamedTuple):
+class Proof(NamedTuple):
     """What a method's looks at all the data prove of its answer x."""
 
     upper: float  # F(x) but for rounding, with x feasible; inf where no feasible point was found yet
@@ -69,6 +69,7 @@ class Certificate(NamedTuple):
     conflict: dict[int, float] = {}  # noqa: RUF012 (never changed) every point of the domain violates one of these
     # constraints by as much; empty where no such thing is proven
     settled: bool = True  # whether a conflict is as well known as it need be
+    interior: bool = True  # False where it is proven that no point satisfies every constraint by more than rounding
 
     @property
     def gap(self) -> float:
@@ -80,8 +81,8 @@ class Inner(NamedTuple):
     """A strictly feasible point that a run came upon."""
 
     x: Tree
-    f: float  # F(x)
-    lower: float  # a bound on F*, rounding not counted; -inf where none is known
+    gap: float  # about how far above F* the answer is once it is pulled towards x
+    scale: float  # of F, as that of a `Certificate`
 
 
 class Method(ABC):
@@ -100,6 +101,7 @@ class Method(ABC):
     cost: ClassVar[Cost] = Cost()
     output: ClassVar[Output] = "average"  # which point a run gives back; "own" is what `answer` says
     averages: ClassVar[bool] = True  # False where a mean of iterates makes no sense: the loop then keeps none
+    vertices: ClassVar[bool] = False  # True where iterates are vertices of X, and their mean alone is near a solution
     multipliers: ClassVar[bool] = True  # False for methods that know constraints but estimate no multipliers
     full_batch: ClassVar[bool] = False  # True where a step is meant to see all rows at once
     anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end
@@ -186,7 +188,7 @@ class Refreshing(Method):
         none."""
         return None
 
-    def certificate(self, state: Any) -> Certificate | None:
+    def proof(self, state: Any) -> Proof | None:
         """After a refresh, what it proves of the answer, for methods that make bounds of their own; they need no
         `snapshot`, and no strictly feasible point."""
         return None

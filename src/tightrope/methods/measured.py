@@ -27,15 +27,16 @@ so that in expectation it ends a quarter of its own standard error below zero, o
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.widths import length_in
-from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, dot, nonzero, norm, subtract
+from tightrope.methods.base import Method
+from tightrope.methods.widths import length_in, slope_in
+from tightrope.sets import ConvexSet
+from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, set_field, subtract
 
 _PILOT = 32  # steps, at least; fewer do not tell a scale from its noise
 _STEP = 0.5  # of eta and gamma, in units of what the theory of a fixed horizon balances
@@ -46,6 +47,34 @@ _LEAST = 0.5  # of Lam_i that is kept from one epoch to the next: it falls no fa
 _SHARE = 0.1  # of the others' force that every constraint is thought able to need
 _NEARER = 2**-0.5  # of R that is kept from one epoch to the next: what noise alone would leave of it
 _MEMORY = 1 / 8  # weight of the earlier epochs' noise beside that of the last
+
+
+class SelfMeasuring(Method):
+    """A method whose runs measure their own scales, unless somebody gives one of its coefficients."""
+
+    coefficients: ClassVar[tuple[str, ...]]
+    where_some_are_given: ClassVar[dict[str, float]]  # what those are that were left out
+    margin = "upsilon0"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.measures:
+            for name, value in self.where_some_are_given.items():
+                if getattr(self, name) is None:
+                    set_field(self, name, value)
+
+    @property
+    def measures(self) -> bool:
+        """Whether no coefficients were given, so that the run measures its own scales."""
+        return all(getattr(self, name) is None for name in self.coefficients)
+
+    def said(self, state: Any, names: list[str]) -> str | None:
+        """The scales that were measured."""
+        return said(state.scales, names) if self.measures else None
+
+    def tightening(self, horizon: int) -> float:
+        """upsilon at this horizon; what the run measures keeps its own margin."""
+        return 0.0 if self.measures else super().tightening(horizon)
 
 
 class Seen(NamedTuple):
@@ -92,17 +121,21 @@ def end_of(stage: Array, horizon: Array, anytime: bool) -> Array:
     return jnp.where(stage == 0, jnp.maximum(pilot // 2, 1), jnp.where(stage == 1, pilot, end))
 
 
+def counts(m: Measured, t: Array) -> Array:
+    """Whether step t belongs to the means that the next epoch starts from: the pilot, or the second half of an epoch."""
+    return (m.stage < 2) | (t - m.begin > (m.end - m.begin) // 2)
+
+
 def observe(m: Measured, x: Tree, lam: Array, wg: Tree, h: Array, t: Array) -> Measured:
     """With what step t saw at x and lam: the scaled gradient of the Lagrangian, and h."""
-    pilot, length = m.stage < 2, m.end - m.begin
-    counts = pilot | (t - m.begin > length // 2)
+    pilot, now = m.stage < 2, counts(m, t)
 
     def add(total, gradient, point):
-        return total + jnp.where(counts, jnp.where(pilot, gradient, point), 0)
+        return total + jnp.where(now, jnp.where(pilot, gradient, point), 0)
 
     seen = Seen(
         jax.tree.map(add, m.seen.x, wg, x),
-        m.seen.lam + jnp.where(counts, lam, 0),
+        m.seen.lam + jnp.where(now, lam, 0),
         m.seen.g + dot(wg, wg),
         m.seen.h + h * h,
     )
@@ -136,8 +169,13 @@ def weight(t: Array, horizon: Array, anytime: bool, dtype: Any) -> Array:
     return t.astype(dtype) / (1 if anytime else horizon.astype(dtype))
 
 
+def due(m: Measured, t: Array, horizon: Array) -> Array:
+    """Whether the epoch ends with step t, and another one follows."""
+    return (t == m.end) & (t < horizon)
+
+
 def turned(
-    problem: Problem,
+    domain: ConvexSet,
     m: Measured,
     x: Tree,
     lam: Array,
@@ -154,27 +192,27 @@ def turned(
     """
 
     def turn_over(m: Measured, x: Tree, lam: Array) -> tuple[Measured, Tree, Array]:
-        following, x_mean, lam_mean = turn(problem, m, x, lam, horizon, anytime, far)
+        following, x_mean, lam_mean = turn(domain, m, x, lam, horizon, anytime, far)
         if jumps:
             return following, x_mean, lam_mean
         return following, jax.tree.map(lambda a, b: jnp.where(m.stage < 2, a, b), x_mean, x), lam
 
-    due = (t == m.end) & (t < horizon)
-    return jax.lax.cond(due, turn_over, lambda *same: same, m, x, lam)
+    return jax.lax.cond(due(m, t, horizon), turn_over, lambda *same: same, m, x, lam)
 
 
 def turn(
-    problem: Problem, m: Measured, x: Tree, lam: Array, horizon: Array, anytime: bool, far: Callable[[Tree], Tree]
+    domain: ConvexSet, m: Measured, x: Tree, lam: Array, horizon: Array, anytime: bool, far: Callable[[Tree], Tree]
 ) -> tuple[Measured, Tree, Array]:
     """The next epoch's scales, and the point and multipliers that it starts from.
 
     Args:
-        problem, horizon, anytime: those of the run.
+        domain: the set that x moves in, whose widths lengths are counted in.
+        horizon, anytime: those of the run.
         m: the epoch that has ended.
         x, lam: where it ended.
         far: a point of the domain far off along minus a direction (in the scaled coordinates of `observe`).
     """
-    w, reach = problem.domain.widths(x), jnp.asarray(problem.domain.scaled_diameter, lam.dtype)
+    w, reach = domain.widths(x), jnp.asarray(domain.scaled_diameter, lam.dtype)
     n, still = _length(m), m.stage == 0
     counted = (m.end - m.begin - jnp.where(m.stage < 2, 0, (m.end - m.begin) // 2)).astype(lam.dtype)
     mean_x, mean_lam = jax.tree.map(lambda total: total / counted, m.seen.x), m.seen.lam / counted
@@ -225,3 +263,55 @@ def said(m: Measured, names: list[str]) -> str:
         f"scales were measured: gradients {float(m.sigma_g):.2g} and a distance of {float(m.R):.2g} (in widths of the "
         f"domain); margins below the levels: {kept or 'none'}{more}."
     )
+
+
+# ---- a tie between two points ----------------------------------------------------------------------------------------
+
+
+class Tie(NamedTuple):
+    """What is known of the multiplier q of y = x, where a method keeps two points: a block like lambda, with a step of
+
+        kappa = M / (2 sigma_q sqrt n)                    sigma_q: root mean square of |(y - x)/w|;  |w o q| stays below 4 M
+
+    M is how large |w o q| is. At first it is the objective's pull, for sigma_q is the diameter then, and later it
+    follows what the epochs found, as Lam_i does.
+    """
+
+    q: Tree  # sum over the second half of the epoch
+    apart: Array  # sum of |(y - x)/w|^2
+    sigma_q: Array
+    M: Array  # 0 in the pilot, so that q stands still
+
+
+def begin_tie(x: Tree, dtype: Any) -> Tie:
+    """Before the first step."""
+    zero = jnp.zeros((), dtype)
+    return Tie(jax.tree.map(jnp.zeros_like, x), zero, zero, zero)
+
+
+def observe_tie(m: Measured, tie: Tie, q: Tree, apart: Tree, t: Array) -> Tie:
+    """With what step t saw: q, and (y - x)/w."""
+    now = counts(m, t)
+    total = jax.tree.map(lambda a, b: a + jnp.where(now, b, 0), tie.q, q)
+    return tie._replace(q=total, apart=tie.apart + dot(apart, apart))
+
+
+def tie_step(m: Measured, tie: Tie, w: Tree, q: Tree, apart: Tree) -> Tree:
+    """The next q: along (y - x)/w, within its ball."""
+    kappa = _STEP * tie.M / nonzero(jnp.sqrt(jnp.maximum(_length(m) * tie.sigma_q**2, tie.apart)))
+    wq = add_scaled(slope_in(w, q), kappa, apart)
+    within = jnp.minimum(1, _HIGHEST * tie.M / nonzero(norm(wq)))
+    return length_in(w, jax.tree.map(lambda v: within * v, wq))
+
+
+def turn_tie(m: Measured, tie: Tie, w: Tree, q: Tree, following: Measured, reach: Array) -> tuple[Tie, Tree]:
+    """The scales of the next epoch, and the q that it starts from; m is the epoch that has ended."""
+    pilot, half = m.stage < 2, (m.end - m.begin + 1) // 2
+    mean_q = jax.tree.map(lambda total: total / half.astype(total.dtype), tie.q)
+    sigma_q = jnp.where(pilot, reach, _noise(tie.sigma_q, tie.apart, _length(m), m.stage))
+    size = norm(slope_in(w, mean_q))
+    forces = size * sigma_q + jnp.dot(following.Lam, following.sigma_h)
+    later = jnp.clip(jnp.maximum(size, _SHARE * forces / nonzero(sigma_q)), _LEAST * tie.M, _MOST * tie.M)
+    M = jnp.where(m.stage == 0, 0, jnp.where(pilot, m.pull, later))
+    start = jax.tree.map(lambda a, b: jnp.where(pilot, a, b), q, mean_q)
+    return begin_tie(q, M.dtype)._replace(sigma_q=sigma_q, M=M), start

@@ -15,7 +15,7 @@ from tightrope.problem.problem import Problem
 from tightrope.problem.scales import Probe, look_at_scales
 from tightrope.sampling import Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
-from tightrope.tree import Tree, add_scaled, astype, dot, float_dtype, norm, replace, subtract
+from tightrope.tree import Tree, add_scaled, all_finite, astype, dot, float_dtype, norm, replace, subtract
 
 # ---- before every run -----------------------------------------------------------------------------------------------
 
@@ -116,6 +116,8 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
         findings += [_drift(problem, points[0], theta, sampler)]
         findings += [_bias(problem, points, theta)] if problem.exact_constraints and problem.constraints else []
         findings += look_at_scales(Probe(problem, theta, points, problem.constraint_names(n)))
+    if findings[1].ok and problem.domain.has_lmo and problem.domain.additive:
+        findings += _around(means, points_around(problem, x, seed), names, problem)
     if problem.oracle is not None and problem.oracle.numpy:
         findings += [Finding("speed", True, "the oracle is NumPy, called back once a sample; JAX would be far faster.")]
     return Report(tuple(findings))
@@ -127,8 +129,19 @@ def astype_problem(problem: Problem, dtype: Any) -> Problem:
     return replace(problem, levels=levels, domain=domain)
 
 
-def _some_points(problem: Problem, x: Tree, seed: int, count: int = 6) -> list[Tree]:
-    """Points of the domain: the start, and others towards random directions."""
+def points_around(problem: Problem, x: Tree, seed: int) -> list[Tree]:
+    """Points of the set around the domain: x, and ends of it in random directions."""
+    return _some_points(replace(problem, domain=problem.domain.enclosing()), x, seed, share=1.0)
+
+
+def finite_around(problem: Problem, x: Tree, theta: Tree) -> bool:
+    """Whether f and h are finite on the set around the domain, as far as a few points and samples can tell."""
+    values = jax.jit(lambda point: problem.values(point, theta))
+    return all(bool(all_finite(values(point))) for point in points_around(problem, x, seed=0))
+
+
+def _some_points(problem: Problem, x: Tree, seed: int, count: int = 6, share: float = 0.7) -> list[Tree]:
+    """Points of the domain: x, and others this share of the way to the ends in random directions."""
     domain, points = problem.domain, [x]
     for key in jax.random.split(jax.random.key(seed), count - 1):
         leaves, treedef = jax.tree.flatten(x)
@@ -136,7 +149,7 @@ def _some_points(problem: Problem, x: Tree, seed: int, count: int = 6) -> list[T
         noise = [jax.random.normal(k, v.shape, v.dtype) for k, v in zip(keys, leaves, strict=True)]
         direction = jax.tree.unflatten(treedef, noise)
         far = domain.lmo(direction) if domain.has_lmo else domain.project(add_scaled(x, domain.diameter, direction))
-        mixed = add_scaled(x, 0.7, subtract(far, x))
+        mixed = add_scaled(x, share, subtract(far, x))
         points.append(jax.tree.map(lambda a, v: jnp.asarray(a, v.dtype), mixed, x))
     return points
 
@@ -147,6 +160,24 @@ def _finite(means: Callable, points: list[Tree]) -> Finding:
         "finite at every point tried." if not bad else f"NaN or infinite at {len(bad)} of {len(points)} points tried."
     )
     return Finding("values", not bad, said)
+
+
+def _around(means: Callable, points: list[Tree], names: list[str], problem: Problem) -> list[Finding]:
+    """Split-CSOA evaluates f and h around the domain, too; nothing to say of a set that is its own enclosing one."""
+    domain = problem.domain
+    if all(bool(domain.contains(p)) for p in points):
+        return []
+    where, instead = f"on the set around {domain.name}", 'Use method="fw-csoa", which stays in the domain.'
+    if not _finite(means, points).ok:
+        said = (
+            f'f or h has no finite values {where}, where Split-CSOA would need them. {instead} So does method="auto".'
+        )
+        return [Finding("around", True, said)]
+    convex = _convexity(means, points, names)
+    if convex.ok:
+        return [Finding("around", True, f"finite {where}, too, and no chord was found below the functions.")]
+    said = f"{where} {convex.sentence} Split-CSOA has no guarantee here. {instead}"
+    return [Finding("around", domain.cheap_projection, said)]  # with a cheap projection nobody need take Split-CSOA
 
 
 def _gradients(means: Callable, points: list[Tree], names: list[str], problem: Problem) -> Finding:

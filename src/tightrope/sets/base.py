@@ -88,8 +88,8 @@ def as_shape(spec: Any) -> Shape | None:
 def no_projection(name: str) -> str:
     """What to say when a projection is asked of a set that has none."""
     return (
-        f"{name} has no cheap projection, and one was asked for. Use a projection-free method such as FWCSOA "
-        '(method="fw-csoa"), which needs only the set\'s linear minimisation.'
+        f"{name} has no cheap projection, and one was asked for. Use a projection-free method such as SplitCSOA "
+        '(method="split-csoa") or FWCSOA (method="fw-csoa"), which need only the set\'s linear minimisation.'
     )
 
 
@@ -138,6 +138,15 @@ class ConvexSet(ABC):
     def scaled_diameter(self) -> Any:
         """The diameter in the coordinates x/w, with w the widths."""
         return 1.0
+
+    def enclosing(self) -> "ConvexSet":
+        """A set around this one with a cheap projection: the smallest ball or box that is known in closed form.
+
+        Where nothing better is known, a ball around the starting point whose radius is the diameter.
+        """
+        from tightrope.sets.enclosing import BallAround  # a set itself, so that it cannot be imported above
+
+        return BallAround(self.start(), self.diameter)
 
     @abstractmethod
     def contains(self, x: Tree, tol: float | None = None) -> Array:

@@ -123,6 +123,10 @@ class Box(ConvexSet):
         """Every coordinate moved to the nearest point of its interval."""
         return jax.tree.map(jnp.clip, x, *self._bounds(x))
 
+    def enclosing(self) -> "Box":
+        """The box itself."""
+        return self
+
     def conic(self, x: Tree) -> conic.Conic:
         """Two sides for every coordinate."""
         return conic.box(*(as_vector(bound) for bound in self._bounds(x)))

@@ -11,8 +11,10 @@ from tightrope._errors import whole_number
 from tightrope.sets import conic
 from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, unit
 from tightrope.sets.base import Shape, as_shape, rounding
+from tightrope.sets.enclosing import BallAround
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
 from tightrope.sets.low_rank import LowRank, corrective_step, drop_zeros
+from tightrope.sets.vector import L2Ball
 from tightrope.tree import Array, nonzero, pytree, set_field, static
 
 
@@ -101,6 +103,10 @@ class NuclearBall(RemembersPair, Ball):
         n = self._shape().size
         return conic.nuclear_ball(float(self.radius), *self._size()) if self.radius > 0 else conic.point(np.zeros(n))
 
+    def enclosing(self) -> L2Ball:
+        """The Frobenius ball of the same radius, which every vertex touches."""
+        return L2Ball(self.radius, self.shape)
+
     def warm_lmo(self, g: Array, memory: Memory) -> tuple[Array, Memory]:
         """`lmo(g)` from the last singular vector, plus a little of a fixed random one against sticking."""
         pairs, memory = leading_pairs(g / nonzero(jnp.max(jnp.abs(g))), memory.vector, self.rounds)
@@ -123,6 +129,11 @@ class NuclearBall(RemembersPair, Ball):
 
 def _symmetric(x: Array) -> Array:
     return (x + x.T) / 2
+
+
+def _without_trace(x: Array) -> Array:
+    """The symmetric part of x, less the multiple of the identity with the same trace."""
+    return _symmetric(x) - jnp.trace(x) / len(x) * jnp.eye(len(x), dtype=x.dtype)
 
 
 @pytree
@@ -176,6 +187,10 @@ class Spectraplex(Radial):
         """The matrix whose eigenvalues are those of the symmetric part of x, projected onto the simplex."""
         values, vectors = jnp.linalg.eigh(_symmetric(x))
         return _symmetric((vectors * project_simplex(values, self.radius)[None, :]) @ vectors.T)
+
+    def enclosing(self) -> BallAround:
+        """The smallest ball, around the centre and among symmetric matrices of the same trace."""
+        return BallAround(self.start(), self.radius * math.sqrt(1 - 1 / self._side), along=_without_trace)
 
     def conic(self, x: Array) -> conic.Conic:
         """A trace, a triangle that equals the other, and a semidefinite matrix."""

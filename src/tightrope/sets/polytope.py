@@ -13,6 +13,7 @@ import numpy as np
 from tightrope._errors import MissingOracleError
 from tightrope.sets import conic
 from tightrope.sets.base import ConvexSet, Shape, as_shape, no_projection, rounding
+from tightrope.sets.box import Box
 from tightrope.tree import Array, Tree, pytree, ravel, set_field, static
 
 SOLVER_TOLERANCE = 1e-6  # HiGHS accepts a row that is broken by 1e-7 of the (scaled) polytope's size
@@ -208,6 +209,14 @@ class Polytope(ConvexSet):
     def start(self, dtype: Any = None) -> Tree:
         """The Chebyshev centre: the centre of a largest ball inside."""
         return self._shape().unravel(jnp.asarray(self.rows.centre, dtype or jnp.result_type(float)))
+
+    def enclosing(self) -> Box:
+        """The bounding box."""
+        with (
+            jax.ensure_compile_time_eval()
+        ):  # the rows are known, so that the box can be checked while a step is traced
+            lower, upper = (self._shape().unravel(jnp.asarray(side)) for side in (self.rows.lower, self.rows.upper))
+            return Box(lower, upper, self.shape)
 
     def conic(self, x: Tree) -> conic.Conic:
         """The rows as they are."""

@@ -189,6 +189,10 @@ class Product(ConvexSet):
         """(1 - a) x + a s, as each part mixes."""
         return self._join(self._each(lambda part, p, q: part.mix(p, q, a), x, s))
 
+    def enclosing(self) -> "Product":
+        """The product of the sets around the parts."""
+        return Product(self._join([part.enclosing() for part in self._parts()]))
+
     @property
     def diameter(self) -> Array:
         """The Euclidean norm of the parts' diameters."""

@@ -13,7 +13,8 @@ import numpy as np
 
 from tightrope.sets import conic
 from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, scale, unit
-from tightrope.sets.base import Shape, as_vector, rounding
+from tightrope.sets.base import ConvexSet, Shape, as_vector, rounding
+from tightrope.sets.enclosing import BallAround
 from tightrope.tree import Array, Tree, float_dtype, nonzero, norm, pytree, ravel, set_field, static
 
 
@@ -48,6 +49,10 @@ class L2Ball(Ball):
         """Scale x back to the radius; inside the ball the factor is exactly one."""
         radius = jnp.asarray(self.radius, float_dtype(x))
         return scale(radius / nonzero(jnp.maximum(norm(x), radius)), x)
+
+    def enclosing(self) -> "L2Ball":
+        """The ball itself."""
+        return L2Ball(self.radius, self.shape)
 
     def conic(self, x: Tree) -> conic.Conic:
         """One second-order cone."""
@@ -85,6 +90,10 @@ class L1Ball(Ball):
         """Shrink all absolute values by one threshold."""
         v, back = ravel(x)
         return back(project_l1(v, self.radius))
+
+    def enclosing(self) -> L2Ball:
+        """The Euclidean ball of the same radius, which every vertex touches."""
+        return L2Ball(self.radius, self.shape)
 
     def conic(self, x: Tree) -> conic.Conic:
         """A bound on every |x_i|, and on their sum."""
@@ -133,6 +142,10 @@ class LinfBall(Ball):
 
         return jax.tree.map(clip, x)
 
+    def enclosing(self) -> "LinfBall":
+        """The cube itself."""
+        return LinfBall(self.radius, self.shape)
+
     def conic(self, x: Tree) -> conic.Conic:
         """Two sides for every coordinate."""
         side = np.full(as_vector(x).size, float(self.radius))
@@ -141,6 +154,12 @@ class LinfBall(Ball):
     def lmo(self, g: Tree) -> Tree:
         """The corner against the signs of g; zero where g is."""
         return scale(-self.radius, jax.tree.map(jnp.sign, g))
+
+
+def _without_sum(v: Tree) -> Tree:
+    """v, less the mean of all its coordinates."""
+    flat, back = ravel(v)
+    return back(flat - jnp.mean(flat))
 
 
 @pytree
@@ -180,6 +199,12 @@ class Simplex(Radial):
         """Subtract one threshold and cut at zero."""
         v, back = ravel(x)
         return back(project_simplex(v, self.radius))
+
+    def enclosing(self) -> ConvexSet:
+        """The smallest ball, around the centre and in the plane of the simplex; the corners are on its sphere."""
+        if self.shape is None:
+            return L2Ball(self.radius)
+        return BallAround(self.start(), self.radius * math.sqrt(1 - 1 / self.shape.size), along=_without_sum)
 
     def conic(self, x: Tree) -> conic.Conic:
         """One equation, and a side for every coordinate."""
@@ -245,6 +270,10 @@ class GroupBall(Ball):
         norms = self._norms(v)
         factors = project_l1(norms, self.radius) / nonzero(norms)
         return back(factors[jnp.asarray(self.groups)] * v)
+
+    def enclosing(self) -> L2Ball:
+        """The Euclidean ball of the same radius: |x| is at most the sum over groups."""
+        return L2Ball(self.radius, self.shape)
 
     def conic(self, x: Tree) -> conic.Conic:
         """A second-order cone for every group, and a bound on the sum."""

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from tightrope.estimators.fair.classifier import FairLogisticRegression
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.tables.encoder import TableEncoder
 from tightrope.tables.folder import ModelFolder
-from tightrope.tables.reading import need_columns, refuse_missing, some_of
+from tightrope.tables.reading import features_and_used, need_columns, refuse_missing, some_of
 from tightrope.tables.report import as_text, compare
 
 FRONTIER, TRACE = "frontier.png", "trace.png"
@@ -46,6 +46,7 @@ class TableClassifier:
     label: str
     labels: tuple[Any, Any]
     sensitive: tuple[str, ...]
+    measures: ClassVar[str] = "accuracy and p%-rule"
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """For each row the column `prediction`, a label, and `probability`, that of the positive label."""
@@ -54,6 +55,11 @@ class TableClassifier:
         probability = self.classifier.predict_proba(features)[:, 1]
         labels = [self.labels[i] for i in positive]
         return pd.DataFrame({"prediction": labels, "probability": probability}, index=frame.index)
+
+    @property
+    def measured_by(self) -> tuple[str, ...]:
+        """The columns that `measure` needs."""
+        return self.sensitive
 
     def measure(self, frame: pd.DataFrame, prediction: Any) -> pd.DataFrame:
         """What predictions come to on rows whose sensitive columns, and maybe labels, are known; see `compare`."""
@@ -64,7 +70,7 @@ class TableClassifier:
         truth = None
         if self.label in frame.columns:
             refuse_missing(frame, [self.label])
-            truth = _is_label(frame[self.label], self.label, self.labels)
+            truth = is_label(frame[self.label], self.label, self.labels)
         decided = [value == self.labels[1] for value in prediction]
         return compare({"classifier": decided}, sensitive, truth, self.classifier.notion)
 
@@ -193,26 +199,20 @@ def used_columns(
     need_columns(frame, [label, *sensitive, *drop])
     if not sensitive:
         raise ValueError("No sensitive column was given; expected at least one.")
-    both = [name for name in (label, *sensitive) if name in drop or (name == label and name in sensitive)]
-    if both:
-        raise ValueError(f"{both[0]!r} was given twice, with different meanings; expected label, sensitive or drop.")
-    left_out = {label, *drop, *(() if as_features else sensitive)}
-    features = [str(name) for name in frame.columns if name not in left_out]
-    if not features:
-        raise ValueError("No column is left to learn from, besides the label, the sensitive ones and those to drop.")
-    return features, [*dict.fromkeys([*features, *sensitive, label])]
+    return features_and_used(frame, label, sensitive, drop, as_features, role="sensitive", called="the sensitive ones")
 
 
 def _read(frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: Any, drop: Any, as_features: bool):
     """Features, labels, which rows are positive, and the attributes; all checked before anything is computed."""
     features, used = used_columns(frame, label, sensitive, drop, as_features)
     refuse_missing(frame, used)
-    labels = _labels(frame[label], label, positive)
+    labels = two_labels(frame[label], label, positive)
     attributes = read_sensitive(frame[list(sensitive)], "The sensitive columns")
-    return features, labels, _is_label(frame[label], label, labels), attributes
+    return features, labels, is_label(frame[label], label, labels), attributes
 
 
-def _labels(column: "pd.Series[Any]", name: str, positive: Any) -> tuple[Any, Any]:
+def two_labels(column: "pd.Series[Any]", name: str, positive: Any) -> tuple[Any, Any]:
+    """The two values of a label, the positive one second; by default that is the last in order."""
     found = list(dict.fromkeys(column.tolist()))
     if len(found) != 2:
         values = f"{len(found):,} different value{'s' * (len(found) > 1)} ({some_of(list(map(repr, found)), 4)})"
@@ -227,7 +227,8 @@ def _labels(column: "pd.Series[Any]", name: str, positive: Any) -> tuple[Any, An
     )
 
 
-def _is_label(column: "pd.Series[Any]", name: str, labels: tuple[Any, Any]) -> np.ndarray:
+def is_label(column: "pd.Series[Any]", name: str, labels: tuple[Any, Any]) -> np.ndarray:
+    """Which rows have the positive label; refuses values that are neither."""
     values = column.tolist()
     strange = next((value for value in values if value not in labels), None)
     if strange is not None:

@@ -17,3 +17,4 @@ from tightrope.theory.rules import csoa_tight as csoa_tight
 from tightrope.theory.rules import fw_csoa_printed as fw_csoa_printed
 from tightrope.theory.rules import fw_csoa_two_scale as fw_csoa_two_scale
 from tightrope.theory.rules import split_csoa as split_csoa
+from tightrope.theory.rules import split_csoa_one_run as split_csoa_one_run

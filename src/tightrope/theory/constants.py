@@ -61,6 +61,38 @@ class Constants(NamedTuple):
         bounds = map(float, (D, G_f, G_h, sigma_f, sigma_h, sigma_lam, L_f, L_h, mu))  # from NumPy's numbers
         return cls(**dict(zip(cls._fields, bounds, strict=False)))  # pyright: ignore[reportArgumentType]
 
+    def around(self, reach: float, *, L_f: float | None = None, L_h: float | None = None) -> "Constants":
+        """The constants on a set around X whose points are at most `reach` from X, as Split-CSOA needs them; D is still X's.
+
+        Gradients grow by smoothness times distance, also in the mean square, and values by gradients times distance. L is
+        taken to hold around X, too. Where the bounds on gradients hold everywhere, as those of piecewise linear functions
+        do, give L_f = 0 or L_h = 0.
+        """
+        if reach == 0:
+            return self
+        grow_f, grow_h = (
+            reach * (mine if given is None else given) for mine, given in ((self.L_f, L_f), (self.L_h, L_h))
+        )
+        return self._replace(
+            G_f=self.G_f + grow_f,
+            G_h=self.G_h + grow_h,
+            sigma_f=self.sigma_f + grow_f,
+            sigma_h=self.sigma_h + grow_h,
+            sigma_lam=self.sigma_lam + reach * (self.sigma_h + grow_h),
+        )
+
+    def light_tailed(self) -> "Constants":
+        """The constants with E exp(|.|^2/sigma^2) <= e instead of E |.|^2 <= sigma^2, where grad f, grad h_i and h_i are
+        Gaussian at every point: theorems about a single run need the tails, too.
+
+        A Gaussian vector of mean m and variance v^2 in all has E exp(|.|^2/s^2) <= e for s^2 = k (|m|^2 + v^2) with
+        k = 2/(1 - e^-2): the logarithm of the left side is at most -ln(1 - 2 v^2/s^2)/2 + |m|^2/(s^2 - 2 v^2), which for
+        a given |m|^2 + v^2 grows with v^2, and is 1 where all of it is variance. Where samples are bounded, their bounds
+        serve as they are.
+        """
+        grow = math.sqrt(2 / (1 - math.exp(-2)))
+        return self._replace(sigma_f=grow * self.sigma_f, sigma_h=grow * self.sigma_h, sigma_lam=grow * self.sigma_lam)
+
     @property
     def multipliers(self) -> float:
         """The bound C on the sum of multipliers: the given one, or the paper's 2 G_f D/sigma (Corollary 1)."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope.methods import CSOA, FWCSOA, Method
+from tightrope.methods import CSOA, FWCSOA, Method, SplitCSOA
 from tightrope.theory.constants import Constants
 
 _JUNG = math.sqrt(2)  # a set of diameter D lies in a ball of diameter sqrt(2) D, in any dimension (Jung's theorem)
@@ -43,25 +43,27 @@ class Rule:
         name: of the method, and which version of its theorem.
         source: where the formulas are from.
         T: the number of steps.
-        method: ready to run; None where the library has no such method.
-        coefficients: by name, as the method takes them (or, without a method, the steps and radii themselves).
+        method: ready to run.
+        coefficients: by name, as the method takes them.
         margin: the tightening upsilon.
         gap: the bound on the mean of F(x_t) - F*.
         conditions: what the proof needs at this T.
         smallest: the smallest T at which they hold; inf where there is none.
         flaw: why the statement is not proven even so; empty where it is.
+        chance: of an exception, where the statement is about single runs; 0 where it is about expectations.
     """
 
     name: str
     source: str
     T: int
-    method: Method | None
+    method: Method
     coefficients: dict[str, float]
     margin: float
     gap: float
     conditions: tuple[Condition, ...]
     smallest: float
     flaw: str = ""
+    chance: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -77,12 +79,15 @@ class Rule:
         given = ", ".join(f"{name}={value:.4g}" for name, value in self.coefficients.items())
         since = f"from T = {self.smallest:,.0f} on" if self.smallest < 1e15 else f"from T = {self.smallest:.2g} on"
         verdict = [f"The conditions hold {since}." if math.isfinite(self.smallest) else "The conditions hold at no T."]
+        promise = "mean of every H_i <= 0, in expectation"
+        if self.chance:
+            promise = f"every H_i <= 0 at the mean, with probability {1 - self.chance:g}"
         verdict += [f"NOT PROVEN: {self.flaw}"] if self.flaw else []
         return "\n".join(
             [
                 f"{self.name}, T = {self.T:,} ({self.source})",
                 f"  {given}",
-                f"  margin upsilon = {self.margin:.4g}; gap <= {self.gap:.4g}, mean of every H_i <= 0, in expectation",
+                f"  margin upsilon = {self.margin:.4g}; gap <= {self.gap:.4g}, {promise}",
                 *(f"  {line}" for line in map(str, self.conditions)),
                 *(f"  {line}" for line in verdict),
             ]
@@ -372,51 +377,108 @@ def _two_scale_bounds(k: Constants, T: float, steps: _TwoScale) -> tuple[float, 
 
 
 def split_csoa(constants: Constants, T: int, D_Y: float | None = None) -> Rule:
-    """Split-CSOA, projection-free at T^-1/2 (docs/theory.md, "Split"): x in X, a copy y in a simple set Y around X.
+    """Split-CSOA, projection-free at T^-1/2 (docs/projection_free.md): x in X, a copy y in a simple set Y around X.
 
     With r > 0, R = C + r, M = G_f + G_h R, all constants valid on Y::
 
         V_y = 3 (sigma_f^2 + N R^2 sigma_h^2 + M^2),  V_l = 4 N sigma_lam^2
         a = ( D_Y sqrt V_y + R sqrt V_l + M D_Y )/sqrt T
-        eta = D_Y/sqrt(V_y T),  gamma = R/sqrt(V_l T),  kappa = M/(D_Y sqrt T)
-        upsilon = a/r <= sigma/2,    gap <= a (1 + C/r)
+        eta = D_Y/sqrt(V_y T),  gamma = R/sqrt(V_l T),  kappa = M/(D_Y sqrt T),  |lam| <= R,  |q| <= M
+        upsilon = a/r <= sigma/2,    E F(xbar) - F* <= a (1 + C/r)
 
-    with the r of the smallest gap. There is no such method in the library yet: the coefficients are the steps and the radii
-    of the balls of lam (R) and q (M).
+    with the r of the smallest gap. The statements are about the mean xbar of x_1..x_T alone.
 
     Args:
-        constants: of the problem, on Y.
+        constants: of the problem, on Y (`Constants.around`).
         T: the number of steps.
         D_Y: the diameter of Y; by default that of the smallest ball around X at worst, sqrt 2 D.
     """
-    whole_number("theory", "T", T)
-    k = constants.checked()
-    C, D_Y, root = k.multipliers, _JUNG * k.D if D_Y is None else D_Y, math.sqrt(T)
-    if not k.D <= D_Y < math.inf:
-        raise ValueError(f"split_csoa: D_Y is {D_Y}; expected at least D = {k.D:.4g}, because Y contains X.")
+    k, C, D_Y = _split_given("split_csoa", constants, T, D_Y)
     (r,) = _best(lambda z: _split_bounds(k, C, D_Y, z[0])[1], [k.sigma_f * k.D / k.sigma_lam])
     u, gap = _split_bounds(k, C, D_Y, r)
-    R, M, V_y, V_l = _split_sizes(k, C + r)
-    steps = {"eta": D_Y / math.sqrt(V_y * T), "gamma": R / math.sqrt(V_l * T), "kappa": M / (D_Y * root)}
-    given = steps | {"upsilon": u / root, "radius of lam": R, "radius of q": M}
-    sigma = k.sigma or math.nan
-    conditions = (Condition("upsilon <= sigma/2", u / root, sigma / 2),)
+    root, sigma = math.sqrt(T), k.sigma or math.nan
     smallest = _whole((2 * u / sigma) ** 2)
-    source = "its theorem, docs/theory.md"
-    return Rule("Split-CSOA", source, T, None, given, u / root, gap / root, conditions, smallest)
+    return _split(
+        "Split-CSOA", "its theorem, docs/projection_free.md", k, T, D_Y, C + r, u / root, gap / root, smallest
+    )
 
 
-def _split_sizes(k: Constants, R: float) -> tuple[float, float, float, float]:
-    """R, M, V_y and V_l."""
+def split_csoa_one_run(constants: Constants, T: int, p: float = 0.05, D_Y: float | None = None) -> Rule:
+    """Split-CSOA for the run at hand: with probability 1 - p, H_i(xbar) <= 0 for all i and F(xbar) - F* <= gap, at once.
+
+    The steps of `split_csoa` with a wider margin (docs/projection_free.md, "One run"). With l = ln((N + 4)/p) and
+    V_u = 2 (sigma_f^2 + N R^2 sigma_h^2)::
+
+        a_p = ( (D_Y sqrt V_y + R sqrt V_l)(1 + l/(2 T)) + M D_Y + D_Y sqrt(12 V_u l) + R sqrt(6 V_l l) )/sqrt T
+        upsilon = a_p/r <= sigma/2,    F(xbar) - F* <= a_p (1 + C/r)
+
+    Args:
+        constants: of the problem, on Y, where sigma_f, sigma_h and sigma_lam bound tails: E exp(|.|^2/sigma^2) <= e at
+            every point of Y (`Constants.light_tailed` makes them of those of Gaussian samples).
+        T: the number of steps.
+        p: the probability of an exception.
+        D_Y: the diameter of Y; by default that of the smallest ball around X at worst, sqrt 2 D.
+    """
+    if not 0 < p < 1:
+        raise ValueError(f"split_csoa_one_run: p is {p}; expected a probability between 0 and 1.")
+    k, C, D_Y = _split_given("split_csoa_one_run", constants, T, D_Y)
+
+    def at(T: float) -> tuple[float, float, float]:
+        """r, upsilon and the gap."""
+        (r,) = _best(lambda z: _split_bounds(k, C, D_Y, z[0], T, p)[1], [k.sigma_f * k.D / k.sigma_lam])
+        u, gap = _split_bounds(k, C, D_Y, r, T, p)
+        return r, u / math.sqrt(T), gap / math.sqrt(T)
+
+    r, u, gap = at(T)
+    smallest = _smallest(lambda t: 2 * at(t)[1] / (k.sigma or math.nan))
+    source = "the theorem on one run, docs/projection_free.md"
+    rule = _split("Split-CSOA, one run", source, k, T, D_Y, C + r, u, gap, smallest)
+    return dataclasses.replace(rule, chance=p)
+
+
+def _split_given(owner: str, constants: Constants, T: int, D_Y: float | None) -> tuple[Constants, float, float]:
+    """The constants, checked, with C and D_Y."""
+    whole_number("theory", "T", T)
+    k = constants.checked()
+    D_Y = _JUNG * k.D if D_Y is None else D_Y
+    if not k.D * (1 - 1e-6) <= D_Y < math.inf:  # up to the rounding of a set in float32
+        raise ValueError(f"{owner}: D_Y is {D_Y}; expected at least D = {k.D:.4g}, because Y contains X.")
+    return k, k.multipliers, D_Y
+
+
+def _split_sizes(k: Constants, R: float) -> tuple[float, float, float]:
+    """M, V_y and V_l."""
     M = k.G_f + k.G_h * R
-    return R, M, 3 * (k.sigma_f**2 + k.N * (R * k.sigma_h) ** 2 + M**2), 4 * k.N * k.sigma_lam**2
+    return M, 3 * (k.sigma_f**2 + k.N * (R * k.sigma_h) ** 2 + M**2), 4 * k.N * k.sigma_lam**2
 
 
-def _split_bounds(k: Constants, C: float, D_Y: float, r: float) -> tuple[float, float]:
-    """upsilon sqrt T and gap sqrt T."""
-    R, M, V_y, V_l = _split_sizes(k, C + r)
-    a = D_Y * math.sqrt(V_y) + R * math.sqrt(V_l) + M * D_Y
+def _split_bounds(
+    k: Constants, C: float, D_Y: float, r: float, T: float = math.inf, p: float = math.inf
+) -> tuple[float, float]:
+    """upsilon sqrt T and gap sqrt T: in expectation, or, with T and p, for a run."""
+    M, V_y, V_l = _split_sizes(k, C + r)
+    descent, ascent = D_Y * math.sqrt(V_y), (C + r) * math.sqrt(V_l)
+    a = descent + ascent + M * D_Y
+    if p < 1:
+        l, V_u = math.log((k.N + 4) / p), 2 * (k.sigma_f**2 + k.N * ((C + r) * k.sigma_h) ** 2)
+        a += (descent + ascent) * l / (2 * T) + D_Y * math.sqrt(12 * V_u * l) + ascent * math.sqrt(6 * l)
     return a / r, a * (1 + C / r)
+
+
+def _split(
+    name: str, source: str, k: Constants, T: int, D_Y: float, R: float, u: float, gap: float, smallest: float
+) -> Rule:
+    """A rule for Split-CSOA with these radii, margin and gap."""
+    (M, V_y, V_l), root = _split_sizes(k, R), math.sqrt(T)
+    given: dict[str, Any] = {
+        "eta0": D_Y / math.sqrt(V_y),
+        "gamma0": R / math.sqrt(V_l),
+        "kappa0": M / D_Y,
+        "upsilon0": u * root,
+    }
+    given |= {"lam_radius": R, "q_radius": M}
+    conditions = (Condition("upsilon <= sigma/2", u, (k.sigma or math.nan) / 2),)
+    return Rule(name, source, T, SplitCSOA(**given), given, u, gap, conditions, smallest)
 
 
 # ---- the best of the unknowns ------------------------------------------------------------------------------------------
@@ -483,5 +545,6 @@ RULES: dict[str, Callable[..., Rule]] = {
     "fw-csoa printed": fw_csoa_printed,
     "fw-csoa two scales": fw_csoa_two_scale,
     "split-csoa": split_csoa,
+    "split-csoa one run": split_csoa_one_run,
 }
 """Every rule by name, each a function of constants and T."""

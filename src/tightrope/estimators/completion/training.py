@@ -200,7 +200,7 @@ def _automatic(method: CFWCSOA, start: Start | None) -> CFWCSOA:
 class _Warm(NamedTuple):
     """What `minimize` reads of the result to start from."""
 
-    last: LowRank
+    where_to_go_on: LowRank
     dual_last: np.ndarray
 
 

@@ -83,7 +83,7 @@ class Built(NamedTuple):
         """The data without the copies that it was filled up with, each row with its full weight."""
         n = len(self.task.y)
         features, y, weight, s = (part[:n] for part in self.data)
-        copies = np.bincount(_repeated(n))
+        copies = np.bincount(repeated(n))
         return features, y, weight * copies, s * copies[:, None]
 
 
@@ -96,7 +96,7 @@ def build(task: Task) -> Built:
     scaling = Scaling.fit(task.X, task.weight, task.intercept)
     features = scaling.apply(task.X)
     n, d = features.shape
-    rows = _repeated(n)
+    rows = repeated(n)
     copies = np.bincount(rows)[rows]
     wide = np.zeros((len(rows), -(-d // _COLUMNS) * _COLUMNS))
     wide[:, :d] = features[rows]
@@ -222,7 +222,7 @@ def _csoa(problem: Problem, data: Any, passes: float) -> CSOA:
     return CSOA(eta0=min(2.5, 4 * root / size), delta=0.01, upsilon0=min(1.0, room))
 
 
-def _repeated(n: int) -> np.ndarray:
+def repeated(n: int) -> np.ndarray:
     """The numbers 0 to n - 1, and from 0 again until there are as many as the next common size.
 
     That is at least `_SMALLEST`, with four leading bits at most: an eighth too many at worst.

@@ -24,6 +24,7 @@ _LEAST_GAIN = 0.05  # in the logarithm of the distance: less is none
 _LONGEST = 8  # level steps for which sequential programming pauses at most
 _CLOSE = 1.1  # a violation this many times the least that is proven is as small as it need be
 _OF_USE = 1e-9  # a smaller multiplier, in units, is none
+NO_ROOM = 1e-9  # a smaller slack, in units, is none: programmes are solved to less
 
 
 class Look:
@@ -63,10 +64,13 @@ class Look:
             state = self._with_bound(state, bound)
             self.kept.used[self.places[self._of_use(output, bound)]] = self.t
             distance = output.worst
+            inside = np.min(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf)) < -NO_ROOM
+            found = None if inside else self.model.infeasibility()
+            state = state._replace(interior=found is None or found.certain < -NO_ROOM)
             if state.feasible:
                 distance = (float(state.upper) - float(state.lower)) / self.units.f
             else:
-                state = self._with_conflict(state, output.worst)
+                state = self._with_conflict(state, found, output.worst)
             state = state._replace(hessian=self._hessian_at_times(state))
             return self._stored(self._with_next(state, max(distance, 0.0), level, slack))
 
@@ -109,10 +113,9 @@ class Look:
             return state
         return state._replace(lower=self._rounded(bound.value, -np.inf), lower_error=bound.rounding, lam=bound.lam)
 
-    def _with_conflict(self, state: Any, worst: float) -> Any:
-        """Whether the cuts of H prove that no point is feasible. The point of least violation is looked for until the
-        worst one there is close to what is proven, or does not fall any more."""
-        found = self.model.infeasibility()
+    def _with_conflict(self, state: Any, found: Bound | None, worst: float) -> Any:
+        """Whether a bound on the worst of H proves that no point is feasible. The point of least violation is looked for
+        until the worst one there is close to what is proven, or does not fall any more."""
         if found is None or found.certain <= 0:
             return state
         stuck = np.any(state.conflict) and worst > float(state.distance) / _CLOSE

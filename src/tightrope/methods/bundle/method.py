@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tightrope.methods.base import Certificate, Cost, Info, Refreshing
+from tightrope.methods.base import Cost, Info, Proof, Refreshing
 from tightrope.methods.bundle.look import Look
 from tightrope.methods.bundle.state import BundleState, before_the_first_look, proven
 from tightrope.problem import Problem
@@ -89,6 +89,6 @@ class Bundle(Refreshing):
         """The best combination of the points looked at, and the multipliers of the best bound."""
         return state.x, state.lam
 
-    def certificate(self, state: BundleState) -> Certificate:
+    def proof(self, state: BundleState) -> Proof:
         """What the cuts so far prove."""
         return proven(state)

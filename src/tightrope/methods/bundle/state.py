@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.base import Certificate
+from tightrope.methods.base import Proof
 from tightrope.tree import Array, Tree, ravel
 
 
@@ -53,6 +53,7 @@ class BundleState(NamedTuple):
     patience: Array  # ... and would, if it failed again
     conflict: Array  # (N,) by how much every point violates one of these constraints; 0 where nothing is proven
     settled: Array  # whether a conflict is as well known as it need be
+    interior: Array  # whether some point may satisfy every constraint by more than rounding, for all that is known
 
 
 def shapes_of_a_look(d: int, N: int) -> list[tuple[int, ...]]:
@@ -81,19 +82,20 @@ def before_the_first_look(x: Tree, lam: Array, places: int) -> BundleState:
         x=x, lam=lam, t=number + 1, ahead=x, promised=values, seen=values, kept=kept, units=values,
         hessian=jnp.zeros((d, d), dtype), start=zero, inner=zero, feasible=no, upper=most, upper_error=zero, lower=-most,
         lower_error=zero, distance=most, newton=no, pace=zero, pause=number, patience=number + 1,
-        margin=jnp.zeros((N,), dtype), conflict=jnp.zeros((N,), dtype), settled=no,
+        margin=jnp.zeros((N,), dtype), conflict=jnp.zeros((N,), dtype), settled=no, interior=~no,
     )  # fmt: skip
 
 
-def proven(state: Any) -> Certificate:
+def proven(state: Any) -> Proof:
     """What a state of this kind knows of its output."""
     conflict, upper = np.asarray(state.conflict, float), float(state.upper)
     margin = float(np.asarray(state.lam, float) @ np.asarray(state.margin, float))  # what it costs, for small ones
-    return Certificate(
+    return Proof(
         upper=upper - margin if state.feasible else np.inf,
         lower=float(state.lower),
         rounding=float(state.upper_error) + float(state.lower_error) + margin,
         scale=max(abs(float(value) - upper) for value in (state.start, state.inner)) if state.feasible else np.nan,
         conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
         settled=bool(state.settled),
+        interior=bool(state.interior),
     )

@@ -1,19 +1,17 @@
 """CSOA: the conservative stochastic optimisation algorithm, with projections."""
 
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, refuse_overshoot
-from tightrope.methods.measured import Measured
+from tightrope.methods.base import Cost, Info, Rates, State, dual_step, refuse_overshoot
+from tightrope.methods.measured import Measured, SelfMeasuring
 from tightrope.methods.schedules import Power
 from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, set_field, static
-
-COEFFICIENTS = {"eta0": 1.0, "delta": 0.01, "upsilon0": 2.0, "dual_scale": 1.0}  # where some are given, of the others
+from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, static
 
 
 class MeasuredState(NamedTuple):
@@ -27,7 +25,7 @@ class MeasuredState(NamedTuple):
 
 
 @pytree
-class CSOA(Method):
+class CSOA(SelfMeasuring):
     """CSOA (Akhtar, Bedi & Rajawat, algorithm 1).
 
     For t = 1..T, on one sample theta_t, both updates from the old point::
@@ -77,20 +75,9 @@ class CSOA(Method):
     cost = Cost(samples=1, gradients=1, projections=1)
     published = Rates(gap=0.5, violation=inf)
     tuned = ("eta0", "upsilon0")
-    margin = "upsilon0"
     margin_power = 1 / 2
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.measures:
-            for name, value in COEFFICIENTS.items():
-                if getattr(self, name) is None:
-                    set_field(self, name, value)
-
-    @property
-    def measures(self) -> bool:
-        """Whether no coefficients were given, so that the run measures its own scales."""
-        return all(getattr(self, name) is None for name in COEFFICIENTS)
+    where_some_are_given: ClassVar = {"eta0": 1.0, "delta": 0.01, "upsilon0": 2.0, "dual_scale": 1.0}
+    coefficients = tuple(where_some_are_given)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> State | MeasuredState:
         """x_1 and lambda_1."""
@@ -127,22 +114,14 @@ class CSOA(Method):
             return domain.project(add_scaled(scales.x, -longest, slope_in(w, direction)))
 
         stands = scales, x_next, lam_next, t, horizon
-        scales, x_next, lam_next = measured.turned(problem, *stands, anytime=self.anytime, jumps=True, far=far)
+        scales, x_next, lam_next = measured.turned(domain, *stands, anytime=self.anytime, jumps=True, far=far)
         weight = measured.weight(t, horizon, self.anytime, lam.dtype)
         return MeasuredState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)
-
-    def said(self, state: Any, names: list[str]) -> str | None:
-        """The scales that were measured."""
-        return measured.said(state.scales, names) if self.measures else None
 
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
         cost = super().total_cost(steps)
         return cost._replace(projections=cost.projections + 1) if self.measures and steps > 1 else cost
-
-    def tightening(self, horizon: int) -> float:
-        """upsilon at this horizon; what the run measures keeps its own margin."""
-        return 0.0 if self.measures else super().tightening(horizon)
 
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""

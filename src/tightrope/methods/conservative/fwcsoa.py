@@ -199,7 +199,7 @@ class FWCSOA(Method):
             return domain.lmo(length_in(w, direction))
 
         stands = scales, x_next, lam_next, t, horizon  # after the pilot no jump, which the tracker could not follow
-        scales, x_next, lam_next = measured.turned(problem, *stands, anytime=False, jumps=False, far=far)
+        scales, x_next, lam_next = measured.turned(domain, *stands, anytime=False, jumps=False, far=far)
         weight = measured.weight(t, horizon, False, lam.dtype)
         tracked = FWCSOAState(x_next, lam_next, x, lam, d, memory, t + 1, horizon)
         info = Info(x, lam, f, h, weight, record=domain.lmo_record(memory))

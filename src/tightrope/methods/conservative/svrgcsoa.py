@@ -176,9 +176,9 @@ class SVRGCSOA(Refreshing):
         wid, probe = problem.domain.widths(snap.w), probe_rows(data)
         slopes = self._slopes(problem, state, snap, wid, probe)
         weight, size = self._weight(problem, state, snap, wid, slopes)
-        by_rows = self._smoothness_of_rows(problem, state, snap, wid, probe, slopes)
-        smoothness = self._smoothness(problem, state, snap, wid, by_rows)
-        gamma = self._dual_steps(problem, snap, wid, probe, slopes, weight, by_rows) / nonzero(size)
+        of_mean, of_rows = self._probed(problem, state, snap, wid, probe, slopes)
+        smoothness = self._smoothness(problem, state, snap, wid, of_mean, of_rows)
+        gamma = self._dual_steps(problem, snap, wid, probe, slopes, weight, of_rows) / nonzero(size)
         judge, better = judged(problem, state.judge, snap, slopes, wid, first)
         trust = jnp.where(better, jnp.minimum(_MORE * old.trust, 1), jnp.maximum(old.trust / _LESS, _LEAST))
         trust = jnp.where(first, _TRUST, trust)
@@ -213,8 +213,9 @@ class SVRGCSOA(Refreshing):
 
     def inner(self, state: SVRGCSOAState) -> Inner | None:
         """The snapshot that costs least to be pulled towards, if it satisfies every constraint strictly."""
-        safe, h = state.judge.safe, np.asarray(state.judge.safe.h)
-        return Inner(safe.w, float(safe.f), float(state.judge.floor)) if h.size and np.all(h < 0) else None
+        judge, h = state.judge, np.asarray(state.judge.safe.h)
+        scale = max(float(judge.safe.f - judge.floor), float(judge.gap))
+        return Inner(judge.safe.w, float(judge.gap), scale) if h.size and np.all(h < 0) else None
 
     # ---- what the step sizes are made of ------------------------------------------------------------------------------
 
@@ -244,21 +245,24 @@ class SVRGCSOA(Refreshing):
         turn = jnp.where(moved == 0, jnp.where(dual_moved == 0, 1, _TURN), jnp.clip(turn, 1 / _TURN, _TURN))
         return jnp.where(first, start, before * turn), size  # pyright: ignore[reportReturnType]
 
-    def _smoothness_of_rows(
+    def _probed(
         self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree, slopes: Array
-    ) -> Array:
-        """By the second derivatives of some rows."""
+    ) -> tuple[Array, Array]:
+        """By the second derivatives of some rows: L of their mean, and L + L_max/b."""
         # Until multipliers are known, assume that together they can hold the objective's gradient.
         assumed = norm(slope_in(wid, snap.grad)) / nonzero(slopes) / max(1, slopes.size)
         return _smoothness(problem, snap.w, jnp.maximum(state.lam, assumed), probe, wid, self.batch_size)
 
-    def _smoothness(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, by_rows: Array) -> Array:
-        """L: what rows say, or less where an epoch has met less; and no less than the secant between the last two
-        snapshots, and than a part of what the last epoch has met."""
+    def _smoothness(
+        self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, of_mean: Array, of_rows: Array
+    ) -> Array:
+        """L: what rows say, or less where an epoch has met less; and no less than what their mean says (an epoch that went
+        along flat directions has not met the others), than the secant between the last two snapshots, and than a part of
+        what the last epoch has met."""
         first, before, lam = state.t == 1, state.snap, state.lam
         met, noisy = state.epoch.curvature(0.0), state.epoch.curvature(state.steps.noise)
-        believed = jnp.minimum(by_rows, jnp.maximum(_DOUBT * met, state.steps.smoothness / _TURN))
-        believed = jnp.where(first | (met == 0), by_rows, believed)
+        believed = jnp.clip(jnp.maximum(_DOUBT * met, state.steps.smoothness / _TURN), of_mean, of_rows)
+        believed = jnp.where(first | (met == 0), of_rows, believed)
         change = subtract(
             problem.lagrangian_gradient(snap.grad, snap.rows, lam),
             problem.lagrangian_gradient(before.grad, before.rows, lam),
@@ -268,7 +272,7 @@ class SVRGCSOA(Refreshing):
         return jnp.maximum(jnp.maximum(believed, secant), _MEMORY * noisy)
 
     def _dual_steps(
-        self, problem: Problem, snap: Snapshot, wid: Tree, probe: Tree, slopes: Array, weight: Array, by_rows: Array
+        self, problem: Problem, snap: Snapshot, wid: Tree, probe: Tree, slopes: Array, weight: Array, of_rows: Array
     ) -> Array:
         """gamma_i |J|^2: what the weight asks for, and no more than a batch's own slopes allow."""
         asked = weight / nonzero(slopes**2)
@@ -280,7 +284,7 @@ class SVRGCSOA(Refreshing):
             return jnp.sum(rows_in(wid, rows) ** 2, axis=1)
 
         noise = full_mean(squares, probe, rows_a_slice=16) / self.batch_size
-        return jnp.minimum(asked, (by_rows + weight) / nonzero(slopes**2 + noise))
+        return jnp.minimum(asked, (of_rows + weight) / nonzero(slopes**2 + noise))
 
 
 def _no_steps(x: Tree, lam: Array) -> Epoch:
@@ -308,10 +312,10 @@ def _with_step(
     return epoch._replace(apart=epoch.apart + dot(apart, apart), rises=epoch.rises + (seen.value - snap.h) ** 2)
 
 
-def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, wid: Tree, batch_size: int) -> Array:
-    """L + L_max/b of the Lagrangian at w, in widths of the domain: of the mean over the probed rows by power iteration, and
-    of the worst row, whose curvature is taken along its own gradient (for linear models that is the direction of its
-    largest)."""
+def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, wid: Tree, batch_size: int) -> tuple[Array, Array]:
+    """L and L + L_max/b of the Lagrangian at w, in widths of the domain: of the mean over the probed rows by power
+    iteration, and of the worst row, whose curvature is taken along its own gradient (for linear models that is the
+    direction of its largest)."""
 
     def lagrangian(x, theta):
         f, h = problem.values(x, theta)
@@ -328,7 +332,8 @@ def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, wid: Tree, b
     flat, back = ravel(w)
     start = back(jax.random.normal(jax.random.key(0), flat.shape, flat.dtype))
     leading = jax.lax.fori_loop(0, _PROBE_ROUNDS, lambda _, v: _unit(curvature(probe, v)), _unit(start))
-    return norm(curvature(probe, leading)) + jnp.max(jax.vmap(of_row)(probe)) / batch_size
+    of_mean = norm(curvature(probe, leading))
+    return of_mean, of_mean + jnp.max(jax.vmap(of_row)(probe)) / batch_size
 
 
 def _unit(v: Tree) -> Tree:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.methods.bundle.look import Look, see, shaped_like
+from tightrope.methods.bundle.look import NO_ROOM, Look, see, shaped_like
 from tightrope.methods.bundle.model import Combination, Looks, Model
 from tightrope.methods.bundle.solve import Region, one_thread, region_of
 from tightrope.methods.curvature import lagrangian_hessian, mixed, updated
@@ -229,7 +229,10 @@ class Turn(Look):
             x = model.level_point(aim, self._vector(state.x), 0.5)
         else:
             worst = float(np.max(self.looks.h / self.units.h, axis=1).min())
-            state = self._with_conflict(state, worst)._replace(distance=worst)
+            found = model.infeasibility()
+            state = self._with_conflict(state, found, worst)._replace(
+                distance=worst, interior=found is None or found.certain < -NO_ROOM
+            )
             x = model.level_point(None, (c.x + np.asarray(state.move, float)) * self.widths, 0.5)
         ahead = state.x if x is None else self._point(x)
         at = self._place(self._index(state.centre)) if state.centre else c

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tightrope.methods.base import Certificate, Cost, Info, Refreshing
+from tightrope.methods.base import Cost, Info, Proof, Refreshing
 from tightrope.methods.bundle.state import proven
 from tightrope.methods.second_order.look import Turn
 from tightrope.methods.second_order.state import SQPState, before_the_first_look, packed, unpacked
@@ -86,6 +86,6 @@ class SQP(Refreshing):
         """The best feasible point, and the multipliers of the best bound."""
         return state.x, state.lam
 
-    def certificate(self, state: SQPState) -> Certificate:
+    def proof(self, state: SQPState) -> Proof:
         """What the looks so far prove."""
         return proven(unpacked(state, self.memory))

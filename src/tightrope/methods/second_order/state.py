@@ -52,6 +52,7 @@ class Known(NamedTuple):
     distance: Any  # without a feasible point, the worst violation, in units
     conflict: Any  # (N,) by how much every point violates one of these constraints; 0 where nothing is proven
     settled: Any  # whether a conflict is as well known as it need be
+    interior: Any  # whether some point may satisfy every constraint by more than rounding, for all that is known
 
 
 _SEEN_BY_THE_LOOP = len(SQPState._fields) - 1
@@ -83,7 +84,7 @@ def unpacked(state: SQPState, places: int) -> Known:
     if host.t > 1:
         return known
     most = float(np.finfo(host.lam.dtype).max)
-    return known._replace(push=host.lam, upper=most, lower=-most, distance=most)
+    return known._replace(push=host.lam, upper=most, lower=-most, distance=most, interior=True)
 
 
 def packed(known: Known, like: SQPState) -> SQPState:

@@ -1,0 +1,118 @@
+"""The facade of certificates: what can be said of a point on rows that nothing was chosen on."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tightrope._minimize import minimize
+from tightrope.certificate import Certificate
+from tightrope.confidence.checks import checked_confidence
+from tightrope.loop.bounds import bound_constraints, read_ranges
+from tightrope.loop.held_out import marks_of, read_held_out, refuse_seen
+from tightrope.loop.population import population_gap as population_gap_of
+from tightrope.precision import full_precision
+from tightrope.problem import Problem
+from tightrope.problem.check import astype_problem, check_shapes
+from tightrope.result import Result
+from tightrope.sampling import as_sampler
+from tightrope.sets.base import Shape
+from tightrope.tree import Tree, float_dtype
+
+
+@full_precision
+def certify(
+    problem: Problem,
+    point: Any,
+    heldout: Any,
+    confidence: float = 0.95,
+    *,
+    ranges: Any = None,
+    anytime: bool = False,
+    data: Any = None,
+    population_gap: bool = True,
+) -> Certificate:
+    """Say what is known of a point, with what confidence, by rows that nothing was chosen on.
+
+    For each constraint an upper bound on E h_i(x, theta) - level_i. "Every constraint holds" has the confidence of one: the
+    largest bound is above the largest expectation unless the bound of that one constraint fails.
+
+    Args:
+        problem: the problem.
+        point: a `Result`, of which x is certified, or a point.
+        heldout: rows like those of the data, independent of it and of each other. For a `Generator` 65,536 fresh samples
+            are made. Rows that are also among those the result was made from are recognised and refused.
+        confidence: of each bound, and of all constraints together.
+        ranges: what is known of h for every possible sample, levels not subtracted: (low, high), or the set {a, b} of its
+            only two values, for all constraints; or a dict of these by name, or a list. A bound from a range is proven at
+            every sample size. Without one it is studentised, and called asymptotic.
+        anytime: bounds that may be looked at again and again while rows are added, until they hold; they need ranges,
+            and are about twice as wide.
+        data: the rows that a bare point was made from, so that they are recognised among the held-out ones.
+        population_gap: whether to bound the optimality gap in expectation too, which solves ten small problems. It needs a
+            result with multipliers.
+
+    Returns:
+        A `Certificate`; `certificate.verdict` is one sentence and `print(certificate)` a report.
+
+    Example:
+        >>> import numpy as np, tightrope as tr
+        >>> rng = np.random.default_rng(0)
+        >>> problem = tr.Problem(
+        ...     objective=lambda x, theta: ((x - theta) ** 2).sum() / 2,
+        ...     constraints=lambda x, theta: (theta * x).sum()[None],
+        ...     domain=tr.L2Ball(2.0, shape=2),
+        ...     levels=1.0,
+        ... )
+        >>> train, heldout = rng.normal(1.0, 1.0, size=(2, 4000, 2))
+        >>> tr.certify(problem, np.array([0.4, 0.4]), heldout).holds
+        True
+        >>> tr.certify(problem, tr.minimize(problem, train), heldout, population_gap=False).holds
+        False
+        >>> tr.minimize(problem, train, heldout=heldout, output="certified").certificate.holds
+        True
+    """
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem is a {type(problem).__name__}; expected a tightrope.Problem.")
+    confidence = checked_confidence(confidence)
+    result = point if isinstance(point, Result) else None
+    rows = read_held_out(heldout)
+    seen = None if result is None else result.seen
+    if data is not None:
+        seen = marks_of(as_sampler(data).rows)
+    if seen is not None:
+        refuse_seen(seen, rows)
+    x = _point(problem, point if result is None else result.x)
+    n = check_shapes(problem, x, as_sampler(rows).example())
+    problem = astype_problem(problem, float_dtype(x))
+    names = problem.constraint_names(n)
+    bounds = bound_constraints(problem, x, rows, names, read_ranges(ranges, names), confidence, anytime)
+    expected = None
+    if population_gap and result is not None:
+        expected = population_gap_of(problem, x, result.dual, rows, confidence, minimize)
+    notes = (
+        () if seen is not None else ("nothing is known of the rows it was made from; they must not be among these.",)
+    )
+    return Certificate(
+        x=x,
+        confidence=confidence,
+        samples=as_sampler(rows).n or 0,
+        anytime=anytime,
+        constraints=bounds,
+        gap=None if result is None else result.gap,
+        population_gap=expected,
+        notes=notes,
+    )
+
+
+def _point(problem: Problem, given: Tree) -> Tree:
+    """The point in a floating dtype, inside the domain."""
+    x = jax.tree.map(lambda v: jnp.asarray(v, float_dtype(given)), given)
+    domain = problem.domain
+    if domain.shape is not None and Shape.of(x) != domain.shape:
+        raise ValueError(
+            f"the point has shape {Shape.of(x)}; expected {domain.shape}, the shape of the domain's points."
+        )
+    if not bool(domain.contains(x)):
+        raise ValueError(f"the point is outside the domain {domain.name}; expected one that the problem allows.")
+    return x

@@ -1,0 +1,165 @@
+"""What can be said of a point, with what confidence: one bound for each constraint, one for the gap, one sentence."""
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Literal
+
+from tightrope.tree import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["known", "two values", "range", "asymptotic", "none"]
+
+_WORDS: dict[Kind, str] = {
+    "known": "known without samples",
+    "two values": "proven: exact for two values",
+    "range": "proven: from its range",
+    "asymptotic": "asymptotic: studentised",
+    "none": "no bound: give its range",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ConstraintBound:
+    """What held-out rows say of one constraint; both numbers are minus its level, so <= 0 is satisfied.
+
+    Attributes:
+        name: of the constraint.
+        estimate: the mean on the held-out rows.
+        upper: E h is at most this, with the certificate's confidence; infinite where nothing can be said.
+        kind: by what: "known" (no row is needed), "two values" and "range" (proven), "asymptotic" (studentised), "none".
+        rows_needed: about how many held-out rows it would take for `upper` to be at most 0; infinite where none would do.
+        heavy: whether the sample looks heavy-tailed, so that an asymptotic bound may be too low.
+        carried_by: rows that carry the verdict alone: without one of them it would be the opposite.
+    """
+
+    name: str
+    estimate: float
+    upper: float
+    kind: Kind
+    rows_needed: float = math.inf
+    heavy: bool = False
+    carried_by: tuple[int, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the constraint holds, with the certificate's confidence."""
+        return self.upper <= 0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Certificate:
+    """What `tr.certify` found out about a point; `print(certificate)` is a report.
+
+    Attributes:
+        x: the point.
+        confidence: of every bound, and of all constraints together.
+        samples: how many held-out rows it stands on.
+        anytime: whether it may be looked at again and again as rows come.
+        constraints: a `ConstraintBound` each.
+        gap: a bound on F(x) - F* on the data that x was made from, exact but for rounding, which is counted; None where
+            the run knows none.
+        population_gap: an upper bound on the gap in expectation, asymptotic; None where it was not asked for or cannot be
+            made.
+        notes: anything a careful reader should know.
+    """
+
+    x: Tree
+    confidence: float
+    samples: int
+    anytime: bool
+    constraints: tuple[ConstraintBound, ...]
+    gap: float | None = None
+    population_gap: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every constraint holds, with the confidence of one: max_i U_i bounds max_i H_i, no Bonferroni needed."""
+        return all(bound.holds for bound in self.constraints)
+
+    @property
+    def proven(self) -> bool:
+        """Whether every bound on a constraint holds at this sample size, and not only as it grows."""
+        return all(bound.kind in ("known", "two values", "range") for bound in self.constraints)
+
+    @property
+    def verdict(self) -> str:
+        """The certificate in one sentence: what holds, or what is missing and how many more samples it would take."""
+        return f"{self._of_constraints()}{self._of_gap()}."
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """A row for each constraint."""
+        import pandas as pd
+
+        return pd.DataFrame([dataclasses.asdict(bound) | {"holds": bound.holds} for bound in self.constraints])
+
+    def _of_constraints(self) -> str:
+        sure = f"{100 * self.confidence:g} % confidence"
+        if not self.constraints:
+            return "There are no constraints"
+        if self.holds:
+            return f"Every constraint holds with {sure}{'' if self.proven else ', asymptotically'}"
+        failing = [bound for bound in self.constraints if not bound.holds]
+        unknown = [bound.name for bound in failing if bound.kind == "none"]
+        over = [bound for bound in failing if bound.estimate > 0]
+        if unknown:
+            return f"Not certified: nothing can be said of {_listed(unknown)}, which did not vary; give ranges="
+        worst, rows = max(failing, key=lambda bound: bound.rows_needed), "samples" if self.anytime else "held-out rows"
+        names = _listed([bound.name for bound in failing])
+        if over:
+            worst = max(over, key=lambda bound: bound.estimate)
+            return (
+                f"Not certified: {worst.name} is above its level by {worst.estimate:.2g} on the {rows}; more of them would "
+                "hardly help, it takes a point further inside"
+            )
+        if not self.samples:
+            return f"Not certified: no samples have passed since {names} began to be watched"
+        more = _rounded(worst.rows_needed - self.samples)
+        return f"Not certified: {names} cannot be told to hold with {sure}; about {more:,} more {rows} would do"
+
+    def _of_gap(self) -> str:
+        if self.gap is not None:
+            return f"; the objective is within {self.gap:.2g} of the best possible on this data"
+        if self.population_gap is not None:
+            return f"; the objective is within {self.population_gap:.2g} of the best possible, asymptotically"
+        return ""
+
+    def __str__(self) -> str:
+        lines = [self.verdict]
+        if self.constraints:
+            width = max(len("constraint"), *(len(bound.name) for bound in self.constraints))
+            lines += [f"  {'constraint':<{width}}  {'estimate':>11}  {'at most':>11}"]
+            for bound in self.constraints:
+                known = f"{bound.estimate:>11.4g}  {bound.upper:>11.4g}  {'holds' if bound.holds else 'NOT SHOWN':<9}"
+                lines += [f"  {bound.name:<{width}}  {known}  {_WORDS[bound.kind]}"]
+        at_all_times = ", at all times together" if self.anytime else ""
+        lines += [f"  held out    {self.samples:,} samples{at_all_times}"]
+        if self.gap is not None:
+            lines += [f"  gap         at most {self.gap:.3g} on the data it was made from"]
+        if self.population_gap is not None:
+            lines += [f"  gap         at most {self.population_gap:.3g} in expectation (asymptotic)"]
+        for bound in self.constraints:
+            if bound.carried_by:
+                rows = ", ".join(map(str, bound.carried_by))
+                lines += [f"  warning     {bound.name}: the verdict is carried by row {rows} alone; look at it"]
+            if bound.heavy:
+                lines += [f"  warning     {bound.name}: the sample looks heavy-tailed; its bound may be too low"]
+        lines += [f"  note        {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) > 4:
+        return f"{', '.join(names[:3])} and {len(names) - 3} others"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _rounded(number: float) -> int:
+    """Two significant digits, upwards: it is an estimate."""
+    unit = 10 ** max(math.floor(math.log10(max(number, 1))) - 1, 0)
+    return math.ceil(number / unit) * unit

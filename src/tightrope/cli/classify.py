@@ -1,0 +1,95 @@
+"""`tightrope classify`: a classifier with a certified rate, from a table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tightrope.cli.errors import Debug, UsageError, stoppable
+from tightrope.cli.fit_predict import DropMissing, without_missing
+from tightrope.cli.output import check_folder
+from tightrope.cli.printing import busy, noted, print_written, say_notes
+
+
+def classify(
+    table: Annotated[Path, typer.Argument(help="The table, a row for each case: .csv, .tsv or .parquet.")],
+    label: Annotated[str, typer.Option(help="The column to predict; it has two values.")],
+    out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
+    maximize: Annotated[
+        str,
+        typer.Option(
+            help="recall, precision, specificity, accuracy, selection_rate; or -fpr, -fnr, -cost to minimise."
+        ),
+    ] = "recall",
+    at_most: Annotated[
+        list[str] | None, typer.Option(help="A limit from above, such as fpr=0.003; may be given several times.")
+    ] = None,
+    at_least: Annotated[
+        list[str] | None, typer.Option(help="A limit from below, such as recall=0.6; may be given several times.")
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="A column in each of whose groups every limit has to hold.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="With which the limits are to hold.")] = 0.95,
+    cost: Annotated[
+        list[str] | None, typer.Option(help="For the metric cost: fp=1 and fn=10, what an error costs; twice.")
+    ] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that is looked for; by default the last in order.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given several times.")] = None,
+    drop_missing: DropMissing = False,
+    group_as_feature: Annotated[
+        bool, typer.Option("--group-as-feature", help="Use the columns of groups as features, too.")
+    ] = False,
+    text: Annotated[
+        str, typer.Option(help="What text becomes: indicators, or codes, one number a column.")
+    ] = "indicators",
+    uncertified: Annotated[
+        bool, typer.Option("--uncertified", help="Write a model even where the limits could not be certified.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Decides which rows judge.", min=0)] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Find as many as possible while rates keep their limits, with a certificate.
+
+    Fits a linear score to half of the rows; the others certify its threshold. Prints what was shown and writes the model, a
+    report and a picture.
+    """
+    subject_to: dict[str, list[str]] = {}
+    for sign, limits in (("<=", at_most), (">=", at_least)):
+        for name, number in _pairs(limits or (), "--at-most" if sign == "<=" else "--at-least", "fpr=0.003"):
+            subject_to.setdefault(name, []).append(f"{sign} {number}")
+    if not subject_to:
+        raise UsageError("Neither --at-most nor --at-least was given; expected a limit, such as --at-most fpr=0.003.")
+    costs = dict(_pairs(cost or (), "--cost", "fp=1")) or None
+    check_folder(out, force)
+
+    from tightrope.tables.constrained import classify_table, constrained_columns
+    from tightrope.tables.reading import read_table
+
+    frame = read_table(table)
+    _, used = constrained_columns(frame, label, group or (), drop or (), group_as_feature)
+    frame, notes = without_missing(frame, used) if drop_missing else (frame, [])
+    with stoppable(), noted(notes), busy(f"Fitting to {len(frame):,} rows ..."):
+        made = classify_table(
+            frame, label, subject_to, groups=group or (), positive=positive, drop=drop or (),
+            groups_as_features=group_as_feature, text=text, seed=seed, maximize=maximize, confidence=confidence, costs=costs,
+            uncertified="warn" if uncertified else "raise",
+        )  # fmt: skip
+    for line in made.lines():
+        print(line)
+    notes = [note for note in notes if not note.startswith("Not certified")]  # the certificate has said it
+    say_notes(notes)
+    print_written(out, made.save(out, notes))
+
+
+def _pairs(words: Sequence[str], option: str, example: str) -> list[tuple[str, str]]:
+    """Names and what they are set to."""
+    pairs = [word.partition("=") for word in words]
+    wrong = next((word for word, (name, _, value) in zip(words, pairs, strict=True) if not name or not value), None)
+    if wrong is not None:
+        raise UsageError(f"{option} is {wrong!r}; expected a name and a number, such as {example}.")
+    return [(name.strip(), value.strip()) for name, _, value in pairs]

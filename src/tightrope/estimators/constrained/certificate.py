@@ -1,0 +1,234 @@
+"""What can be said about a threshold, with what confidence; and where nothing can, what is missing."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tightrope.confidence import binomial_lower, binomial_upper, umbrella_least
+from tightrope.estimators.constrained.asked import COST, METRICS, Asked, Constraint
+from tightrope.estimators.constrained.held_out import HeldOut
+from tightrope.estimators.constrained.search import Walk, interval, passes
+
+_FAR = 10**9  # rows; beyond, "more than a billion" is answer enough
+
+
+class CertificationWarning(UserWarning):
+    """A classifier was fitted, and what it was asked to keep could not be certified."""
+
+
+class CertificationError(ValueError):
+    """What a classifier was asked to keep could not be certified, and `uncertified="raise"` was given."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A metric at the threshold, on the rows that judged.
+
+    Attributes:
+        name: of the metric, with its group.
+        value: what it is there.
+        low, high: bounds on it, each of them one-sided at the certificate's confidence and for this metric alone; None for a
+            cost.
+        rows: which rows it is a share of, and how many there are.
+        limit: the limit asked for, as it is written: "<= 0.003"; None for what is maximised.
+    """
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    rows: str
+    limit: str | None = None
+
+    def __str__(self) -> str:
+        between = "" if self.low is None else f" ({self.low:.4g} to {self.high:.4g})"
+        asked = "" if self.limit is None else f", asked for {self.limit}"
+        return f"{self.name} {self.value:.4g}{between} of {self.rows}{asked}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ThresholdCertificate:
+    """Whether a classifier keeps its limits, in numbers; `print` it for words.
+
+    Attributes:
+        holds: whether every limit is kept with the confidence asked for.
+        confidence: that confidence.
+        proven: whether this holds at every sample size for rows drawn independently, as those to come will be. False for
+            cross-fitted scores, where it holds for many rows at best, and where `holds` is False.
+        threshold: rows with a higher score are selected.
+        limits: what was asked for, as it is written.
+        constraints: the metrics that have a limit, as measured on the rows that judged.
+        objective: the metric that is maximised or minimised, measured there as well.
+        basis: which rows judged, in words.
+        missing: where `holds` is False, what stands in the way, in sentences.
+        notes: what else there is to know.
+    """
+
+    holds: bool
+    confidence: float
+    proven: bool
+    threshold: float
+    limits: tuple[str, ...]
+    constraints: tuple[Measured, ...]
+    objective: Measured
+    basis: str
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The certificate in one sentence."""
+        limits, sure = ", ".join(self.limits), _percent(self.confidence)
+        if not self.holds:
+            return f"Not certified: {limits} could not be shown with {sure} confidence."
+        how = "" if self.proven else ", for many rows (asymptotic, not proven)"
+        return f"With {sure} confidence{how}: {limits}."
+
+    def __str__(self) -> str:
+        lines = [self.verdict, *self.missing, f"Selected: a score above {self.threshold:.6g}. {self.basis}", "There:"]
+        alone = self.objective.name not in [measured.name for measured in self.constraints]
+        lines += [f"  {measured}" for measured in ((self.objective,) * alone + self.constraints)]
+        return "\n".join([*lines, *self.notes])
+
+
+def certificate_of(
+    asked: Asked, constraints: Sequence[Constraint], found: Walk, threshold: float, confidence: float, cross_fitted: bool,
+    basis: str, share: float,
+) -> ThresholdCertificate:  # fmt: skip
+    """Everything there is to say about a threshold.
+
+    Args:
+        asked, constraints: what was asked for; the constraints of every group.
+        found: the walk that judged.
+        threshold: the cut that is used: the walk's, or another where nothing was certified.
+        confidence: that of every claim.
+        cross_fitted: whether scores come from models other than the one that is kept.
+        basis: where the rows that judged come from, in words.
+        share: how many of the rows given they are.
+    """
+    holds, rows = found.passed > 0, found.judging
+    measured = [
+        _measure(c.metric, c.group, rows, threshold, confidence, asked.costs, f"{c.sign} {c.limit:g}")
+        for c in constraints
+    ]
+    objective = _measure(asked.maximize, None, rows, threshold, confidence, asked.costs)
+    missing = () if holds else _missing(constraints, found, threshold, confidence, asked.costs, share)
+    notes = []
+    if holds and not (rows.score > threshold).any():
+        notes.append(
+            "Nobody is selected: none of the rows that judged has a score above the threshold. Ask for less, or give more."
+        )
+    weights = rows.weight
+    if len(np.unique(weights)) > 1:
+        notes.append(f"Rates are those of weighted rows, whose weights are taken to be {weights.max():.4g} at most.")
+    basis = basis.format(f"{len(rows.score):,}", f"{int(rows.positive.sum()):,}")
+    if found.pilot is not None:
+        basis += f" {len(found.pilot.score):,} others said where to begin."
+    return ThresholdCertificate(
+        holds, confidence, holds and not cross_fitted, threshold, tuple(map(str, constraints)), tuple(measured), objective,
+        basis, missing, tuple(notes),
+    )  # fmt: skip
+
+
+def _measure(
+    name: str, group: Any, rows: HeldOut, cut: float, confidence: float, costs: Any, limit: str | None = None
+) -> Measured:
+    part, cuts = rows.of(group), np.array([cut])
+    value = float(part.estimate(name, cuts, costs)[0]) if len(part.score) else float("nan")
+    called = name if group is None else f"{name} ({group[0]} = {group[1]})"
+    if name == COST:
+        return Measured(called, value, None, None, f"{len(part.score):,} rows", limit)
+    n = int(part.whole_counts(name, cuts)[1][0])
+    low, high = interval(name, part, cut, confidence) if n else (0.0, 1.0)
+    return Measured(called, value, low, high, f"{n:,} {METRICS[name].rows}", limit)
+
+
+def _missing(
+    constraints: Sequence[Constraint], found: Walk, threshold: float, confidence: float, costs: Any, share: float
+) -> tuple[str, ...]:
+    """What stands in the way where the walk began, the threshold that looked safest, in sentences."""
+    cuts, chosen = np.array([found.first]), np.array([threshold])
+    values = {c: float(found.judging.of(c.group).estimate(c.metric, cuts, costs)[0]) for c in constraints}
+    broken = [c for c, value in values.items() if np.isfinite(value) and not c.holds(value)]
+    seen = " and ".join(f"{c.name} is {values[c]:.4g}" for c in broken)
+    all_of = " and ".join(map(str, constraints))
+    if broken and all(c.holds(found.judging.of(c.group).estimate(c.metric, chosen, costs)[0]) for c in constraints):
+        return (
+            f"The estimates keep {all_of} at {threshold:.4g}, and not at {found.first:.4g}, which had looked safest: there "
+            f"{seen}. That is too narrow to tell by {len(found.judging.score):,} rows; give more.",
+        )
+    if broken:
+        return (
+            f"No threshold of these scores seems to keep {all_of}, however many rows there are: at {found.first:.4g}, which "
+            f"looked safest, {seen}.",
+        )
+    failed = [c for c in constraints if not passes([c], found.judging, cuts, confidence, costs)[0]]
+    return tuple(_too_few(c, values[c], found, confidence, share) for c in failed)
+
+
+def _too_few(c: Constraint, value: float, found: Walk, confidence: float, share: float) -> str:
+    """The best that can be shown with the rows there are, and how many it would take."""
+    rows, cuts = found.judging.of(c.group), np.array([found.first])
+    if c.metric == COST or rows.weighted(c.metric):
+        return (
+            f"For {c}: at {found.first:.4g}, which looked safest, it is {value:.4g}, too close to tell by "
+            f"{len(rows.score):,} rows; give more."
+        )
+    hits, n = (int(part[0]) for part in rows.whole_counts(c.metric, cuts))
+    kind = METRICS[c.metric].rows + ("" if c.group is None else f" with {c.group[0]} = {c.group[1]}")
+    bound = (binomial_upper if c.at_most else binomial_lower)(hits, n, confidence)
+    best = (
+        f"with {n:,} {kind} to judge by, {c.name} {c.sign} {_outward(bound, c.at_most)} is the best that can be shown"
+    )
+    need = rows_needed(c, hits / n if n else float(not c.at_most), confidence)
+    if need is None:
+        return f"For {c}: {best}, and it would take more than a billion."
+    in_all = "" if share >= 1 else f", hence some {_rounded_up(need / share):,} in the data"
+    return f"For {c}: {best}. It takes about {need:,} to judge by{in_all}."
+
+
+def rows_needed(constraint: Constraint, value: float, confidence: float) -> int | None:
+    """How many rows of its kind a constraint takes to be certified where the metric is `value`; None if over a billion.
+
+    Example:
+        >>> rows_needed(Constraint("fpr", 0.003, True), 0.0, 0.95)
+        998
+    """
+    c = constraint
+    if value == float(not c.at_most):
+        return umbrella_least(c.limit if c.at_most else 1 - c.limit, confidence)
+
+    def enough(n: int) -> bool:
+        hits = np.ceil(value * n) if c.at_most else np.floor(value * n)
+        return bool(c.holds((binomial_upper if c.at_most else binomial_lower)(hits, n, confidence)))
+
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > _FAR:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _percent(confidence: float) -> str:
+    return f"{100 * confidence:g} %"
+
+
+def _outward(bound: float, upwards: bool) -> str:
+    """A bound in three digits, rounded so that it stays one."""
+    if bound <= 0 or bound >= 1:
+        return f"{bound:g}"
+    unit = 10.0 ** (np.floor(np.log10(bound)) - 2)
+    return f"{(np.ceil if upwards else np.floor)(bound / unit - (1e-9 if upwards else -1e-9)) * unit:.3g}"
+
+
+def _rounded_up(number: float) -> int:
+    """To two digits, upwards: it is no more than a rule of thumb."""
+    unit = 10 ** max(int(np.floor(np.log10(max(number, 1)))) - 1, 0)
+    return int(np.ceil(number / unit) * unit)

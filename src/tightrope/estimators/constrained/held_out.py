@@ -1,0 +1,117 @@
+"""Rows that a model was not trained on: their scores and labels, and what the metrics are at every threshold.
+
+A rule selects the rows whose score is above a cut. Cuts go down, so that every rule selects what the one before it did.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tightrope.estimators.constrained.asked import COST, METRICS, Constraint, Counts
+
+
+class HeldOut(NamedTuple):
+    """Scores, labels, weights and groups of rows.
+
+    Attributes:
+        score: (n,), higher for rows that are more likely positive.
+        positive: (n,), booleans.
+        weight: (n,), positive; all ones where rows count alike.
+        groups: for each (attribute, group), a mask of its rows.
+    """
+
+    score: np.ndarray
+    positive: np.ndarray
+    weight: np.ndarray
+    groups: Mapping[tuple[str, Any], np.ndarray]
+
+    def take(self, rows: np.ndarray) -> "HeldOut":
+        """Some of the rows, by number or by a mask."""
+        groups = {name: mask[rows] for name, mask in self.groups.items()}
+        return HeldOut(self.score[rows], self.positive[rows], self.weight[rows], groups)
+
+    def of(self, group: tuple[str, Any] | None) -> "HeldOut":
+        """The rows of a group; all of them for None."""
+        return self if group is None else self.take(self.groups[group])
+
+    def weighted(self, name: str) -> bool:
+        """Whether some of the rows that a metric is about count more than others."""
+        if name == COST or not METRICS[name].within_a_class:
+            return len(np.unique(self.weight)) > 1
+        return len(np.unique(self.weight[self.positive == (METRICS[name].rows == "positive rows")])) > 1
+
+    def cuts(self) -> np.ndarray:
+        """The cuts that tell these rows apart, from nobody selected to everybody."""
+        return np.append(np.unique(self.score)[::-1], -np.inf)
+
+    def counts(self, cuts: np.ndarray, power: int = 1) -> Counts:
+        """What is selected above each cut: sums of weights, or of a power of them."""
+        above, whole = [], []
+        for rows in (self.positive, ~self.positive):
+            order = np.argsort(self.score[rows])
+            summed = np.concatenate([[0.0], np.cumsum(self.weight[rows][order] ** power)])
+            above.append(summed[-1] - summed[np.searchsorted(self.score[rows][order], cuts, side="right")])
+            whole.append(summed[-1])
+        return Counts(*above, *whole)
+
+    def estimate(self, name: str, cuts: np.ndarray, costs: tuple[float, float] | None = None) -> np.ndarray:
+        """A metric at each cut; NaN where it is a share of no rows at all."""
+        counts = self.counts(cuts)
+        everybody = counts.all_positive + counts.all_negative
+        if name == COST:
+            assert costs is not None
+            lost = costs[0] * counts.negative + costs[1] * (counts.all_positive - counts.positive)
+            return _ratio(lost, np.full(len(cuts), everybody))
+        metric = METRICS[name]
+        return _ratio(metric.hits(counts), np.broadcast_to(metric.of(counts), cuts.shape))
+
+    def effective(self, name: str, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Hits of n rows that tell as much about a share as these do: counts themselves where rows count alike.
+
+        Otherwise n is Kish's, (sum w)^2 / sum w^2, or what the variance of the weighted share says where that is less.
+        """
+        metric, weights, squares = METRICS[name], self.counts(cuts), self.counts(cuts, power=2)
+        hits, of = metric.hits(weights), np.broadcast_to(metric.of(weights), cuts.shape)
+        hits2, of2 = metric.hits(squares), np.broadcast_to(metric.of(squares), cuts.shape)
+        share = np.clip(np.nan_to_num(_ratio(hits, of)), 0, 1)
+        n = np.nan_to_num(_ratio(of**2, of2))
+        variance = _ratio(hits2 * (1 - share) ** 2 + (of2 - hits2) * share**2, of**2)
+        by_variance = _ratio(share * (1 - share), variance)
+        n = np.fmin(n, by_variance) if self.weighted(name) else n
+        return share * n, n
+
+    def whole_counts(self, name: str, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Hits and rows as whole numbers, each row counted once."""
+        counts, metric = self._replace(weight=np.ones(len(self.weight))).counts(cuts), METRICS[name]
+        return np.rint(metric.hits(counts)), np.rint(np.broadcast_to(metric.of(counts), cuts.shape))
+
+    def losses(self, constraint: Constraint, cuts: np.ndarray, costs: Any) -> tuple[np.ndarray, float, float]:
+        """(n, cuts) values with a mean of at most 0 where the constraint holds, and the range that they can have.
+
+        For a share with weights that is w (hit - limit) for the rows that it is a share of and 0 for others; for the cost it
+        is what a row costs, less the limit. Weights are taken to be at most the largest of these rows.
+        """
+        rows = self.of(constraint.group)
+        most, limit = float(self.weight.max()), constraint.limit
+        selected = rows.score[:, None] > cuts
+        positive = rows.positive[:, None]
+        if constraint.metric == COST:
+            value = costs[0] * (selected & ~positive) + costs[1] * (~selected & positive) - limit
+            low, high = -limit, max(costs) - limit
+        else:
+            one = Counts(selected & positive, selected & ~positive, positive + 0, ~positive + 0)
+            one = Counts(*(part.astype(float) for part in one))
+            metric = METRICS[constraint.metric]
+            sign = 1 if constraint.at_most else -1
+            value = sign * (metric.hits(one) - limit * metric.of(one))
+            low, high = (-limit, 1 - limit) if constraint.at_most else (limit - 1, limit)
+            if metric.within_a_class:  # the other class says nothing, and its share is not part of the claim
+                keep = rows.positive if metric.rows == "positive rows" else ~rows.positive
+                value, rows = value[keep], rows.take(keep)
+        return value * rows.weight[:, None], low * most, high * most
+
+
+def _ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(b > 0, a / b, np.nan)

@@ -1,0 +1,211 @@
+"""Upper bounds on constraints from held-out rows, by what is known of h."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.certificate import ConstraintBound, Kind
+from tightrope.confidence import Anytime, binomial_upper, bounded_upper, skewness_shortfall, studentised_upper
+from tightrope.loop.gap import inside_of, on_host
+from tightrope.problem import Problem
+from tightrope.problem.rounding import count
+from tightrope.tree import Array, Tree, replace
+
+_HEAVY = 0.2  # of 1 - confidence: a shortfall beyond this is said to the user
+_ALONE = 0.1  # of the sum of squares: a row with more may carry a constraint alone
+_NAMED = 5  # such rows at most
+_WILD = 64  # samples as wild as can be
+
+
+class Range(NamedTuple):
+    """What is known of h_i(x, theta) for every theta, the level not subtracted."""
+
+    low: float
+    high: float
+    two_values: bool  # whether it takes these two values only
+
+
+Ranges = tuple[Range | None, ...]
+
+
+def read_ranges(ranges: Any, names: list[str]) -> Ranges:
+    """Ranges as given: for each constraint (low, high), the set {a, b} of its only values, or None; or one for all."""
+    if ranges is None or isinstance(ranges, set | frozenset) or _is_pair(ranges):
+        return tuple(_range(ranges, name) for name in names)
+    if isinstance(ranges, Mapping):
+        other = [name for name in ranges if name not in names]
+        if other:
+            raise ValueError(f"ranges has {other[0]!r}; expected names of constraints: {', '.join(names)}.")
+        return tuple(_range(ranges.get(name), name) for name in names)
+    if not isinstance(ranges, list | tuple) or len(ranges) != len(names):
+        raise ValueError(
+            f"ranges is {ranges!r}; expected a pair (low, high) or a set of two values for all constraints, a dict of these "
+            f"by name, or a list of {len(names)}."
+        )
+    return tuple(_range(one, name) for one, name in zip(ranges, names, strict=True))
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and all(np.ndim(v) == 0 and np.isreal(v) for v in given)
+
+
+def _range(given: Any, name: str) -> Range | None:
+    if given is None:
+        return None
+    two = isinstance(given, set | frozenset)
+    if not (two or _is_pair(tuple(given))) or len(given) != 2:
+        raise ValueError(f"ranges: {name} has {given!r}; expected a pair (low, high), or the set of its two values.")
+    low, high = (float(v) for v in (sorted(given) if two else given))
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"ranges: {name} has {given!r}; expected finite numbers, low < high.")
+    return Range(low, high, two)
+
+
+def sampled(problem: Problem) -> Problem:
+    """The problem with sampled constraints, where it has any: an exact mean is often that of the training rows."""
+    return problem if problem.constraints is None else replace(problem, exact_constraints=None)
+
+
+def values_at(problem: Problem, x: Tree, rows: Tree) -> tuple[np.ndarray, np.ndarray]:
+    """f and h (minus levels) of every row, in float64 on the host: (n,) and (n, N)."""
+    (values,) = on_host([_each(problem, x, rows)])
+    return values[:, 0], values[:, 1:]
+
+
+@jax.jit
+def _each(problem: Problem, x: Tree, rows: Tree) -> Array:
+    def both(theta: Tree) -> Array:  # in one array: without constraints the other would be empty
+        f, h = problem.sample_values(x, theta)
+        return jnp.concatenate([jnp.asarray(f, h.dtype)[None], h])
+
+    return jax.lax.map(both, rows, batch_size=min(1024, count(rows)))
+
+
+def varies(problem: Problem, x: Tree, rows: Tree) -> np.ndarray:
+    """For each constraint whether h_i(x, .) depends on theta at all: whether it changes on samples as wild as can be.
+
+    On the rows themselves it may not change because what changes it is rare; so they are made wild: columns are
+    permuted, numbers multiplied by up to a million and their signs changed, whole numbers and booleans drawn anew.
+    """
+    rng = np.random.default_rng(0)
+
+    def wild(a: Array) -> np.ndarray:
+        seen = np.asarray(a[:: max(1, count(rows) // _WILD)][:_WILD])
+        shape = (_WILD, *seen.shape[1:])
+        if seen.dtype == np.bool_:
+            return rng.random(shape) < 0.5
+        if np.issubdtype(seen.dtype, np.integer):
+            return rng.integers(seen.min(), int(seen.max()) + 2, shape).astype(seen.dtype)
+        drawn = rng.permuted(np.resize(seen, shape), axis=0) + seen.std() + (seen.std() == 0)
+        return (drawn * 10.0 ** rng.uniform(-3, 6, shape) * rng.choice([-1.0, 1.0], shape)).astype(seen.dtype)
+
+    try:
+        h = values_at(problem, x, jax.tree.map(wild, rows))[1]
+    except Exception:  # a user's own function need not bear such samples; then nothing is known of it
+        return np.ones(problem.n_constraints(x, jax.tree.map(lambda a: a[0], rows)), bool)
+    return ~np.all(h == h[0], axis=0)
+
+
+def bound_constraints(
+    problem: Problem, x: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float, anytime: bool = False
+) -> tuple[ConstraintBound, ...]:
+    """An upper bound on every E h_i(x, .) - level_i from rows that nothing was chosen on; each has this confidence."""
+    problem = sampled(problem)
+    if not names:
+        return ()
+    h = values_at(problem, x, rows)[1]
+    bad = np.flatnonzero(~np.all(np.isfinite(h), axis=1))
+    if len(bad):
+        raise ValueError(f"a constraint is not finite on held-out row {bad[0]}; expected numbers. Drop or repair it.")
+    rounding = np.maximum(inside_of(problem, x, rows).h - h.mean(axis=0), 0.0)
+    still = np.ptp(h, axis=0) == 0
+    known = still & ~varies(problem, x, rows) if np.any(still) else still
+    lacking = [name for name, r, k in zip(names, ranges, known, strict=True) if r is None and not k]
+    if anytime and lacking:
+        raise ValueError(f"a bound for all times on {lacking[0]} needs the range of h; give it as ranges=(low, high).")
+    levels = np.broadcast_to(np.asarray(problem.levels, float), (len(names),))
+    kinds, uppers, heavy = bounds_of(h, levels, ranges, confidence, anytime, 2 * rounding)
+    return tuple(
+        _known(name, float(h[0, i]))
+        if known[i]
+        else _described(name, h[:, i], uppers[i] + rounding[i], kinds[i], bool(heavy[i]))
+        for i, name in enumerate(names)
+    )
+
+
+def bounds_of(
+    h: np.ndarray, levels: np.ndarray, ranges: Ranges, confidence: float, anytime: bool, slack: np.ndarray
+) -> tuple[list[Kind], np.ndarray, np.ndarray]:
+    """For each column of h (minus levels): how it is bounded, its bound, and whether it looks heavy-tailed.
+
+    Values may lie outside of their range by the slack, which is rounding.
+    """
+    kinds: list[Kind] = [kind_of(known, h[:, i], anytime) for i, known in enumerate(ranges)]
+    uppers = np.full(h.shape[1], np.inf)
+    known = [(r.low, r.high) if r else (np.nan, np.nan) for r in ranges]
+    low, high = (np.asarray(side) - levels for side in np.asarray(known, float).reshape(-1, 2).T)
+    h = np.where((h < low) & (h >= low - slack), low, np.where((h > high) & (h <= high + slack), high, h))
+    for i in (i for i, kind in enumerate(kinds) if kind == "two values"):
+        above = np.abs(h[:, i] - high[i]) <= slack[i]
+        if not np.all(above | (np.abs(h[:, i] - low[i]) <= slack[i])):
+            raise ValueError(
+                f"ranges says that a constraint takes two values only, and {h[:, i].min() + levels[i]:.6g} to "
+                f"{h[:, i].max() + levels[i]:.6g} were seen; give the pair (low, high) instead of the set."
+            )
+        uppers[i] = low[i] + (high[i] - low[i]) * binomial_upper(int(above.sum()), len(h), confidence)
+    at = [i for i, kind in enumerate(kinds) if kind == "range"]
+    if at and anytime:
+        uppers[at] = Anytime.start(low[at], high[at]).add(h[:, at]).upper(confidence)
+    elif at:
+        uppers[at] = bounded_upper(h[:, at], low[at], high[at], confidence)
+    at = [i for i, kind in enumerate(kinds) if kind == "asymptotic"]
+    if at:
+        uppers[at] = studentised_upper(h[:, at], confidence)
+    shortfall = skewness_shortfall(h, confidence)
+    heavy = (shortfall > _HEAVY * (1 - confidence)) & np.isin(kinds, "asymptotic")
+    return kinds, uppers, heavy
+
+
+def kind_of(known: Range | None, values: np.ndarray, anytime: bool) -> Kind:
+    """By what a constraint is bounded. What did not vary may hide a rare event: without a range nothing is said of it."""
+    if known is not None:
+        return "two values" if known.two_values and not anytime else "range"
+    return "asymptotic" if len(values) > 1 and np.ptp(values) > 0 else "none"
+
+
+def _known(name: str, value: float) -> ConstraintBound:
+    return ConstraintBound(name, value, value, "known", 0.0 if value <= 0 else np.inf)
+
+
+def _described(name: str, h: np.ndarray, upper: float, kind: Kind, heavy: bool) -> ConstraintBound:
+    mean = float(h.mean())
+    needed = np.inf if kind == "none" else rows_needed(mean, float(upper), len(h))
+    return ConstraintBound(name, mean, float(upper), kind, needed, heavy, _carriers(h, upper))
+
+
+def rows_needed(mean: float, upper: float, n: int) -> float:
+    """About how many rows it would take for the bound to be at most 0, if the mean is what it is: it closes in like
+    1/sqrt(n)."""
+    if upper <= 0:
+        return float(n)
+    return n * ((upper - mean) / -mean) ** 2 if mean < 0 and n else np.inf
+
+
+def _carriers(h: np.ndarray, upper: float) -> tuple[int, ...]:
+    """Rows without which the verdict would be the opposite, and which make up a tenth of the variance or more."""
+    n = len(h)
+    if n < 3 or not np.isfinite(upper):
+        return ()
+    away = h - h.mean()
+    total = float(away @ away)
+    candidates = np.flatnonzero(away**2 > _ALONE * total) if total > 0 else np.empty(0, int)
+    width = (upper - h.mean()) / max(np.sqrt(total / n), np.finfo(float).tiny)  # in standard deviations
+    flips = []
+    for k in candidates:
+        rest = np.delete(h, k)
+        if (rest.mean() + width * rest.std() <= 0) != (upper <= 0):
+            flips.append((abs(away[k]), int(k)))
+    return tuple(k for _, k in sorted(flips, reverse=True)[:_NAMED])

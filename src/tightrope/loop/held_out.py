@@ -1,0 +1,94 @@
+"""Held-out rows: what was chosen on data is not certified on the same data, so rows that a run has seen are recognised."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from tightrope.confidence import binomial_lower, binomial_upper
+from tightrope.problem.rounding import count
+from tightrope.sampling import as_sampler
+from tightrope.tree import Tree
+
+_MOST = 1 << 16  # rows that are marked, spread evenly
+_WORDS_AT_ONCE = 1 << 22
+_WORDS = 1 << 25  # that are read in all, where rows are wide
+_FRESH = 1 << 16  # samples that are made of a generator
+_SURE = 0.9999
+_LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as little
+_COINCIDENCE = 1e-6
+
+
+def read_held_out(heldout: Any) -> Tree:
+    """Held-out rows as given; of a generator fresh samples, which no step of any run sees."""
+    sampler = as_sampler(heldout)
+    if sampler.n is not None:
+        return sampler.rows
+    rows = sampler.fresh(2**32 - 1, _FRESH)
+    if rows is None:
+        raise TypeError(
+            "heldout is a stream, which would be used up; expected arrays. For streams there is Online.certify."
+        )
+    return rows
+
+
+class Marks(NamedTuple):
+    """A number for each of some rows, equal for equal rows: to recognise them, and not to hide them."""
+
+    of: int  # how many rows there are; marked ones are spread evenly among them
+    numbers: np.ndarray
+
+    def and_those(self, rows: Tree) -> "Marks":
+        """With marks of more rows."""
+        more = marks_of(rows)
+        return Marks(self.of + more.of, np.concatenate([self.numbers, more.numbers]))
+
+
+def marks_of(rows: Tree) -> Marks:
+    """Marks of at most 65,536 rows; values are compared as float32, whatever they were computed in."""
+    n, leaves = count(rows), jax.tree.leaves(rows)
+    width = sum(max(int(np.prod(leaf.shape[1:])), 1) for leaf in leaves)
+    step = -(-n // min(_MOST, max(1024, _WORDS // width)))
+    parts = [np.asarray(leaf if step == 1 else leaf[::step]) for leaf in leaves if leaf.size]
+    rng = np.random.default_rng(0)
+    numbers = np.zeros(-(-n // step), np.uint64)
+    for part in parts:
+        values = part.reshape(len(part), -1)
+        factors = rng.integers(2**63, size=values.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        at_once = max(1, _WORDS_AT_ONCE // values.shape[1])
+        for start in range(0, len(values), at_once):
+            some = slice(start, start + at_once)
+            words = (values[some].astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 is 0
+            numbers[some] += (words * factors).sum(axis=1, dtype=np.uint64)
+    return Marks(n, numbers)
+
+
+def refuse_seen(seen: Marks, heldout: Tree) -> None:
+    """Refuse held-out rows among which are more of the rows that were seen than chance explains.
+
+    Equal rows need not be the same: small discrete data repeats itself. How often is read off the rows that were seen: an
+    independent row is found among them about as often as one of them is found among the others. Refused is a share that is
+    larger than this by more than a hundredth, each side with its own error; and the same rows in the same order, where that
+    is no coincidence.
+    """
+    new = marks_of(heldout)
+    distinct, counts = np.unique(seen.numbers, return_counts=True)
+    repeated = int(counts[counts > 1].sum())
+    found = int(np.isin(new.numbers, distinct).sum())
+    by_chance = binomial_upper(repeated, len(seen.numbers), _SURE)
+    allowed = by_chance + _LEAK * len(seen.numbers) / seen.of
+    if binomial_lower(found, len(new.numbers), _SURE) > allowed or _same(seen, new, distinct, counts):
+        share = found / len(new.numbers)
+        raise ValueError(
+            f"{100 * share:.3g} % of the held-out rows are also among the rows that the point was made from; "
+            f"expected rows that nothing was chosen on ({100 * by_chance:.2g} % would be coincidence). Split the data "
+            "first: what was chosen on data is not certified on the same data."
+        )
+
+
+def _same(seen: Marks, new: Marks, distinct: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether these are the same rows in the same order, and that is no coincidence."""
+    if seen.of != new.of or not np.array_equal(seen.numbers, new.numbers):
+        return False
+    shares = counts / counts.sum()
+    return float(np.sum(counts * np.log(shares))) < np.log(_COINCIDENCE)

@@ -1,0 +1,107 @@
+"""Held-out rows as judges of a run: what they show of its output, and the point they certify."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tightrope.certificate import Certificate
+from tightrope.confidence.checks import checked_confidence
+from tightrope.loop.bounds import bound_constraints, read_ranges
+from tightrope.loop.certified import certified_pull, inner_point
+from tightrope.loop.feasible import Pull
+from tightrope.loop.held_out import marks_of, read_held_out, refuse_seen
+from tightrope.loop.prepare import Prepared
+from tightrope.loop.worth import Worth, worth_on_rows, worth_on_samples
+from tightrope.problem import Problem
+from tightrope.problem.check import check_shapes
+from tightrope.problem.rounding import count
+from tightrope.result import Result, Status
+from tightrope.sampling import Rows
+from tightrope.tree import Tree
+
+_GOOD = {Status.FINISHED, Status.SOLVED, Status.TOLERANCE, Status.PRECISION}
+_NO_INNER = (
+    "No point to pull towards is shown to be inside by the held-out rows; give one as feasible_point, or more rows."
+)
+_UNDECIDED = _GOOD | {Status.NOT_CONVERGED, Status.STALLED}
+
+
+class Judges:
+    """Rows that nothing is chosen on, checked before the run begins."""
+
+    def __init__(self, ready: Prepared, heldout: Any, confidence: float, ranges: Any):
+        self.ready, self.confidence = ready, checked_confidence(confidence)
+        self.rows = read_held_out(heldout)
+        self.ranges = read_ranges(ranges, ready.names)
+        check_shapes(ready.problem, ready.x, Rows(self.rows).example())
+        if ready.sampler.n is not None:
+            refuse_seen(marks_of(ready.sampler.rows), self.rows)
+
+    def judged(self, result: Result) -> Result:
+        """The result with a certificate of its x."""
+        ready = self.ready
+        bounds = bound_constraints(ready.problem, result.x, self.rows, ready.names, self.ranges, self.confidence)
+        return dataclasses.replace(result, certificate=self._certificate(result, bounds))
+
+    def pulled(self, result: Result, again: Callable[[Problem], Result] | None, inside: Tree) -> Result:
+        """The result whose x is certified, or with a status that says that none could be.
+
+        Args:
+            result: of the run.
+            again: solves another problem on the rows at hand; None without rows.
+            inside: what is pulled towards without rows.
+        """
+        ready, x, asked = self.ready, result.x, (self.ready.names, self.ranges, self.confidence)
+        if not ready.names or result.status in (Status.INFEASIBLE, Status.NO_FEASIBLE_POINT, Status.NOT_FINITE):
+            return self.judged(result)
+        if again is None:
+            inner = jax.tree.map(lambda p, v: jnp.asarray(p, v.dtype), inside, x)
+        else:
+            inner = inner_point(ready.problem, x, ready.sampler.rows, count(self.rows), *asked, again)
+        found = None if inner is None else certified_pull(ready.problem, x, inner, self.rows, *asked)
+        if found is None:
+            judged = self.judged(result)
+            status = Status.NOT_CERTIFIED if result.status in _UNDECIDED else result.status
+            return dataclasses.replace(judged, status=status, message=_NO_INNER)
+        moved = self._moved(result, found.x, found.a, inner)
+        certified = dataclasses.replace(moved, certificate=self._certificate(moved, found.bounds))
+        return dataclasses.replace(certified, status=Status.CERTIFIED) if result.status in _GOOD else certified
+
+    def _certificate(self, result: Result, bounds: Any) -> Certificate:
+        return Certificate(result.x, self.confidence, count(self.rows), False, bounds, result.gap)
+
+    def _moved(self, result: Result, x: Tree, a: float, inner: Tree) -> Result:
+        """The result at a pulled point, measured on the data where it is at hand and on the held-out rows where not."""
+        import pandas as pd
+
+        if a == 0:
+            return dataclasses.replace(result, output="certified", message="Nothing had to be pulled.")
+        problem, sampler, index = self.ready.problem, self.ready.sampler, result.constraints.index
+
+        def worth(point: Tree) -> Worth:
+            if sampler.n is not None:
+                return worth_on_rows(problem, point, sampler.rows)
+            return worth_on_samples(problem, point, self.rows, "held-out rows")
+
+        at_x, before, at_inner = worth(x), worth(result.x).objective, worth(inner).objective
+        pulled = Pull(x, a, at_x.objective - before, a * (at_inner - before), inner)
+        known = problem.knows_objective
+        return dataclasses.replace(
+            result,
+            x=x,
+            output="certified",
+            point=f"{result.point}, pulled until the held-out rows certify it",
+            pull=pulled,
+            message=f"The certified point was {pulled}",
+            notes=tuple(note for note in result.notes if note != str(result.pull)),
+            seen=marks_of(self.rows) if result.seen is None else result.seen.and_those(self.rows),  # they chose a
+            objective=at_x.objective if known else None,
+            objective_error=at_x.objective_error if known else None,
+            constraints=pd.Series(at_x.constraints, index=index),
+            errors=pd.Series(at_x.errors, index=index),
+            measured_on=at_x.measured_on,
+            at_random=at_x.at_random,
+        )

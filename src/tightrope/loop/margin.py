@@ -1,0 +1,86 @@
+"""Whether the margin that a run keeps below its levels leaves room: a tightening that eats the Slater margin.
+
+Some point satisfies every constraint by the Slater margin sigma, and none by more. A method that asks for H_i <= -upsilon
+with upsilon above sigma asks for what there is not: its multipliers run off and its output is far from the solution,
+without a violation that would tell. For any weights nu >= 0 of sum 1 the mixture sum_i nu_i H_i is convex, hence nowhere
+below its tangent at x, and the least value of that over the domain is at most min over x of max_i H_i(x) = -sigma.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.loop.gap import on_host
+from tightrope.loop.prepare import Prepared
+from tightrope.loop.worth import SURE, least_mixture
+from tightrope.methods import Method
+from tightrope.problem import Problem
+from tightrope.problem.full_data import full_jacobian
+from tightrope.tree import Array, Tree, dot, nonzero, subtract
+
+_LONGEST = 2**62  # steps; more than that is never
+_TURNS = 256  # for the weights; each costs a linear minimisation, and none a look at the data
+
+
+def margin_note(ready: Prepared, x: Tree, step: int, samples: Tree) -> str | None:
+    """A sentence where the margin after so many steps is more than half of the room there is, as the theory asks for; None
+    where it is not, or where nothing is known. `samples` are fresh ones, of a generator."""
+    method, upsilon = ready.method, ready.method.tightening(step)
+    sigma = _room(ready, x, samples) if upsilon > 0 else np.inf
+    if not 0 < sigma < 2 * upsilon:
+        return None
+    name = method.margin or ""
+    what = "leaves no feasible point" if upsilon >= sigma else "takes more than half of the room there is"
+    enough, smaller = _steps_for(method, sigma / 2), float(np.max(getattr(method, name))) * sigma / 2 / upsilon
+    longer = f"{enough:,} steps or more, or " if enough is not None else ""
+    return (
+        f"the margin {what}: upsilon is {upsilon:.3g} at {step:,} steps, and no point satisfies every constraint by more "
+        f"than {sigma:.3g}. The theory asks for at most half of that: {longer}{name} = {smaller:.3g} or less."
+    )
+
+
+def _room(ready: Prepared, x: Tree, samples: Tree) -> float:
+    """An upper bound on the Slater margin; inf where nothing is known."""
+    problem, rows = ready.problem, ready.sampler.n is not None
+    data = ready.sampler.rows if rows else samples
+    if data is None or not ready.names or not (problem.domain.has_lmo and problem.domain.additive):
+        return np.inf
+    nu, least = _best_weights(problem, x, data)
+    if rows:
+        return -float(least)
+    mean, error, _ = on_host(least_mixture(problem, x, nu, data))
+    return float(SURE * error - mean)
+
+
+@jax.jit
+def _best_weights(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
+    """Weights whose mixture has a large least value over the domain, and that value: by multiplicative weights on the
+    tangents at x."""
+    _, h, _, rows = full_jacobian(problem, x, data)
+
+    def value(nu: Array) -> Array:
+        away = subtract(problem.domain.lmo(jax.tree.map(lambda r: jnp.tensordot(nu, r, 1), rows)), x)
+        return h + jax.vmap(lambda row: dot(row, away))(rows)
+
+    def turn(k: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        nu, best, most = so_far
+        tangents = value(nu)
+        least = jnp.dot(nu, tangents)
+        best, most = jnp.where(least > most, nu, best), jnp.maximum(least, most)
+        length = jnp.sqrt(2 * jnp.log(h.size + 1.0) / (k + 1)) / nonzero(jnp.max(jnp.abs(tangents)))
+        return jax.nn.softmax(jnp.log(nu) + length.astype(nu.dtype) * tangents), best, most
+
+    even = jnp.full_like(h, 1 / h.size)
+    _, best, most = jax.lax.fori_loop(0, _TURNS, turn, (even, even, jnp.full((), -jnp.inf, h.dtype)))
+    return best, most
+
+
+def _steps_for(method: Method, upsilon: float) -> int | None:
+    """The fewest steps after which the margin is at most this; None where no number of them will do."""
+    if not method.tightening(_LONGEST) <= upsilon:
+        return None
+    low, high = 0, _LONGEST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if method.tightening(middle) <= upsilon else (middle, high)
+    return high

@@ -1,0 +1,13 @@
+"""Whichever classifier of tables a folder holds."""
+
+from pathlib import Path
+
+from tightrope.tables import constrained
+from tightrope.tables.classifier import TableClassifier
+from tightrope.tables.constrained import ConstrainedTable
+
+
+def load_classifier(folder: str | Path) -> TableClassifier | ConstrainedTable:
+    """Read a folder of `tightrope fit` or `tightrope classify`; one that was changed or is something else is refused."""
+    kind = ConstrainedTable if (Path(folder) / constrained.FOLDER.meaning).exists() else TableClassifier
+    return kind.load(folder)

@@ -1,0 +1,325 @@
+"""Certificates held to their word: how often they are wrong at the boundary, how wide they are, and what selection does.
+
+Run as `python -m studies.certificates`; writes docs/certificates.md.
+"""
+
+import argparse
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tightrope as tr
+from studies.page import markdown
+from tightrope.confidence import (
+    Anytime,
+    binomial_lower,
+    binomial_upper,
+    bounded_below,
+    bounded_upper,
+    skewness_shortfall,
+    studentised_upper,
+)
+from tightrope.datasets import load_adult
+from tightrope.problems import fair_classification
+
+CONFIDENCE = 0.95
+CRITICAL = 1.6449  # of a normal, one-sided
+COUNTS = 1, 10, 100
+HEAVY = 0.2  # of 1 - confidence: the shortfall from which on a sample is said to look heavy-tailed
+
+Draw = Callable[[np.random.Generator, Any], np.ndarray]
+
+
+class Law(NamedTuple):
+    """A distribution of values in a range, with its mean."""
+
+    name: str
+    draw: Draw
+    mean: float
+    low: float = 0.0
+    high: float = 1.0
+
+
+LAWS = (
+    Law("uniform", lambda rng, shape: rng.random(shape), 0.5),
+    Law("0 or 1, half each", lambda rng, shape: (rng.random(shape) < 0.5) * 1.0, 0.5),
+    Law("Beta(12, 12)", lambda rng, shape: rng.beta(12, 12, shape), 0.5),
+    Law("Beta(50, 50)", lambda rng, shape: rng.beta(50, 50, shape), 0.5),
+    Law("Beta(0.5, 9.5)", lambda rng, shape: rng.beta(0.5, 9.5, shape), 0.05),
+    Law("1 in 400 is 1", lambda rng, shape: (rng.random(shape) < 0.0025) * 1.0, 0.0025),
+    Law("1 in 400 is 0", lambda rng, shape: (rng.random(shape) >= 0.0025) * 1.0, 0.9975),
+)
+
+TAILS = (
+    ("normal", lambda rng, shape: rng.standard_normal(shape), 0.0),
+    ("exponential", lambda rng, shape: rng.standard_exponential(shape), 1.0),
+    ("lognormal, sigma 1", lambda rng, shape: np.exp(rng.standard_normal(shape)), np.exp(0.5)),
+    ("lognormal, sigma 2", lambda rng, shape: np.exp(2 * rng.standard_normal(shape)), np.exp(2.0)),
+    ("Pareto, index 2.5", lambda rng, shape: rng.pareto(2.5, shape), 1 / 1.5),
+    ("Pareto, index 1.5", lambda rng, shape: rng.pareto(1.5, shape), 2.0),
+)
+
+
+class Share(NamedTuple):
+    """How many of so many repetitions."""
+
+    times: int
+    of: int
+
+    @property
+    def above(self) -> bool:
+        """Whether the true share is above what was promised, by an exact one-sided interval at 99.9 %."""
+        return binomial_lower(self.times, self.of, 0.999) > 1 - CONFIDENCE
+
+    def __str__(self) -> str:
+        upper = binomial_upper(self.times, self.of, CONFIDENCE)
+        return f"{100 * self.times / self.of:.1f} % (at most {100 * upper:.1f} %)"
+
+
+# ---- false certification at the boundary -------------------------------------------------------------------------------
+
+
+def at_the_boundary(repetitions: int, n: int = 500) -> list[list[Any]]:
+    """How often "every constraint holds" is said when one of N constraints is exactly at its level and the rest well below.
+
+    That is the worst case: with more of them at their levels, it is said less often. Values of all constraints are made from
+    the same draw in pairs that go opposite ways, so that they depend on each other.
+    """
+    rows = []
+    for law in LAWS[:1] + LAWS[4:6]:
+        for count in COUNTS:
+            rng = np.random.default_rng(2 * count)
+            said = {"n fixed": 0, "at all times": 0, "studentised": 0}
+            part = max(1, repetitions // max(1, count // 4))  # in parts, for memory
+            for start in range(0, repetitions, part):
+                size = min(part, repetitions - start)
+                values = law.draw(rng, (n, size, 1)) * np.ones(count)
+                values[..., 1::2] = law.low + law.high - values[..., 1::2]  # the other way round
+                means = np.where(np.arange(count) % 2 == 0, law.mean, law.low + law.high - law.mean)
+                spread = values.std()
+                levels = means + np.where(np.arange(count) > 0, 5 * spread / np.sqrt(n), 0.0) * 4
+                flat, level = values.reshape(n, -1), np.tile(levels, size)
+                ones = np.ones(flat.shape[1])
+                fixed = bounded_below(flat, law.low, law.high, level, CONFIDENCE)
+                said["n fixed"] += int(fixed.reshape(size, count).all(axis=1).sum())
+                student = studentised_upper(flat, CONFIDENCE) <= level
+                said["studentised"] += int(student.reshape(size, count).all(axis=1).sum())
+                seen, ever = Anytime.start(law.low * ones, law.high * ones), np.zeros(size, bool)
+                for batch in np.split(flat, 20):  # a look after every batch, and the first good one counts
+                    seen = seen.add(batch)
+                    ever |= seen.below(level, CONFIDENCE).reshape(size, count).all(axis=1)
+                said["at all times"] += int(ever.sum())
+            rows.append([law.name, count, *(Share(k, repetitions) for k in said.values())])
+    return rows
+
+
+def heavy_tails(repetitions: int) -> list[list[Any]]:
+    """How often studentised bounds miss, and how often the look at the tails says that they may."""
+    rows = []
+    for name, draw, mean in TAILS:
+        for n in (200, 2000, 10_000):
+            rng = np.random.default_rng(n)
+            missed, warned, both, low = 0, 0, 0, 0
+            for part in np.array_split(np.arange(repetitions), max(1, repetitions * n // 2_000_000)):
+                values = draw(rng, (n, len(part)))
+                upper = studentised_upper(values, CONFIDENCE)
+                heavy = skewness_shortfall(values, CONFIDENCE) > HEAVY * (1 - CONFIDENCE)
+                missed, warned = missed + int((upper < mean).sum()), warned + int(heavy.sum())
+                both += int((heavy | (upper >= mean)).sum())
+                low += int((studentised_upper(-values, CONFIDENCE) < -mean).sum())
+            rows.append([name, f"{n:,}", *(f"{100 * k / repetitions:.1f} %" for k in (missed, low, warned))])
+    return rows
+
+
+def widths(columns: int, n: int = 10_000) -> list[list[Any]]:
+    """How wide bounds are beside the normal approximation with the true standard deviation."""
+    rows = []
+    for law in LAWS:
+        rng = np.random.default_rng(4)
+        values = law.draw(rng, (n, columns))
+        spread = law.draw(rng, 400_000).std()
+        normal, mean = CRITICAL * spread / np.sqrt(n), values.mean(axis=0)
+        ones = np.ones(columns)
+        seen = Anytime.start(law.low * ones, law.high * ones).add(values)
+        wide = {
+            "n fixed": bounded_upper(values, law.low, law.high, CONFIDENCE),
+            "at all times": seen.upper(CONFIDENCE),
+            "Hoeffding": mean + (law.high - law.low) * np.sqrt(np.log(1 / (1 - CONFIDENCE)) / (2 * n)),
+        }
+        ratio = (law.high - law.low) / spread
+        rows.append([law.name, f"{ratio:.1f}", *(float(np.mean(upper - mean) / normal) for upper in wide.values())])
+    return rows
+
+
+# ---- selection, the pull and the gap: on a problem whose truth is known --------------------------------------------------
+
+MEAN, LEVEL = np.array([1.0, 0.5]), 0.5
+
+
+@functools.cache
+def problem() -> tr.Problem:
+    """min E |x - theta|^2/2 with E <theta, x> <= 1/2: the mean of theta is all that matters, and it is known."""
+    return tr.Problem(
+        lambda x, theta: ((x - theta) ** 2).sum() / 2,
+        lambda x, theta: (theta * x).sum()[None],
+        tr.L2Ball(2.0, shape=2),
+        levels=LEVEL,
+    )
+
+
+def optimum() -> np.ndarray:
+    """The projection of the mean onto the half-space, which is inside the ball."""
+    return MEAN - MEAN * max(MEAN @ MEAN - LEVEL, 0.0) / (MEAN @ MEAN)
+
+
+def samples(seed: int, n: int) -> np.ndarray:
+    """Rows of theta."""
+    return np.random.default_rng(seed).normal(MEAN, 1.0, (n, 2)).astype(np.float32)
+
+
+def selection(repetitions: int, n: int = 500, candidates: int = 50, d: int = 20) -> tuple[Share, Share]:
+    """False certification of the candidate that looks best on the judging rows: by these rows, and by others.
+
+    The constraint is E <theta, x> <= 1 with theta of mean e_1; every candidate has x_1 a little above 1 and violates it, so
+    every certificate is wrong.
+    """
+    rng = np.random.default_rng(0)
+    mean = np.eye(d)[0]
+    points = np.column_stack([np.full(candidates, 1 + 1e-3), rng.normal(0, 1, (candidates, d - 1)) / np.sqrt(d)])
+    wrong = [0, 0]
+    for _ in range(repetitions):
+        judging, others = rng.normal(mean, 1.0, (2, n, d))
+        best = points[np.argmin(judging.mean(axis=0) @ points.T)]
+        for k, rows in enumerate((judging, others)):
+            wrong[k] += studentised_upper(rows @ best - 1, CONFIDENCE) <= 0
+    return Share(int(wrong[0]), repetitions), Share(int(wrong[1]), repetitions)
+
+
+def certified_pulls(repetitions: int, n: int = 1000) -> tuple[Share, Share, float]:
+    """How often output="certified" gives a point that violates, gives none, and what it costs in the mean."""
+    wrong, none, cost = 0, 0, []
+    best = ((optimum() - MEAN) ** 2).sum() / 2
+    for k in range(repetitions):
+        train, heldout = samples(4 * k, n), samples(4 * k + 2, n)
+        result = tr.minimize(problem(), train, heldout=heldout, output="certified", record=0, progress=False)
+        x = np.asarray(result.x, float)
+        none += result.status is not tr.Status.CERTIFIED
+        wrong += result.status is tr.Status.CERTIFIED and MEAN @ x > LEVEL
+        cost.append(((x - MEAN) ** 2).sum() / 2 - best)
+    return Share(int(wrong), repetitions), Share(int(none), repetitions), float(np.mean(cost))
+
+
+def population_gaps(repetitions: int, n: int = 2000) -> tuple[Share, float, float]:
+    """How often the bound on the gap in expectation is below the truth, its mean, and the mean of the truth."""
+    below, bounds, truths = 0, [], []
+    best = ((optimum() - MEAN) ** 2).sum() / 2
+    for k in range(repetitions):
+        train, heldout = samples(4 * k, n), samples(4 * k + 2, n)
+        certificate = tr.certify(problem(), tr.minimize(problem(), train, record=0, progress=False), heldout)
+        assert certificate.population_gap is not None
+        truth = ((np.asarray(certificate.x, float) - MEAN) ** 2).sum() / 2 - best
+        below += certificate.population_gap < truth
+        bounds.append(certificate.population_gap)
+        truths.append(abs(truth))
+    return Share(int(below), repetitions), float(np.mean(bounds)), float(np.mean(truths))
+
+
+def adult() -> tuple[str, str]:
+    """What is said of a fair classifier on Adult: of the solution on one half, and of a point that the other certifies."""
+    table = load_adult()
+    numbers = table.select_dtypes("number").to_numpy(float)
+    features = np.column_stack([(numbers - numbers.mean(axis=0)) / numbers.std(axis=0), np.ones(len(numbers))])
+    rich = (table["income"] == ">50K").to_numpy()
+    fair, data = fair_classification(features, rich, table["sex"].to_numpy(), threshold=0.05, exact=False)
+    order = np.random.default_rng(0).permutation(len(features))
+    train, heldout = (
+        jax.tree.map(lambda a, at=at: np.asarray(a)[at], data) for at in np.split(order, [len(order) // 2])
+    )
+    solved = tr.minimize(fair, train, progress=False)
+    certified = tr.minimize(fair, train, heldout=heldout, output="certified", progress=False)
+    return str(tr.certify(fair, solved, heldout)), str(certified.certificate)
+
+
+# ---- the page ----------------------------------------------------------------------------------------------------------
+
+
+def report(parts: dict[str, Any]) -> str:
+    """The page docs/certificates.md."""
+    widest = max(row[2] for row in parts["widths"])
+    own, others = parts["selection"]
+    wrong, none, cost = parts["pulls"]
+    below, bound, truth = parts["gaps"]
+    text = Path(__file__).with_name("certificates.md").read_text()
+    tables = {
+        "BOUNDARY": markdown(["values", "constraints", "n fixed", "at all times", "studentised"], parts["boundary"]),
+        "TAILS": markdown(
+            ["h", "rows", "bound below the mean", "the same, tail to the left", "warned"], parts["tails"]
+        ),
+        "WIDTHS": markdown(
+            ["values", "range / sd", "n fixed", "at all times", "Hoeffding"],
+            [[*row[:2], *(f"{number:.2f}" for number in row[2:])] for row in parts["widths"]],
+        ),
+    }
+    tables |= {name: said.splitlines() for name, said in zip(("SOLVED", "CERTIFIED"), parts["adult"], strict=True)}
+    for name, lines in tables.items():
+        text = text.replace(f"<!-- {name} -->", "\n".join(lines))
+    numbers = {
+        "REPETITIONS": f"{parts['repetitions']:,}", "WIDEST": f"{widest:.2f}", "OWN": own, "OTHERS": others, "WRONG": wrong,
+        "NONE": none, "COST": f"{cost:.3f}", "PULLS": wrong.of, "BELOW": below, "BOUND": f"{bound:.4f}",
+        "TRUTH": f"{truth:.4f}", "GAPS": below.of, "SELECTIONS": own.of,
+    }  # fmt: skip
+    for name, number in numbers.items():
+        text = text.replace(f"{{{name}}}", str(number))
+    return text
+
+
+def failures(parts: dict[str, Any]) -> list[str]:
+    """The claims that do not hold."""
+    said = [f"{row[0]}, {row[1]} constraints" for row in parts["boundary"] if row[2].above or row[3].above]
+    said += [f"the width of {row[0]}" for row in parts["widths"] if float(row[1]) <= 20.5 and row[2] > 1.3]
+    own, others = parts["selection"]
+    said += ["selection on the judging rows does no harm"] if not own.above else []
+    said += ["selection on other rows does harm"] if others.above else []
+    said += ["certified pulls"] if parts["pulls"][0].above else []
+    return said + (["gaps in expectation"] if parts["gaps"][0].above else [])
+
+
+def main() -> None:
+    """Measure, write, and fail when a claim does."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=2000)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--out", type=Path, default=Path("docs/certificates.md"))
+    options = parser.parse_args()
+    jax.config.update("jax_enable_x64", False)
+    assert jnp.zeros(()).dtype == np.float32
+    r, runs = options.repetitions, options.runs
+    jobs: dict[str, Callable[[], Any]] = {
+        "boundary": lambda: at_the_boundary(r),
+        "tails": lambda: heavy_tails(r),
+        "widths": lambda: widths(100),
+        "selection": lambda: selection(r),
+        "pulls": lambda: certified_pulls(runs),
+        "gaps": lambda: population_gaps(runs // 2),
+        "adult": adult,
+    }
+    parts: dict[str, Any] = {"repetitions": r}
+    for name, job in jobs.items():
+        began = time.process_time()
+        parts[name] = job()
+        print(f"{name}: {time.process_time() - began:.0f} s", flush=True)
+    page = report(parts)
+    options.out.write_text(page)
+    print(page)
+    if failed := failures(parts):
+        raise SystemExit("A claim failed: " + "; ".join(failed))
+
+
+if __name__ == "__main__":
+    main()

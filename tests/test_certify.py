@@ -1,0 +1,283 @@
+"""Certificates: what is said of a point, on what it stands, and what is refused."""
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tightrope as tr
+from studies.certificates import selection
+from tightrope.loop.held_out import marks_of, refuse_seen
+
+MEAN = np.array([1.0, 0.5])
+
+
+def objective(x, theta):
+    return jnp.sum((x - theta) ** 2) / 2
+
+
+def inner_product(x, theta):
+    return (theta @ x)[None]
+
+
+def several(x, theta):
+    """A mean, an indicator, something rare, and something that no sample changes."""
+    return jnp.stack([theta @ x, 1.0 * (theta[0] > 2), 1.0 * (theta[0] > 100), x[0]])
+
+
+PROBLEM = tr.Problem(objective, inner_product, tr.L2Ball(2.0, shape=2), levels=0.5)
+MANY = tr.Problem(
+    objective, several, tr.L2Ball(2.0, shape=2), levels=[0.5, 0.3, 0.1, 0.5], names=("mean", "high", "rare", "fixed")
+)
+INSIDE = np.array([0.2, 0.2])
+
+
+def sample(seed: int, n: int = 1000) -> np.ndarray:
+    return np.random.default_rng(seed).normal(MEAN, 1.0, (n, 2))
+
+
+TRAIN, HELDOUT = sample(0), sample(14)
+
+
+@pytest.fixture(scope="module")
+def solved():
+    return tr.minimize(PROBLEM, TRAIN, heldout=HELDOUT)
+
+
+@pytest.fixture(scope="module")
+def certified():
+    return tr.minimize(PROBLEM, TRAIN, heldout=HELDOUT, output="certified")
+
+
+# ---- constraints -------------------------------------------------------------------------------------------------------
+
+
+def test_each_constraint_is_bounded_by_what_is_known_of_it():
+    certificate = tr.certify(MANY, INSIDE, HELDOUT, ranges={"high": {0, 1}, "rare": (0, 1)})
+    bounds = {bound.name: bound for bound in certificate.constraints}
+    assert {name: bound.kind for name, bound in bounds.items()} == {
+        "mean": "asymptotic", "high": "two values", "rare": "range", "fixed": "known",
+    }  # fmt: skip
+    assert certificate.holds
+    assert not certificate.proven
+    assert certificate.verdict == "Every constraint holds with 95 % confidence, asymptotically."
+    share = (HELDOUT[:, 0] > 2).mean()
+    assert bounds["high"].estimate == pytest.approx(share - 0.3)
+    assert share - 0.3 < bounds["high"].upper < share - 0.3 + 0.03
+    assert 0.003 - 0.1 <= bounds["rare"].upper < 0.004 - 0.1  # nothing was seen in 1,000 rows
+    assert bounds["fixed"].upper == pytest.approx(0.2 - 0.5)
+    assert "proven: exact for two values" in str(certificate)
+    assert list(certificate.table.holds) == [True] * 4
+
+
+def test_what_did_not_vary_may_hide_a_rare_event():
+    certificate = tr.certify(MANY, INSIDE, HELDOUT)
+    assert not certificate.holds
+    assert "nothing can be said of rare, which did not vary; give ranges=" in certificate.verdict
+
+
+def test_what_is_missing_is_said_with_how_much_more_it_takes():
+    point = np.array([0.36, 0.26])  # a little inside: E h = -0.01
+    certificate = tr.certify(PROBLEM, point, sample(4))
+    (bound,) = certificate.constraints
+    assert bound.estimate < 0 < bound.upper
+    assert "more held-out rows would do" in certificate.verdict
+    width = bound.upper - bound.estimate
+    assert bound.estimate + width * np.sqrt(1000 / bound.rows_needed) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_point_outside_is_not_helped_by_more_rows():
+    certificate = tr.certify(PROBLEM, np.array([0.8, 0.5]), HELDOUT)
+    assert "more of them would hardly help" in certificate.verdict
+    assert certificate.constraints[0].rows_needed == np.inf
+
+
+def test_a_row_that_carries_the_verdict_alone_is_named():
+    rows = np.vstack([np.random.default_rng(0).normal(MEAN, 0.1, (999, 2)), [[120.0, 0.0]]])
+    certificate = tr.certify(PROBLEM, np.array([0.38, 0.0]), rows)
+    assert certificate.constraints[0].carried_by == (999,)
+    assert "carried by row 999 alone" in str(certificate)
+    assert certificate.constraints[0].heavy
+    assert "looks heavy-tailed" in str(certificate)
+
+
+def test_the_sampled_constraint_is_judged_where_an_exact_one_stands_beside():
+    exact = tr.Problem(
+        objective, inner_product, tr.L2Ball(2.0, shape=2), 0.5, exact_constraints=lambda x: jnp.full(1, -9.0)
+    )
+    assert tr.certify(exact, INSIDE, HELDOUT).constraints == tr.certify(PROBLEM, INSIDE, HELDOUT).constraints
+
+
+def test_both_precisions_say_the_same(dtype):
+    certificate = tr.certify(PROBLEM, INSIDE.astype(dtype), HELDOUT.astype(dtype))
+    h = HELDOUT @ INSIDE - 0.5
+    assert certificate.constraints[0].upper == pytest.approx(h.mean() + 1.646 * h.std() / np.sqrt(1000), abs=1e-3)
+
+
+def test_wrong_ranges_and_points_are_refused():
+    with pytest.raises(ValueError, match="outside of the range"):
+        tr.certify(PROBLEM, INSIDE, HELDOUT, ranges=(0, 0.1))
+    with pytest.raises(ValueError, match="takes two values only"):
+        tr.certify(PROBLEM, INSIDE, HELDOUT, ranges={-9, 9})
+    with pytest.raises(ValueError, match="expected names of constraints: h\\[0\\]"):
+        tr.certify(PROBLEM, INSIDE, HELDOUT, ranges={"other": (0, 1)})
+    with pytest.raises(ValueError, match="outside the domain"):
+        tr.certify(PROBLEM, np.array([5.0, 0.0]), HELDOUT)
+    with pytest.raises(ValueError, match="needs the range of h"):
+        tr.certify(PROBLEM, INSIDE, HELDOUT, anytime=True)
+    with pytest.raises(TypeError, match="heldout is a stream"):
+        tr.certify(PROBLEM, INSIDE, tr.Stream([HELDOUT]))
+
+
+def test_looking_again_and_again_needs_wider_bounds():
+    once, always = (
+        tr.certify(PROBLEM, INSIDE, HELDOUT, ranges=(-4, 4), anytime=a).constraints[0] for a in (False, True)
+    )
+    assert once.estimate < once.upper < always.upper < -0.05
+
+
+# ---- what was seen is refused ------------------------------------------------------------------------------------------
+
+
+def test_rows_that_were_trained_on_do_not_certify(solved):
+    with pytest.raises(ValueError, match=r"100 % of the held-out rows are also among the rows"):
+        tr.certify(PROBLEM, solved, TRAIN)
+    with pytest.raises(ValueError, match=r"are also among the rows"):
+        tr.minimize(PROBLEM, TRAIN, heldout=np.vstack([HELDOUT, TRAIN[:100]]))
+    with pytest.raises(ValueError, match="not certified on the same data"):
+        tr.certify(PROBLEM, INSIDE, TRAIN[::-1].astype(np.float32), data=TRAIN)
+    assert tr.certify(PROBLEM, INSIDE, HELDOUT, data=TRAIN).notes == ()
+
+
+def test_rows_that_are_equal_by_chance_are_not_refused():
+    for seed in range(0, 40, 2):
+        rng = np.random.default_rng(seed)
+        for values in (2, 10, 300, 100_000):  # from hardly any different rows to hardly any equal ones
+            train, heldout = rng.integers(values, size=(2, 1000, 1))
+            refuse_seen(marks_of(train), heldout)
+            if values > 2:
+                with pytest.raises(ValueError, match="are also among the rows"):
+                    refuse_seen(marks_of(train), train)
+
+
+def test_a_few_stray_rows_pass_and_many_do_not():
+    seen = marks_of(TRAIN)
+    refuse_seen(seen, np.vstack([HELDOUT, TRAIN[:3]]))
+    with pytest.raises(ValueError, match="are also among the rows"):
+        refuse_seen(seen, np.vstack([HELDOUT, TRAIN[:60]]))
+
+
+def test_what_is_selected_on_the_judging_rows_is_certified_falsely():
+    own, others = selection(150)
+    assert own.above  # more than 5 %, beyond doubt
+    assert own.times > 0.2 * own.of
+    assert not others.above
+
+
+# ---- runs --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_with_held_out_rows_has_a_certificate(solved):
+    certificate = solved.certificate
+    assert certificate.x is solved.x
+    assert certificate.gap == solved.gap
+    assert 0 <= solved.gap <= 1e-3
+    assert certificate.verdict in str(solved)
+    assert "of the best possible on this data" in certificate.verdict
+
+
+def test_a_certified_point_holds_beyond_the_data(certified, solved):
+    assert certified.status is tr.Status.CERTIFIED
+    assert certified.output == "certified"
+    assert certified.certificate.holds
+    assert MEAN @ np.asarray(certified.x) < 0.5
+    between = (1 - certified.pull.a) * np.asarray(solved.x) + certified.pull.a * np.asarray(certified.pull.towards)
+    np.testing.assert_allclose(np.asarray(certified.x), between, rtol=1e-6)
+    assert 0 < certified.pull.cost <= certified.pull.bound * (1 + 1e-9)
+    assert certified.gap == pytest.approx(solved.gap + certified.pull.cost, rel=1e-3)
+    assert certified.certificate.gap == certified.gap
+    with pytest.raises(ValueError, match="are also among the rows"):  # they had a say in which point it is
+        tr.certify(PROBLEM, certified, HELDOUT)
+
+
+def test_nothing_is_searched_on_the_held_out_rows(certified):
+    """Both ends are made from the training rows: other judges move the point along the same segment only."""
+    other = tr.minimize(PROBLEM, TRAIN, heldout=sample(6), output="certified")
+    np.testing.assert_array_equal(np.asarray(other.pull.towards), np.asarray(certified.pull.towards))
+    assert other.pull.a != certified.pull.a
+
+
+def test_too_few_rows_certify_nothing():
+    result = tr.minimize(PROBLEM, TRAIN, heldout=sample(8, 12), ranges=(-40, 40), output="certified")
+    assert result.status is tr.Status.NOT_CERTIFIED
+    assert "feasible_point, or more rows" in result.message
+    assert result.certificate is not None
+    assert not result.certificate.holds
+    with pytest.raises(ValueError, match="give some that are not in the data as heldout"):
+        tr.minimize(PROBLEM, TRAIN, output="certified")
+
+
+def test_the_gap_in_expectation_is_bounded(solved):
+    best = 0.5 * ((MEAN @ MEAN - 0.5) / np.linalg.norm(MEAN)) ** 2
+    truth = ((np.asarray(solved.x) - MEAN) ** 2).sum() / 2 - best
+    bound = tr.certify(PROBLEM, solved, HELDOUT).population_gap
+    assert truth < bound < truth + 0.1
+
+
+# ---- streams -----------------------------------------------------------------------------------------------------------
+
+
+def watched() -> tr.Online:
+    run = tr.Online(PROBLEM, example=TRAIN[:0])
+    run.certify(INSIDE, ranges=(-4.0, 4.0))
+    return run
+
+
+def test_a_point_is_watched_while_the_run_goes_on():
+    run = watched()
+    assert "no samples have passed" in run.certificate.verdict
+    verdicts = []
+    for batch in np.split(sample(10), 4):
+        run.update(batch)
+        verdicts.append(run.certificate.holds)
+    assert verdicts == sorted(verdicts)
+    assert verdicts[-1]
+    assert run.certificate.samples == 1000
+    np.testing.assert_array_equal(np.asarray(run.certificate.x), INSIDE)
+    assert np.any(np.asarray(run.x) != INSIDE)
+    assert "at all times together" in str(run.certificate)
+    fixed = tr.certify(PROBLEM, INSIDE, sample(10), ranges=(-4, 4), anytime=True)
+    bound = fixed.constraints[0]
+    assert run.certificate.constraints[0].estimate == pytest.approx(bound.estimate)
+    assert run.certificate.constraints[0].upper > bound.upper  # half of the error is kept for the points to come
+
+
+def test_a_second_point_begins_anew_and_is_dearer():
+    run = watched()
+    run.update(sample(10, 250))
+    first = run.certificate.constraints[0].upper
+    run.certify(INSIDE, ranges=(-4.0, 4.0))
+    assert run.certificate.samples == 0
+    run.update(sample(10, 250))
+    assert run.certificate.constraints[0].upper > first
+
+
+def test_a_watched_point_survives_a_pickle_and_a_bad_update():
+    run = watched()
+    run.update(sample(12, 250))
+    copy = pickle.loads(pickle.dumps(run))
+    assert copy.certificate.constraints == run.certificate.constraints
+    with pytest.raises(ValueError, match="outside of the range"):
+        run.update(np.full((3, 2), 1e3))
+    assert (run.step, run.certificate.samples) == (250, 250)
+    with pytest.raises(ValueError, match="needs the range of h"):
+        run.certify(INSIDE, ranges=None)
+    with pytest.raises(ValueError, match="call certify first"):
+        tr.Online(PROBLEM, example=TRAIN[:0]).certificate  # noqa: B018
+
+
+def test_a_generator_judges_with_fresh_samples():
+    generator = tr.Generator(lambda key: jnp.asarray(MEAN) + jax.random.normal(key, (2,)))
+    assert tr.certify(PROBLEM, INSIDE, generator).samples == 65_536
