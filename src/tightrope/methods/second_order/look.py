@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightrope.methods.bundle.look import NO_ROOM, Look, see, shaped_like
-from tightrope.methods.bundle.model import Combination, Looks, Model
+from tightrope.methods.bundle.model import Combination, Looks, Model, best_combination
 from tightrope.methods.bundle.solve import Region, one_thread, region_of
 from tightrope.methods.curvature import lagrangian_hessian, mixed, updated
 from tightrope.methods.second_order.quadratic import MOST, Ball, Inconsistent, Step, best_step
@@ -243,22 +243,23 @@ class Turn(Look):
     # ---- what is proven ----------------------------------------------------------------------------------------------
 
     def _best_output(self) -> Combination:
-        """The point looked at, pulled by convexity towards the one that is deepest inside where it violates something."""
-        looks = self.looks
-        K, values = len(looks.f), (looks.h + _MARGIN * looks.h_error) / self.units.h
+        """The point looked at, pulled by convexity towards the one that is deepest inside where it violates something;
+        as long as that makes no feasible point, the best combination of all looks that are kept."""
+        looks, margin = self.looks, _MARGIN * self.looks.h_error
+        values = (looks.h + margin) / self.units.h
         inside = int(np.argmin(np.max(values, axis=1, initial=-np.inf)))
         self.kept.used[self.places[inside]] = self.t + 1  # it is needed as long as there is none better
-        weights, over, room = np.zeros(K), np.maximum(values[-1], 0), np.maximum(-values[inside], 0)
+        over, room = np.maximum(values[-1], 0), np.maximum(-values[inside], 0)
         pulled = float(np.max(np.divide(over, over + room, out=np.zeros_like(over), where=over > 0), initial=0.0))
-        while True:
-            weights[:] = 0
-            weights[-1] += 1 - pulled
-            weights[inside] += pulled
+        for more in (0.0, *np.finfo(float).eps * 4.0 ** np.arange(8)):  # what rounding leaves of a violation
+            weights = np.zeros(len(looks.f))
+            weights[-1] += 1 - min(pulled + more, 1.0)
+            weights[inside] += min(pulled + more, 1.0)
             h = weights @ values
             worst = float(np.max(h, initial=-np.inf))
-            if worst <= 0 or pulled >= 1:
+            if worst <= 0:
                 return Combination(weights, float(weights @ looks.f), h, worst)
-            pulled = min(1.0, pulled * (1 + 1e-9) + 1e-16)
+        return best_combination(looks, self.units, margin)
 
     def _with_lower(self, state: Known, lam: np.ndarray) -> Known:
         """The bound that these multipliers give at the last look, where it is better."""
