@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
@@ -105,6 +106,24 @@ def ravel(x: Tree) -> tuple[Array, Callable[[Array], Tree]]:
         shape = jnp.shape(x)
         return jnp.reshape(x, (-1,)), lambda v: jnp.reshape(v, shape)
     return ravel_pytree(x)
+
+
+def taken_apart(vector: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    """The arrays that were put one after the other into a vector."""
+    arrays, first = [], 0
+    for shape in shapes:
+        last = first + math.prod(shape)
+        arrays.append(vector[first:last].reshape(shape))
+        first = last
+    return arrays
+
+
+def shaped_like(x: Tree, vector: np.ndarray) -> Tree:
+    """A vector as a point like x, on the host."""
+    if isinstance(x, np.ndarray | jax.Array):
+        return vector.reshape(x.shape)
+    leaves, treedef = jax.tree.flatten(x)
+    return treedef.unflatten(taken_apart(vector, [leaf.shape for leaf in leaves]))
 
 
 def astype(x: Tree, dtype: Any) -> Tree:

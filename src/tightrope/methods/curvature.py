@@ -14,7 +14,8 @@ import numpy as np
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, fold_rows
-from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, ravel, subtract
+from tightrope.problem.rounding import few, glance
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, ravel, shaped_like, subtract
 
 _DAMPED = 0.1  # Powell's: a pair must bend at least this much of what the matrix already does
 _FLAT = 1e-10  # of the unit of F: less curvature than this over the whole domain is none
@@ -95,7 +96,6 @@ def is_flat(hessian: np.ndarray, widths: np.ndarray, unit: float) -> bool:
 
 # ---- is there any, and are there kinks ------------------------------------------------------------------------------
 
-_PROBED = 512  # rows
 _HALVINGS = 24
 _LATE = 6  # the last of them, over which a smooth function's slope changes by 2^-6
 _JUMP = 0.25  # more than this of the change left after them is a jump
@@ -113,7 +113,15 @@ def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
     if problem.oracle is not None:
         return "second derivatives"
     try:
-        changes = np.asarray(_changes(problem, x, data), float)
+        seen = glance(problem, x, data)
+        steep = float(np.linalg.norm(seen.grad))
+        lengths = np.linalg.norm(seen.rows, axis=1)
+        lam = np.divide(steep, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (steep > 0))
+        slope = seen.grad + lam @ seen.rows
+        pulls = next((g for g in (seen.grad, slope) if np.any(g)), np.ones_like(slope))
+        dtype = float_dtype(x)
+        pulls = shaped_like(x, pulls.astype(dtype))
+        changes = np.asarray(_changes(problem, x, pulls, lam.astype(dtype), data), float)
     except TypeError:  # a derivative of its own that was given for backward passes only
         return "second derivatives"
     whole, late, last, noise = changes
@@ -124,42 +132,31 @@ def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
 
 @jax.jit
 @full_precision
-def _changes(problem: Problem, x: Tree, data: Tree) -> Array:
+def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree) -> Array:
     """By how much the slope changes along the whole line, in the interval that is left late, and at last; and what
     rounding does."""
-    n = jax.tree.leaves(data)[0].shape[0]
-    rows = jax.tree.map(lambda a: a[:: -(-n // _PROBED)], data)
-    f, h, grad, each = problem.jacobian(x, rows)
-    squares = [
-        jnp.sum(r.reshape(h.size, v.size) ** 2, axis=1) for r, v in zip(*map(jax.tree.leaves, (each, x)), strict=True)
-    ]
-    lengths = jnp.sqrt(functools.reduce(jnp.add, squares))
-    lam = jnp.where((lengths > 0) & (norm(grad) > 0), norm(grad) / nonzero(lengths), 1)
-    slope = problem.lagrangian_gradient(grad, each, lam)
-    falls, bends = norm(grad) > 0, norm(slope) > 0
-
-    def first_that_is_not_zero(a: Array, b: Array) -> Array:
-        either: Any = jnp.where(bends, b, jnp.ones_like(b))
-        return jnp.asarray(jnp.where(falls, a, either))
-
-    pulls = jax.tree.map(first_that_is_not_zero, grad, slope)
+    rows = few(data)
     down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
     ahead = jax.tree.map(lambda a, b: jnp.where(norm(down) >= norm(up), a, b), down, up)
 
-    def look(k: Array, seen: Any) -> Any:
-        """First at the far end, then in the middle of what is left; the change is noted at first, late, and at last."""
+    def look(k: Any, seen: Any) -> Any:
+        """First at the two ends, then in the middle of what is left; the change is noted at first, late, and at last."""
         low, high, at_low, at_high, changes = seen
-        a = jnp.where(k == 0, high, (low + high) / 2)
+        a: Any = jnp.where(k < 2, k, (low + high) / 2)
         _, (df, dh) = jax.jvp(lambda p: problem.values(p, rows), (add_scaled(x, a, ahead),), (ahead,))
         at = df + jnp.dot(lam, dh)
-        upper = (k > 0) & (at - at_low < at_high - at)
+        upper = (k != 1) & ((k == 0) | (at - at_low < at_high - at))
         low, at_low = jnp.where(upper, a, low), jnp.where(upper, at, at_low)
         high, at_high = jnp.where(upper, high, a), jnp.where(upper, at_high, at)
-        now = k == jnp.array([0, _HALVINGS - _LATE, _HALVINGS])
-        return low, high, at_low, at_high, jnp.where(now, at_high - at_low, changes)
+        now = k == 1 + jnp.array([0, _HALVINGS - _LATE, _HALVINGS, 0])
+        return (
+            low,
+            high,
+            at_low,
+            at_high,
+            jnp.where(now, jnp.stack([at_high - at_low] * 3 + [abs(at_low) + abs(at_high)]), changes),
+        )
 
-    zero = jnp.zeros((), f.dtype)
-    begin = dot(slope, ahead).astype(f.dtype)
-    *_, changes = jax.lax.fori_loop(0, _HALVINGS + 1, look, (zero, zero + 1, begin, begin, jnp.zeros((3,), f.dtype)))
-    noise = 1e3 * float(jnp.finfo(f.dtype).eps) * (jnp.abs(begin) + jnp.abs(begin + changes[0]))
-    return jnp.append(changes, noise)
+    zero = jnp.zeros((), lam.dtype)
+    *_, changes = jax.lax.fori_loop(0, _HALVINGS + 2, look, (zero, zero + 1, zero, zero, jnp.zeros((4,), lam.dtype)))
+    return changes.at[3].multiply(1e3 * float(jnp.finfo(lam.dtype).eps))

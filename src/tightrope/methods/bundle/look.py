@@ -9,14 +9,14 @@ import numpy as np
 
 from tightrope.methods.bundle.model import Bound, Combination, Looks, Model, Units, best_combination
 from tightrope.methods.bundle.solve import one_thread, region_of
-from tightrope.methods.bundle.state import BundleState, Kept, shapes_of_a_look, taken_apart
+from tightrope.methods.bundle.state import BundleState, Kept, shapes_of_a_look
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, full_jacobian
-from tightrope.problem.rounding import UNITS, count, eps_of, few, sizes_of
+from tightrope.problem.rounding import UNITS, count, eps_of, glance_at, read_glance
 from tightrope.sets import ConvexSet
 from tightrope.sets.conic import Conic
-from tightrope.tree import Array, Tree, ravel
+from tightrope.tree import Array, Tree, ravel, shaped_like, taken_apart
 
 _MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
 _LOWEST = 0.01  # of the way from the lower bound to the value of the output
@@ -85,11 +85,21 @@ class Look:
 
     def _see(self, x: Tree) -> list[np.ndarray]:
         """What a pass over all rows finds at a point."""
-        return self._taken_apart(see(self.problem, x, self.data, self.widths.astype(self.dtype)))
+        return self._with_rounding(see(self.problem, x, self.data), x)
+
+    def _with_rounding(self, seen: Array, x: Tree) -> list[np.ndarray]:
+        """What `see` gives, and bounds on its rounding: one array for each field of `Kept`."""
+        some, unit = glance_at(self.problem, x, self.data, False, True), UNITS * eps_of(x)
+        point, f, h, grad, rows = self._taken_apart(seen)
+        sizes, farthest = read_glance(some, x).sizes, float(self.problem.domain.diameter)
+        lost = np.vstack([sizes.grad, sizes.rows])
+        over = unit * np.minimum(lost @ self.widths, np.linalg.norm(lost, axis=1) * farthest)
+        errors = unit * np.maximum(sizes.f, np.abs(f)), unit * np.maximum(sizes.h, np.abs(h))
+        return [point, f, h, grad, rows, *errors, over[0], over[1:]]
 
     def _taken_apart(self, seen: Array) -> list[np.ndarray]:
-        """What `see` gives, one array for each field of `Kept`."""
-        return taken_apart(np.asarray(seen), shapes_of_a_look(len(self.widths), self.before.lam.size))
+        """The point, values and slopes."""
+        return taken_apart(np.asarray(seen), shapes_of_a_look(len(self.widths), self.before.lam.size)[:5])
 
     # ---- what is proven ----------------------------------------------------------------------------------------------
 
@@ -245,41 +255,14 @@ def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
     return kept, places[np.argsort(kept.number[places], kind="stable")]
 
 
-def shaped_like(x: Tree, vector: np.ndarray) -> Tree:
-    """A vector as a point like x, on the host."""
-    if isinstance(x, np.ndarray | jax.Array):
-        return vector.reshape(x.shape)
-    leaves, treedef = jax.tree.flatten(x)
-    return treedef.unflatten(taken_apart(vector, [leaf.shape for leaf in leaves]))
-
-
 @partial(jax.jit, static_argnames="rows_a_slice")
-def see(
-    problem: Problem, x: Tree, data: Tree, widths: Array, some: Some | None = None, rows_a_slice: int = 1024
-) -> Array:
-    """One pass: the point, values, slopes, and bounds on their rounding, as `Kept` has them, one after the other in one
-    array because every array that is brought to the host takes its time. Of some rows, no bounds."""
+def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int = 1024) -> Array:
+    """One pass over all rows, or some: the point, values and slopes, one after the other in one array because every array
+    that is brought to the host takes its time."""
     f, h, grad, rows = full_jacobian(problem, x, data, rows_a_slice, some)
-
-    def flat(rows: Tree) -> Array:
-        leaves = zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)
-        return jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
-
-    def roundings() -> tuple[Array, ...]:
-        sizes, unit = sizes_of(problem, x, few(data), curvature=True), UNITS * eps_of(x)
-        errors = unit * jnp.maximum(sizes.f, jnp.abs(f)), unit * jnp.maximum(sizes.h, jnp.abs(h))
-        lost, farthest = (
-            jnp.concatenate([ravel(sizes.grad)[0][None], flat(sizes.rows)]),
-            jnp.asarray(problem.domain.diameter),
-        )
-        over = unit * jnp.minimum(lost @ widths, jnp.linalg.norm(lost, axis=1) * farthest.astype(lost.dtype))
-        return *errors, over[0], over[1:]  # the latter: what an error of the slope does over the domain, at most
-
-    none = jnp.zeros_like(f), jnp.zeros_like(h), jnp.zeros_like(f), jnp.zeros_like(h)
-    every = -(-count(data) // min(rows_a_slice, count(data)))
-    bounds = roundings() if some is None else jax.lax.cond(some.slices >= every, roundings, lambda: none)
-    found = ravel(x)[0], f, h, ravel(grad)[0], flat(rows), *bounds
-    return jnp.concatenate([jnp.ravel(v) for v in found])
+    leaves = zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)
+    each = jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
+    return jnp.concatenate([jnp.ravel(v) for v in (ravel(x)[0], f, h, ravel(grad)[0], each)])
 
 
 @jax.jit

@@ -1,6 +1,5 @@
 """What a bundle remembers between looks: arrays of fixed shapes, so that a run can be saved and resumed bit for bit."""
 
-import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -59,16 +58,6 @@ class BundleState(NamedTuple):
 def shapes_of_a_look(d: int, N: int) -> list[tuple[int, ...]]:
     """The shapes of what is seen at a look, as `Kept` has it."""
     return [(d,), (), (N,), (d,), (N, d), (), (N,), (), (N,)]
-
-
-def taken_apart(vector: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
-    """The arrays that were put one after the other into a vector."""
-    arrays, first = [], 0
-    for shape in shapes:
-        last = first + math.prod(shape)
-        arrays.append(vector[first:last].reshape(shape))
-        first = last
-    return arrays
 
 
 def before_the_first_look(x: Tree, lam: Array, places: int) -> BundleState:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.methods.bundle.look import NO_ROOM, Look, see, shaped_like
+from tightrope.methods.bundle.look import NO_ROOM, Look, see
 from tightrope.methods.bundle.model import Combination, Looks, Model, best_combination
 from tightrope.methods.bundle.solve import Region, one_thread, region_of
 from tightrope.methods.curvature import lagrangian_hessian, mixed, updated
@@ -13,6 +13,7 @@ from tightrope.methods.second_order.state import Known
 from tightrope.problem.full_data import Some
 from tightrope.problem.rounding import count
 from tightrope.sets import L2Ball
+from tightrope.tree import shaped_like
 
 _MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
 _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's
@@ -54,9 +55,12 @@ class Turn(Look):
     def _widths(self) -> np.ndarray:
         return super()._widths() if self.t == 1 else np.asarray(self.before.widths, float)
 
-    def _see(self, x: Any, slices: int | None = None) -> list[np.ndarray]:
-        widths, some = self.widths.astype(self.dtype), Some(np.int32(slices or self.slices), np.int32(0))
-        return self._taken_apart(see(self.problem, x, self.data, widths, some, rows_a_slice=self.size))
+    def _see(self, x: Any) -> list[np.ndarray]:
+        return self._with_rounding(self._pass(x, self.slices), x)
+
+    def _pass(self, x: Any, slices: int) -> Any:
+        """Over so many slices of the rows."""
+        return see(self.problem, x, self.data, Some(np.int32(slices), np.int32(0)), rows_a_slice=self.size)
 
     @property
     def size(self) -> int:
@@ -148,8 +152,8 @@ class Turn(Look):
         return c.x, lam
 
     def _partly(self, x: np.ndarray, slices: int) -> Place:
-        seen = self._see(self._point(x * self.widths), slices)
-        x, f, h, grad, rows = (np.asarray(v, float) for v in seen[:5])
+        seen = self._taken_apart(self._pass(self._point(x * self.widths), slices))
+        x, f, h, grad, rows = (np.asarray(v, float) for v in seen)
         return Place(x / self.widths, float(f), h, grad * self.widths, rows * self.widths)
 
     # ---- later looks -------------------------------------------------------------------------------------------------

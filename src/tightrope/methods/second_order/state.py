@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.bundle.state import Kept, shapes_of_a_look, taken_apart
-from tightrope.tree import Array, Tree, ravel
+from tightrope.methods.bundle.state import Kept, shapes_of_a_look
+from tightrope.tree import Array, Tree, ravel, taken_apart
 
 
 class SQPState(NamedTuple):
