@@ -95,16 +95,14 @@ def refuse_below_rounding(problem: Problem, x: Tree, lam: Array, data: Tree, tol
     """Refuse a tolerance far below what rounding leaves certain, as estimated by a few rows at the starting point."""
     dtype, seen, weights = np.dtype(float_dtype(x)), glance(problem, x, data), np.asarray(lam, float)
     f, sizes = float(seen.f), seen.sizes
-    least = float(sizes.f)
-    if problem.domain.has_lmo:  # as in `_bound`; the support is not larger than the sums before it
-        farthest, point = (
-            float(problem.domain.diameter),
-            np.abs(np.concatenate([np.ravel(v) for v in jax.tree.leaves(x)])),
-        )
+    sums, values = float(sizes.f), 0.0
+    if problem.domain.has_lmo:  # as in `_bound`, with the support at its largest
+        farthest, point = float(problem.domain.diameter), np.concatenate([np.ravel(v) for v in jax.tree.leaves(x)])
         slopes = float(np.linalg.norm(sizes.grad + weights @ sizes.rows)) * farthest
-        products = float(np.abs(seen.grad + weights @ seen.rows) @ point)
-        least += float(sizes.f + weights @ sizes.h) + 2 * (slopes + products)
-    least *= UNITS * eps_of(x)
+        products = float(np.abs(seen.grad + weights @ seen.rows) @ np.abs(point))
+        sums += float(sizes.f + weights @ sizes.h) + 2 * (slopes + products)
+        values = abs(f) + float(weights @ np.abs(seen.h))
+    least = eps_of(x) * (UNITS * sums + 4 * values)
     of_level = 2 * UNITS * float(np.finfo(dtype).eps) * abs(f)  # an objective mostly keeps its level
     if tol < max(of_level, _NEVER * least):
         remedy = "" if dtype == np.float64 else ', or compute in float64: jax.config.update("jax_enable_x64", True)'

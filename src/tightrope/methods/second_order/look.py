@@ -186,6 +186,8 @@ class Turn(Look):
                 bend = self._hessian(here.x, step.lam, here, self.rows_for_hessian)
                 state, step = state._replace(bend=bend, bent=self.t), None
             return self._from(state, here, step)
+        if not state.share:  # no step was tried: what it taught is in the curvature
+            return self._from(state, centre)
         failures = int(state.failures) + 1
         if failures >= 2 * _SHARES:
             return self._level(state._replace(failures=_SHARES), here)
@@ -213,7 +215,7 @@ class Turn(Look):
         price = np.maximum(_DEARER * step.lam, (np.asarray(state.price, float) + _DEARER * step.lam) / 2)
         drop = min(float(c.grad @ step.y - price @ np.maximum(c.h, 0)), 0.0)
         state = state._replace(push=step.lam, price=price, move=step.y, drop=drop)
-        if not state.feasible and self.t % 2 == 0:
+        if not (self.roomy or (state.feasible and not state.interior)) and self.t % 2 == 0:
             return self._level(state, c)
         return self._try(state, c, self.trust)
 
@@ -222,10 +224,11 @@ class Turn(Look):
         return state._replace(share=share, ahead=self._point(y * self.widths))
 
     def _level(self, state: Known, c: Place) -> Known:
-        """Without a step: where the cuts of the looks that are kept lead, as in the bundle method. Until a feasible point
-        is known that is one with slack, near where the step would have led."""
+        """Without a step: where the cuts of the looks that are kept lead, as in the bundle method. Until a look was taken
+        that is strictly feasible, towards which others can be pulled, that is one with slack, near where the step would
+        have led."""
         model = self.model = Model(self.looks, self.units, region_of(self.conic, self.looks.x[-1]), self._support)
-        if state.feasible:
+        if self.roomy:
             bound = model.lower_bound()
             if bound is not None:
                 state = self._with_bound(state, bound)
@@ -239,10 +242,7 @@ class Turn(Look):
             )
             x = model.level_point(None, (c.x + np.asarray(state.move, float)) * self.widths, 0.5)
         ahead = state.x if x is None else self._point(x)
-        at = self._place(self._index(state.centre)) if state.centre else c
-        move = self._vector(ahead) / self.widths - at.x
-        drop = min(float(at.grad @ move - np.asarray(state.price, float) @ np.maximum(at.h, 0)), 0.0)
-        return state._replace(ahead=ahead, move=move, share=1.0, drop=drop, centre=state.centre or self.t)
+        return state._replace(ahead=ahead, share=0.0, centre=state.centre or self.t)
 
     # ---- what is proven ----------------------------------------------------------------------------------------------
 
@@ -251,7 +251,9 @@ class Turn(Look):
         as long as that makes no feasible point, the best combination of all looks that are kept."""
         looks, margin = self.looks, _MARGIN * self.looks.h_error
         values = (looks.h + margin) / self.units.h
-        inside = int(np.argmin(np.max(values, axis=1, initial=-np.inf)))
+        depths = np.max(values, axis=1, initial=-np.inf)
+        inside = int(np.argmin(depths))
+        self.roomy = depths[inside] < -NO_ROOM
         self.kept.used[self.places[inside]] = self.t + 1  # it is needed as long as there is none better
         over, room = np.maximum(values[-1], 0), np.maximum(-values[inside], 0)
         pulled = float(np.max(np.divide(over, over + room, out=np.zeros_like(over), where=over > 0), initial=0.0))

@@ -37,7 +37,7 @@ class Known(NamedTuple):
     push: Any  # (N,) the multipliers of the programme there
     price: Any  # (N,) of violations in the exact penalty
     move: Any  # (d,) from the centre to the programme's solution, in widths
-    share: Any  # of it that is tried
+    share: Any  # of it that is tried; 0 where the look is taken elsewhere
     drop: Any  # by how much the exact penalty falls for a small share, over that share
     failures: Any  # shares tried in a row that were refused
     bent: Any  # the look at which the last Hessian was taken
