@@ -130,6 +130,7 @@ def astype(x: Tree, dtype: Any) -> Tree:
     """Every floating leaf as an array of one dtype; integer leaves (labels, indices) stay as they are."""
 
     def cast(leaf):
+        leaf = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)  # which is converted without being compiled
         return jnp.asarray(leaf, dtype) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else jnp.asarray(leaf)
 
     return jax.tree.map(cast, x)

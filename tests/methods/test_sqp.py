@@ -3,6 +3,7 @@
 Most runs share one compiled program: the units of everything, the radius and the levels are leaves.
 """
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -12,8 +13,10 @@ import pytest
 
 import tightrope as tr
 from tightrope.loop.choose import Asked, automatic, missing
+from tightrope.methods.bundle.model import Looks, Units
 from tightrope.methods.bundle.solve import region_of, solve
 from tightrope.methods.curvature import lacks, updated
+from tightrope.methods.second_order.look import Turn
 from tightrope.methods.second_order.quadratic import Ball, Inconsistent, best_step
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
@@ -123,6 +126,29 @@ def test_a_product_of_sets_is_a_domain_like_any_other():
     product = tr.Product({"a": tr.Box(-4.0, 4.0, shape=2), "b": tr.L2Ball(4.0, shape=2)})
     on = tr.Problem(joined(logistic), joined(curved), product, levels=np.array([0.3, 0.5]), params=jnp.ones(3))
     assert abs((sqp(on, tol=1e-9).objective or np.nan) - slsqp(problem(), (X, Y), tol=1e-12).objective) <= 2e-9
+
+
+def test_from_outside_onto_a_face_the_output_follows_the_steps():
+    """Where the constraint is linear every step ends on it but for rounding, and nothing is strictly feasible by itself."""
+    result = sqp(problem(levels=(50.0, -4.0)), tol=1e-9)
+    assert result.status is tr.Status.TOLERANCE
+    assert result.cost.steps <= 8
+    assert np.all(np.asarray(result.constraints) <= 0)
+
+
+def test_two_looks_that_cannot_be_combined_are_not_pulled_at_for_ever():
+    h = np.array([[-0.05, 0.05], [0.1, -0.01]])  # the one violates what the other satisfies, and too much of it
+    turn, none = object.__new__(Turn), np.zeros(2)
+    turn.t, turn.places, turn.units, turn.kept = 3, np.arange(2), Units(1.0, np.ones(2)), SimpleNamespace(used=none)
+    turn.looks = Looks(
+        np.eye(2), none, h, np.eye(2), np.zeros((2, 2, 2)), none, np.zeros((2, 2)), none, np.zeros((2, 2))
+    )
+    found = turn._best_output()
+    assert not turn.roomy
+    assert 0 < found.worst <= 0.05
+    turn.looks = turn.looks._replace(h=np.array([[-0.05, -0.05], [0.1, -0.01]]))
+    assert turn._best_output().worst <= 0
+    assert turn.roomy
 
 
 def test_without_a_feasible_point_it_says_so():

@@ -16,7 +16,18 @@ import numpy as np
 from tightrope.loop.feasible import BEYOND, MARGIN
 from tightrope.methods.snapshot import Snapshot, lower_bound
 from tightrope.problem import Problem, full_values
-from tightrope.problem.rounding import LOOK, UNITS, Sizes, absolute, count, eps_of, few, glance, sizes_of
+from tightrope.problem.rounding import (
+    LOOK,
+    UNITS,
+    Sizes,
+    absolute,
+    count,
+    distance_across,
+    eps_of,
+    few,
+    glance,
+    sizes_of,
+)
 from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, norm
 
 _NEVER = 1 / 32  # a run may end where rounding is less than where it began, but not by more than this
@@ -97,7 +108,7 @@ def refuse_below_rounding(problem: Problem, x: Tree, lam: Array, data: Tree, tol
     f, sizes = float(seen.f), seen.sizes
     sums, values = float(sizes.f), 0.0
     if problem.domain.has_lmo:  # as in `_bound`, with the support at its largest
-        farthest, point = float(problem.domain.diameter), np.concatenate([np.ravel(v) for v in jax.tree.leaves(x)])
+        farthest, point = distance_across(problem), np.concatenate([np.ravel(v) for v in jax.tree.leaves(x)])
         slopes = float(np.linalg.norm(sizes.grad + weights @ sizes.rows)) * farthest
         products = float(np.abs(seen.grad + weights @ seen.rows) @ np.abs(point))
         sums += float(sizes.f + weights @ sizes.h) + 2 * (slopes + products)

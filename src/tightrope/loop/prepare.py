@@ -97,7 +97,7 @@ def prepare(
     plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)
     sampler.check(plan)
     dtype = float_dtype(x)
-    lam = jnp.zeros((n,), dtype) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
+    lam = jnp.asarray(np.zeros((n,), dtype)) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
     jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
     ceiling = problem.tightening_ceiling(x, theta)

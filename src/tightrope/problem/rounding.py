@@ -143,6 +143,11 @@ def _bent(bend: Any, x: Array) -> Array:
     return jnp.sum(jnp.abs(jax.vmap(lambda direction: bend(direction)[1])(jnp.stack([x, mixed]))), axis=0)
 
 
+def distance_across(problem: Problem) -> float:
+    """The diameter of the domain, computed on the host."""
+    return float(jax.device_get(problem.domain).diameter)
+
+
 def absolute(tree: Tree) -> Tree:
     """The absolute value of every coordinate."""
     return jax.tree.map(jnp.abs, tree)

@@ -13,7 +13,7 @@ from tightrope.methods.bundle.state import BundleState, Kept, shapes_of_a_look
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, full_jacobian
-from tightrope.problem.rounding import UNITS, count, eps_of, glance_at, read_glance
+from tightrope.problem.rounding import UNITS, count, distance_across, eps_of, glance_at, read_glance
 from tightrope.sets import ConvexSet
 from tightrope.sets.conic import Conic
 from tightrope.tree import Array, Tree, ravel, shaped_like, taken_apart
@@ -91,7 +91,7 @@ class Look:
         """What `see` gives, and bounds on its rounding: one array for each field of `Kept`."""
         some, unit = glance_at(self.problem, x, self.data, False, True), UNITS * eps_of(x)
         point, f, h, grad, rows = self._taken_apart(seen)
-        sizes, farthest = read_glance(some, x).sizes, float(self.problem.domain.diameter)
+        sizes, farthest = read_glance(some, x).sizes, distance_across(self.problem)
         lost = np.vstack([sizes.grad, sizes.rows])
         over = unit * np.minimum(lost @ self.widths, np.linalg.norm(lost, axis=1) * farthest)
         errors = unit * np.maximum(sizes.f, np.abs(f)), unit * np.maximum(sizes.h, np.abs(h))
