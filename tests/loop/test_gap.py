@@ -283,10 +283,13 @@ def test_a_glance_sees_what_sizes_and_a_pass_see(exact):
     def quadratic(x, theta):
         return jnp.stack([jnp.dot(theta, x) ** 2, x[0] - x[1]])
 
-    kinds = {"exact_constraints": inner_of_one} if exact else {}
     theta, x = jnp.asarray(np.random.default_rng(0).normal(size=(601, 2))), jnp.array([0.3, -2.0])
     problem = tr.Problem(
-        near_a_hundred, None if exact else quadratic, tr.L2Ball(2.0, shape=2), levels=np.array([0.3, -0.5]), **kinds
+        near_a_hundred,
+        None if exact else quadratic,
+        tr.L2Ball(2.0, shape=2),
+        levels=np.array([0.3, -0.5]),
+        exact_constraints=inner_of_one if exact else None,
     )
     for every_row, curvature in ((False, True), (True, False)):
         seen, rows = glance(problem, x, theta, every_row, curvature), theta if every_row else few(theta)

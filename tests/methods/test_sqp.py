@@ -138,7 +138,8 @@ def test_from_outside_onto_a_face_the_output_follows_the_steps():
 
 def test_two_looks_that_cannot_be_combined_are_not_pulled_at_for_ever():
     h = np.array([[-0.05, 0.05], [0.1, -0.01]])  # the one violates what the other satisfies, and too much of it
-    turn, none = object.__new__(Turn), np.zeros(2)
+    turn: Any = object.__new__(Turn)
+    none = np.zeros(2)
     turn.t, turn.places, turn.units, turn.kept = 3, np.arange(2), Units(1.0, np.ones(2)), SimpleNamespace(used=none)
     turn.looks = Looks(
         np.eye(2), none, h, np.eye(2), np.zeros((2, 2, 2)), none, np.zeros((2, 2)), none, np.zeros((2, 2))
