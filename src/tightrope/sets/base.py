@@ -55,8 +55,7 @@ class Shape:
 
     def full(self, value: Any, dtype: Any = None) -> Tree:
         """The point of this shape whose coordinates all have one value."""
-        dtype = dtype or jnp.result_type(float)
-        arrays = [jnp.asarray(np.full(s, value, dtype)) for s in self.leaves]  # nothing to compile
+        arrays = [jnp.full(s, value, dtype or jnp.result_type(float)) for s in self.leaves]
         return jax.tree.unflatten(self.treedef, arrays)
 
     def unravel(self, vector: Array) -> Tree:
