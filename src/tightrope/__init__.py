@@ -25,6 +25,7 @@ __all__ = [
     "GOCO",
     "METHODS",
     "SETS",
+    "SQP",
     "SVRFCSOA",
     "SVRGCSOA",
     "Box",
