@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._compilation_cache import hints_at_cache
 from tightrope._errors import whole_number
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.choose import Asked, second_choice
@@ -38,6 +39,7 @@ _MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 
+@hints_at_cache
 @full_precision
 def minimize(
     problem: Problem,

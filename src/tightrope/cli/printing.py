@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from tightrope._compilation_cache import mended
+
 if TYPE_CHECKING:
     from tightrope.tables.classifier import Fitted
     from tightrope.tables.ratings import CompletedRatings
@@ -63,7 +65,8 @@ def noted(notes: list[str]) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    notes += dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    said = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    notes += [sentence for sentence in said if not mended(sentence)]
 
 
 @contextlib.contextmanager
