@@ -46,15 +46,21 @@ def test_other_processes_read_what_one_compiled_and_a_damaged_entry_is_a_miss(tm
     _, value, _ = said(at_once[0])
     assert said(at_once[1])[1] == value
     hits, again, err = said(compiles(folder))
-    assert hits >= 6 and again == value and err == ""
+    assert hits >= 6
+    assert again == value
+    assert err == ""
     for entry in folder.glob("*-cache"):
         entry.write_bytes(entry.read_bytes()[:-9])
     hits, again, err = said(compiles(folder, how="default"))
-    assert hits == 0 and again == value and "Error reading" in err
+    assert hits == 0
+    assert again == value
+    assert "Error reading" in err
     bound = 3 * max(entry.stat().st_size for entry in folder.glob("*-cache"))
     said(compiles(folder.with_name("small"), bound))
     kept = [entry.stat().st_size for entry in folder.with_name("small").glob("*-cache")]
-    assert kept and sum(kept) <= bound and len(kept) < len(list(folder.glob("*-cache")))
+    assert kept
+    assert sum(kept) <= bound
+    assert len(kept) < len(list(folder.glob("*-cache")))
 
 
 def test_the_command_line_asks_by_the_environment(tmp_path, monkeypatch):
@@ -62,7 +68,8 @@ def test_the_command_line_asks_by_the_environment(tmp_path, monkeypatch):
     assert tr.compilation_cache(tmp_path / "never") is None
     environment: dict[str, str] = {}
     cache.turn_on(environment)
-    assert environment == {} and not (tmp_path / "never").exists()
+    assert environment == {}
+    assert not (tmp_path / "never").exists()
     monkeypatch.delenv(cache.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "platform", "linux")
@@ -92,7 +99,8 @@ def test_what_was_cut_off_is_cleared_away_and_what_is_damaged_too(tmp_path, monk
 
         warnings.warn("Error reading persistent compilation cache entry for 'jit_f': ZlibError", stacklevel=1)
         warnings.warn("a note", stacklevel=1)
-    assert notes == ["a note"] and not list(tmp_path.iterdir())
+    assert notes == ["a note"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_slow_first_call_says_so_once(monkeypatch):
