@@ -22,7 +22,7 @@ from tightrope.loop.judges import Judges
 from tightrope.loop.margin import margin_note
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
-from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
+from tightrope.loop.steps import Carry, Summary, answer, refuse_mean, running_mean, summarise, track_names
 from tightrope.loop.steps import output as output_of
 from tightrope.loop.worth import Worth, conflict_of, worth_of
 from tightrope.methods import Method, Refreshing, gradients_used
@@ -372,7 +372,7 @@ def _dual(method: Method, carry: Carry, chosen: str, sums: Summary) -> np.ndarra
     """The multipliers that belong to the chosen point; NaN where the method estimates none."""
     if not method.multipliers:
         return np.full_like(sums.lam, np.nan)
-    return np.asarray(method.answer(carry.state)[1]) if chosen == "own" else sums.lam
+    return np.asarray(answer(method, carry.state)[1]) if chosen == "own" else sums.lam
 
 
 def _cost(ready: Prepared, step: int, seconds: float) -> TotalCost:
