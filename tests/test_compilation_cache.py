@@ -90,7 +90,7 @@ def test_what_was_cut_off_is_cleared_away_and_what_is_damaged_too(tmp_path, monk
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     for name in ("whole-cache", "whole-atime", "cut-cache", "fresh-cache"):
         (tmp_path / name).touch()
-    os.utime(tmp_path / "cut-cache", (time.time() - 3600,) * 2)
+    os.utime(tmp_path / "cut-cache", (time.time() - 3600, time.time() - 3600))
     cache.turn_on({})
     assert {file.name for file in tmp_path.iterdir()} == {"whole-cache", "whole-atime", "fresh-cache"}
     notes: list[str] = []

@@ -1,5 +1,7 @@
 """SVRG-CSOA: against a NumPy loop, its linear convergence, kinks, units, its judge, its duality gap."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,7 +47,7 @@ def test_forty_steps_equal_a_numpy_loop():
         i = order[t]
         if t % 10 == 0:  # what step sizes are made of is the library's own estimate; everything else is computed here
             w = sums / taken if taken else x
-            now = {"x": jnp.asarray(x), "lam": jnp.asarray(lam), "t": jnp.asarray(t + 1, jnp.int32)}
+            now: dict[str, Any] = {"x": jnp.asarray(x), "lam": jnp.asarray(lam), "t": jnp.asarray(t + 1, jnp.int32)}
             seen = {"lam": duals, "taken": float(taken), "bent": bent, "bends": bends, "apart": apart, "rises": rises}
             now["epoch"] = epoch_with(state.epoch, jnp.asarray(sums), **seen)
             state = refresh(PROBLEM, state._replace(**now), DATA.data)

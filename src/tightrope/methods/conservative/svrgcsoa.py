@@ -75,6 +75,7 @@ class Epoch(NamedTuple):
 
     @property
     def sums(self) -> Sums:
+        """The sums by name."""
         return Sums.unpacked(self.packed)
 
     def mean(self, x: Tree, lam: Array) -> tuple[Tree, Array]:
