@@ -93,7 +93,7 @@ def calls(entry: str):
     if entry == "constrained":
         constrained = tr.ConstrainedClassifier(maximize="recall", subject_to={"fpr": 0.05})
         return lambda: constrained.fit(X, y)
-    fair = tr.FairLogisticRegression(**({"p_rule": 0.8} if entry == "p_rule" else {"covariance": 0.05}))
+    fair = tr.FairLogisticRegression(p_rule=0.8) if entry == "p_rule" else tr.FairLogisticRegression(covariance=0.05)
     return lambda: fair.fit(X, y, sensitive_features=s)
 
 

@@ -65,7 +65,12 @@ class _Path:
 
     def __init__(self, seen: Observed, centre: bool, rank: int | None, held_out: float, seed: int, bar: Progress):
         self.kept, self.held = hold_out(seen, held_out, seed)
-        self.options = {"centre": centre, "rank": rank, "seed": seed, "like": seen}  # one program for the last fit, too
+        self.options: dict[str, Any] = {
+            "centre": centre,
+            "rank": rank,
+            "seed": seed,
+            "like": seen,
+        }  # one program for the last fit, too
         self.bar = bar
         self.rows: list[dict[str, float]] = []
         self.found: list[Completed] = []
@@ -76,12 +81,10 @@ class _Path:
         Once a multiplier has to be found for the energy, an error that stands still says little.
         """
         bound, start = never_reached(alpha) if beta is None else beta, None if warm is None else self.found[warm].start
-        pains: dict[str, Any] = (
-            {"turns": 1, "record": 2 * _STEPS // _EVERY, "enough": self._settles()} if beta is None else {}
-        )
-        effects, made, _ = fit_in_turn(
-            self.kept, alpha, bound, start=start, steps=_STEPS, **self.options, **({"turns": 2} | pains)
-        )
+        pains: dict[str, Any] = {"turns": 2}
+        if beta is None:
+            pains = {"turns": 1, "record": 2 * _STEPS // _EVERY, "enough": self._settles()}
+        effects, made, _ = fit_in_turn(self.kept, alpha, bound, start=start, steps=_STEPS, **self.options, **pains)
         error = self._error(effects, made.left, made.right)
         self.found.append(made)
         self.rows.append(
