@@ -67,6 +67,7 @@ bench: install
 	$(MAKE) bench-fairness
 
 bench-fairness: $(PEERS)
+	.venv-peers/bin/python -m benchmarks.metric_frame
 	.venv-peers/bin/python -m benchmarks.fairness
 
 bench-completion: $(COMPLETION)

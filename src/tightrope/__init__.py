@@ -10,7 +10,13 @@ import typing
 if typing.TYPE_CHECKING:
     from tightrope._compilation_cache import compilation_cache
     from tightrope.core import *  # noqa: F403
-    from tightrope.estimators import ConstrainedClassifier, FairLogisticRegression, StructuredMatrixCompletion
+    from tightrope.estimators import (
+        ConstrainedClassifier,
+        FairLogisticRegression,
+        StructuredMatrixCompletion,
+        fairness_report,
+    )
+    from tightrope.fairness import metrics
 
 __version__ = "0.1.0"
 
@@ -57,7 +63,9 @@ __all__ = [
     "compilation_cache",
     "dual_step",
     "equality",
+    "fairness_report",
     "lift_cvar",
+    "metrics",
     "minimize",
     "penalised",
     "pytree",
@@ -73,10 +81,12 @@ __all__ = [
 def __getattr__(name: str) -> typing.Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("ConstrainedClassifier", "FairLogisticRegression", "StructuredMatrixCompletion"):
+    if name in ("ConstrainedClassifier", "FairLogisticRegression", "StructuredMatrixCompletion", "fairness_report"):
         from tightrope import estimators as home
     elif name == "compilation_cache":  # called before JAX is loaded, it can also quieten it
         from tightrope import _compilation_cache as home
+    elif name == "metrics":
+        from tightrope import fairness as home
     else:
         from tightrope import core as home
     globals()[name] = getattr(home, name)

@@ -21,6 +21,7 @@ from tightrope.loop.gap import inside_of, refuse_below_rounding
 from tightrope.loop.held_out import marks_of
 from tightrope.loop.judges import Judges
 from tightrope.loop.margin import margin_note
+from tightrope.loop.oscillation import oscillation_note
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, answer, refuse_mean, running_mean, summarise, track_names
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 _MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
 _MOST_NUMBER = 1e300  # beyond it are infinity and whole numbers that no float holds
-_MOST_ROWS = 1_000_000  # of a trace
+_MOST_ROWS = 10_000_000  # of a trace
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 
@@ -349,7 +350,9 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         status, message = Status.INFEASIBLE_IN_SAMPLES, conflict
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
     margin = margin_note(ready, x, step, worth.samples) if step else None
-    notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, margin, pulled and str(pulled))
+    swings = oscillation_note(ready, trace, worth) if step else None
+    notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, margin, swings)
+    notes += (pulled and str(pulled),)
     return Result(
         x=x,
         output=chosen,
@@ -400,6 +403,6 @@ def _dual(method: Method, carry: Carry, chosen: str, sums: Summary) -> np.ndarra
 
 
 def _cost(ready: Prepared, step: int, seconds: float) -> TotalCost:
-    size, cost = ready.plan.batch_size, ready.method.total_cost(step)
+    size, cost = ready.plan.batch_size, ready.method.cost_in(ready.problem.domain, step)
     gradients = gradients_used(ready.method, step, size, ready.sampler.n or 0)
     return TotalCost(step, cost.samples * size, gradients, cost.projections, cost.lmos, seconds)

@@ -64,9 +64,11 @@ def noted(notes: list[str]) -> Iterator[None]:
     """Add the warnings of the library to the notes, each of them once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield
-    said = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
-    notes += [sentence for sentence in said if not mended(sentence)]
+        try:
+            yield
+        finally:
+            said = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+            notes += [sentence for sentence in said if not mended(sentence)]
 
 
 @contextlib.contextmanager

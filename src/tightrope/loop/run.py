@@ -316,6 +316,7 @@ class _Run:
         knows_objective = self.ready.problem.knows_objective
         sums = summarise(self.out.position.carry.totals.scalars, len(self.ready.names), self.track_names)
         row = self._row(sums.objective if knows_objective else None, sums.h, sums.lam)
+        row |= {"weight": float(sums.weight)}
         row |= {name: float(value) for name, value in sums.tracked.items()}
         row |= {name: float(value) for name, value in self.out.position.record.items()}
         row |= self._on_all_rows() if self.options.trace_full else {}
