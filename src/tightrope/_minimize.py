@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._compilation_cache import hints_at_cache
 from tightrope._errors import whole_number
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.choose import Asked, second_choice
@@ -23,7 +24,7 @@ from tightrope.loop.margin import margin_note
 from tightrope.loop.oscillation import oscillation_note
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
-from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
+from tightrope.loop.steps import Carry, Summary, answer, refuse_mean, running_mean, summarise, track_names
 from tightrope.loop.steps import output as output_of
 from tightrope.loop.worth import Worth, conflict_of, worth_of
 from tightrope.methods import Method, Refreshing, gradients_used
@@ -43,6 +44,7 @@ _MOST_ROWS = 10_000_000  # of a trace
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 
+@hints_at_cache
 @full_precision
 def minimize(
     problem: Problem,
@@ -399,7 +401,7 @@ def _dual(method: Method, carry: Carry, chosen: str, sums: Summary) -> np.ndarra
     """The multipliers that belong to the chosen point; NaN where the method estimates none."""
     if not method.multipliers:
         return np.full_like(sums.lam, np.nan)
-    return np.asarray(method.answer(carry.state)[1]) if chosen == "own" else sums.lam
+    return np.asarray(answer(method, carry.state)[1]) if chosen == "own" else sums.lam
 
 
 def _cost(ready: Prepared, step: int, seconds: float) -> TotalCost:

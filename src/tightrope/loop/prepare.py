@@ -64,6 +64,7 @@ def prepare(
     x0: Tree,
     warm_start: "Result | None" = None,
     grids: bool = False,
+    levels: np.ndarray | None = None,
     endless: bool = False,
 ) -> Prepared:
     """Resolve and check everything; raises a sentence, or returns what `minimize`, `sweep` and `Online` start from.
@@ -72,10 +73,13 @@ def prepare(
         problem, data, method, steps, passes, batch_size, x0, warm_start: as for `minimize`.
         seeds: one, or several for a sweep.
         grids: whether a coefficient may have several values.
+        levels: those of a sweep, L of them or L rows, in the place of the problem's own.
         endless: whether the run is fed by hand and has no end.
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem is a {type(problem).__name__}; expected a tightrope.Problem.")
+    if levels is not None:
+        problem = replace(problem, levels=levels[0])
     sampler = as_sampler(data)
     rows, theta = sampler.n is not None, sampler.example()
     x = _starting_point(problem, x0, warm_start)
@@ -101,7 +105,7 @@ def prepare(
     lam = jnp.asarray(np.zeros((n,), dtype)) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
     jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
-    ceiling = problem.tightening_ceiling(x, theta)
+    ceiling = problem.tightening_ceiling(x, theta, levels)
     if not isinstance(method, Method):
         chosen, notes = _default_tightening(chosen, ceiling, total, notes)
     _check_tightening(chosen, ceiling, total)
