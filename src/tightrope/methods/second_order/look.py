@@ -64,8 +64,7 @@ class Turn(Look):
 
     @property
     def size(self) -> int:
-        """Rows in a slice: few enough for the products of a Hessian to be held at once, and no more than elsewhere: in
-        float32 XLA 0.9.2 gave up ("statically false") on those of 1,025 rows and 123 coordinates, not on those of 1,024."""
+        """Rows in a slice: few enough for the products of a Hessian to be held at once, and no more than elsewhere."""
         numbers = self.before.bend.shape[0] * (1 + self.before.lam.size)
         return min(count(self.data), max(64, min(1024, (1 << 22) // numbers)))
 
