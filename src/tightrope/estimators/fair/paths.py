@@ -1,0 +1,70 @@
+"""Paths of classifiers from the fairest on: one for each way of smoothing, each point started from the one before."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tightrope.estimators.fair.asked import Asked
+from tightrope.estimators.fair.rates import BETWEEN, LOGISTIC, SHARP, Limits, Point, Rates, Recipe
+from tightrope.estimators.fair.task import Task
+from tightrope.estimators.fair.training import Scaling
+from tightrope.fairness.notions import Cells
+
+PATHS = {"sharp": SHARP, "logistic": LOGISTIC}
+"""What is smoothed: decisions sharply and the 0/1 loss with them, which is more accurate where rows are many; or decisions
+softly, with the logistic loss, which fits less of the noise of the rates where they are few."""
+
+
+class Model(NamedTuple):
+    """A linear score for features as given, and the point of the path that it is."""
+
+    coef: np.ndarray
+    intercept: float
+    point: Point
+
+    def score(self, X: np.ndarray) -> np.ndarray:
+        """The scores of rows; positive ones are decided positive."""
+        return X @ self.coef + self.intercept
+
+
+class Part:
+    """Rows that paths are trained on."""
+
+    def __init__(self, task: Task, cells: Cells, asked: Asked):
+        self._asked, self._cells = asked, cells
+        self._weight = task.weight / task.weight.sum()
+        self._positives = float(self._weight @ (task.y > 0))
+        self._scaling = Scaling.fit(task.X, task.weight, task.intercept)
+        means = np.vstack([cells.means(self._weight), self._weight])
+        features = self._scaling.apply(task.X)
+        self.rates = Rates.of(features, task.y, self._weight, means, task.l2, task.intercept)
+
+    def path(self, name: str) -> Iterator[Model]:
+        """A model for each threshold of `Asked.path`, in its order."""
+        recipe, point = PATHS[name], self._fairest
+        if recipe is SHARP:  # by a temperature between the two: from a soft start, a sharp one is found
+            point = self.rates.solve(point, BETWEEN, self.limits(self._asked.path[0]))
+        for threshold in self._asked.path:
+            point = self.rates.solve(point, recipe, self.limits(threshold))
+            yield Model(*self._scaling.back(self.rates.basis @ point.x), point)
+
+    def limits(self, threshold: float) -> Limits:
+        """What is asked of the rates at a threshold."""
+        return self._asked.limits(threshold, self._cells, self._weight, self._positives)
+
+    @cached_property
+    def _fairest(self) -> Point:
+        """The start of every path, from plain logistic regression by way of what is asked."""
+        asked = 1 - self._asked.slack if self._asked.is_ratio else self._asked.slack
+        point = self.rates.solve(self.rates.plain, LOGISTIC, self.limits(asked))
+        return self.rates.solve(point, LOGISTIC, self.limits(self._asked.path[0]))
+
+
+def values(part: Part, name: str, model: Model, threshold: float) -> tuple[float, np.ndarray]:
+    """The loss of a model on the rows of a part, and its constraints, which should be at most 0."""
+    recipe: Recipe = PATHS[name]
+    limits = part.limits(threshold)
+    loss, _ = part.rates.values(model.point.x, model.point.z, recipe, limits)
+    return loss, part.rates.constraints(model.point.z, recipe, limits)
