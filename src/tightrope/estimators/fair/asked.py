@@ -6,7 +6,6 @@ import numpy as np
 
 from tightrope.confidence import difference_score, difference_upper, effective_ratio_lower, ratio_score
 from tightrope.estimators.fair.rates import FLOOR, Limits
-from tightrope.fairness.notions import Cells
 
 STEPS = (
     0.1, 0.25, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5,
@@ -41,18 +40,13 @@ class Asked(NamedTuple):
         slack = self.slack * np.array(STEPS)
         return np.round(1 - slack[slack < 1] if self.is_ratio else slack[slack < 1], 12)
 
-    def limits(self, threshold: float, cells: Cells, weight: np.ndarray, positives: float) -> Limits:
-        """The threshold for the rates of all cells, and the floor under that of everybody, which is the last rate.
-
-        A cell without weight among these rows has no rate, and nothing is asked of it.
-        """
-        known = np.any(cells.members & (weight > 0), axis=1)
-        low, high = cells.pairs[known[cells.pairs].all(axis=1)].T
-        each, m = np.arange(len(low)), len(low)
-        matrix, constant = np.zeros((m + 1, len(known) + 1)), np.zeros(m + 1)
-        matrix[each, low] = -1
-        matrix[each, high] = threshold if self.is_ratio else 1
-        matrix[m, -1] = -1
+    def limits(self, threshold: float, pairs: np.ndarray, cells: int, positives: float) -> Limits:
+        """The threshold for pairs of cells, and the floor under the rate of everybody, which comes after those of cells."""
+        each, m = np.arange(len(pairs)), len(pairs)
+        matrix, constant = np.zeros((m + 1, cells + 1)), np.zeros(m + 1)
+        matrix[each, pairs[:, 0]] = -1
+        matrix[each, pairs[:, 1]] = threshold if self.is_ratio else 1
+        matrix[m, cells] = -1
         constant[:m] = 0.0 if self.is_ratio else -threshold
         constant[m] = FLOOR * positives
         return Limits(matrix, constant)

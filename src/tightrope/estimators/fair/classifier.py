@@ -11,13 +11,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope.estimators import rules
+from tightrope.estimators.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
 from tightrope.estimators.fair.frontier import SEARCHES, choose, compute_frontier
 from tightrope.estimators.fair.save_load import load_classifier, save_classifier
 from tightrope.estimators.fair.streaming import FairStream
-from tightrope.estimators.fair.task import features_of, read_task
+from tightrope.estimators.fair.task import Task, features_of, read_task
 from tightrope.estimators.fair.training import build, train, warn_of_few, warn_of_gap
+from tightrope.estimators.fair.walk import JUDGES, Refused
+from tightrope.fairness.notions import NOTIONS
 from tightrope.methods import Method
-from tightrope.problems.fair import NOTIONS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 _A_NAME = rules.Rule(lambda v: isinstance(v, str | Iterable), "the name of a column, or a list of names", TypeError)
 _RULES = {
     "p_rule": rules.share("a share between 0 and 1, such as 0.8 for the 80 % rule").or_none(),
-    "notion": rules.one_of(NOTIONS),
+    "difference": rules.share("a share between 0 and 1, such as 0.05").or_none(),
+    "constraint": rules.one_of(tuple(CONSTRAINTS)),
+    "judge": rules.one_of(JUDGES),
+    "notion": rules.one_of(tuple(NOTIONS)),
     "search": rules.one_of(SEARCHES),
     "method": rules.METHOD,
     "radius": rules.POSITIVE,
@@ -108,6 +113,9 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         p_rule: float | None = None,
         covariance: Any = None,
         *,
+        difference: float | None = None,
+        constraint: str = "auto",
+        judge: str = "cross-fit",
         notion: str = "demographic_parity",
         sensitive: Any = None,
         sensitive_as_features: bool = False,
@@ -126,6 +134,9 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     ):
         self.p_rule = p_rule
         self.covariance = covariance
+        self.difference = difference
+        self.constraint = constraint
+        self.judge = judge
         self.notion = notion
         self.sensitive = sensitive
         self.sensitive_as_features = sensitive_as_features
@@ -157,6 +168,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         task = read_task(self, X, y, sensitive_features, sample_weight)
+        if asked_of(self) is not None:
+            return self._fit_by_rates(task)
         built, seed = build(task), int(self.random_state)
         threshold, frontier = self.covariance, None
         if self.p_rule is not None:
@@ -171,6 +184,20 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         self.threshold_ = dict(threshold) if isinstance(threshold, Mapping) else threshold
         self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
         self.frontier_ = frontier
+        self._stream = None
+        return self
+
+    def _fit_by_rates(self, task: Task) -> "FairLogisticRegression":
+        """The walk along paths of smoothed rates, and what it ended with."""
+        try:
+            found = fit_by_rates(self, task)
+        except Refused as refused:
+            self.frontier_ = refused.frontier
+            raise
+        self.coef_, self.intercept_ = found.coef[None], np.array([found.intercept])
+        self.result_, self.dual_ = found, found.dual
+        self.threshold_, self.frontier_ = found.threshold, found.frontier
+        self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
         self._stream = None
         return self
 
@@ -239,9 +266,13 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                     "frontier() is known after fit with p_rule; otherwise give it X, y and sensitive_features."
                 )
             return known.copy()
-        twin = type(self)(**(self.get_params(deep=False) | {"p_rule": 0.8, "covariance": None}))
+        asked = {"covariance": None} | ({} if self.p_rule or self.difference else {"p_rule": 0.8})
+        twin = type(self)(**(self.get_params(deep=False) | asked))
         twin._check_parameters()
-        built = build(read_task(twin, X, y, sensitive_features, sample_weight))
+        task, asked = read_task(twin, X, y, sensitive_features, sample_weight), asked_of(twin)
+        if asked is not None:
+            return frontier_by_rates(twin, task, asked)
+        built = build(task)
         return compute_frontier(built, folds=self.folds, confidence=self.confidence, seed=int(self.random_state))
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
@@ -272,8 +303,11 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         return tags
 
     def _check_parameters(self) -> None:
-        if self.p_rule is not None and self.covariance is not None:
-            raise ValueError(
-                "p_rule and covariance were both given; expected one of them: either finds what the other says."
-            )
         rules.check_parameters(self, _RULES)
+        given = [name for name in ("p_rule", "difference", "covariance") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"{' and '.join(given)} were {'both' if len(given) == 2 else 'all'} given; expected one of them: either finds "
+                "what the other says."
+            )
+        check_constraint(self)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.estimators.fair.asked import Asked
-from tightrope.estimators.fair.rates import BETWEEN, LOGISTIC, SHARP, Limits, Point, Rates, Recipe
+from tightrope.estimators.fair.rates import BETWEEN, LOGISTIC, SHARP, Limits, Point, Rates
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.training import Scaling
 from tightrope.fairness.notions import Cells
@@ -34,12 +34,14 @@ class Part:
 
     def __init__(self, task: Task, cells: Cells, asked: Asked):
         self._asked, self._cells = asked, cells
-        self._weight = task.weight / task.weight.sum()
-        self._positives = float(self._weight @ (task.y > 0))
+        people = judged_weight(task) / judged_weight(task).sum()  # rates are those of people, whatever a class weighs
+        known = np.any(cells.members & (people > 0), axis=1)  # a cell without rows in this part has no rate
+        self._pairs = cells.pairs[known[cells.pairs].all(axis=1)]
+        self._positives = float(people @ (task.y > 0))
         self._scaling = Scaling.fit(task.X, task.weight, task.intercept)
-        means = np.vstack([cells.means(self._weight), self._weight])
-        features = self._scaling.apply(task.X)
-        self.rates = Rates.of(features, task.y, self._weight, means, task.l2, task.intercept)
+        means = np.vstack([cells.means(people), people])
+        features, weight = self._scaling.apply(task.X), task.weight / task.weight.sum()
+        self.rates = Rates.of(features, task.y, weight, means, task.l2, task.intercept)
 
     def path(self, name: str) -> Iterator[Model]:
         """A model for each threshold of `Asked.path`, in its order."""
@@ -52,7 +54,13 @@ class Part:
 
     def limits(self, threshold: float) -> Limits:
         """What is asked of the rates at a threshold."""
-        return self._asked.limits(threshold, self._cells, self._weight, self._positives)
+        return self._asked.limits(threshold, self._pairs, len(self._cells.names), self._positives)
+
+    @property
+    def names(self) -> list[str]:
+        """What the limits are about."""
+        cells = self._cells.names
+        return [*(f"{cells[a]} against {cells[b]}" for a, b in self._pairs), "the share selected"]
 
     @cached_property
     def _fairest(self) -> Point:
@@ -62,9 +70,6 @@ class Part:
         return self.rates.solve(point, LOGISTIC, self.limits(self._asked.path[0]))
 
 
-def values(part: Part, name: str, model: Model, threshold: float) -> tuple[float, np.ndarray]:
-    """The loss of a model on the rows of a part, and its constraints, which should be at most 0."""
-    recipe: Recipe = PATHS[name]
-    limits = part.limits(threshold)
-    loss, _ = part.rates.values(model.point.x, model.point.z, recipe, limits)
-    return loss, part.rates.constraints(model.point.z, recipe, limits)
+def judged_weight(task: Task) -> np.ndarray:
+    """What rows weigh in rates and accuracy."""
+    return getattr(task, "judged", task.weight)

@@ -81,11 +81,12 @@ def _read_attributes(
     model: "FairLogisticRegression", X: Any, given: Any, known: tuple[Attribute, ...] | None
 ) -> Sensitive | None:
     """The sensitive attributes, from columns of X or from `sensitive_features`; None without a constraint."""
-    if model.p_rule is None and model.covariance is None:
+    if model.p_rule is None and model.covariance is None and model.difference is None:
         return None
     named = _sensitive_names(model)
     if given is None and not named:
-        what = f"p_rule={model.p_rule!r}" if model.p_rule is not None else f"covariance={model.covariance!r}"
+        asked = {name: getattr(model, name) for name in ("p_rule", "covariance", "difference")}
+        what = next(f"{name}={value!r}" for name, value in asked.items() if value is not None)
         raise ValueError(
             f"FairLogisticRegression({what}) needs sensitive_features: fit(X, y, sensitive_features=...), or the names "
             "of columns of a DataFrame as sensitive=[...]."
@@ -99,7 +100,7 @@ def _read_attributes(
         raise ValueError("sensitive= and sensitive_features= were both given; expected one of them.")
     sensitive = read_sensitive(given, attributes=known or None)
     continuous = [attribute.name for attribute in sensitive.attributes if attribute.kind == "continuous"]
-    if model.p_rule is not None and continuous:
+    if model.covariance is None and continuous:
         raise ValueError(
             f"The p%-rule compares groups and {', '.join(continuous)} is continuous. Use covariance=..., or cut it into "
             "ranges first, e.g. with pandas.cut."

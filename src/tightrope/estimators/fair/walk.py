@@ -22,7 +22,7 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from tightrope.confidence import effective_ratio_lower, fixed_sequence
 from tightrope.estimators.fair.asked import Asked
-from tightrope.estimators.fair.paths import Model, Part
+from tightrope.estimators.fair.paths import Model, Part, judged_weight
 from tightrope.estimators.fair.task import Task
 from tightrope.fairness.notions import Cells, cells_of
 
@@ -114,12 +114,17 @@ class Walk:
         bound = float(best[f"{column}_bound"])
         had = np.floor(100 * bound) / 100 if ratio else np.ceil(100 * bound) / 100
         offer = f"{column}={had:g} could be, at accuracy {best['accuracy']:.3f} or more. " if 0 < had < 1 else ""
+        binding = " and ".join(self._in_words(str(best[side])) for side in ("group", "against"))
         return (
             f"{self._asked.sentence} cannot be promised with {self._confidence:.0%} confidence: where rates are most alike, "
             f"{column} is {best[column]:.3f} and {'at least' if ratio else 'at most'} {bound:.3f} with that confidence. The "
-            f"groups that bind are {best['binding']}. {offer}Ask for less, lower the confidence, give more rows, merge "
+            f"groups that bind are {binding}. {offer}Ask for less, lower the confidence, give more rows, merge "
             "groups that are small, or leave out features that stand in for the sensitive attribute."
         )
+
+    def _in_words(self, name: str) -> str:
+        rows = int(self._cells.members[self._cells.names.index(name)].sum())
+        return f"{name} ({rows:,} rows)"
 
 
 class Judge(NamedTuple):
@@ -136,7 +141,7 @@ class Judge(NamedTuple):
     @classmethod
     def of(cls, task: Task, cells: Cells, rows: np.ndarray, asked: Asked) -> "Judge":
         """The judge of decisions about these rows of a task."""
-        weight, cells = task.weight[rows], cells.take(rows)
+        weight, cells = judged_weight(task)[rows], cells.take(rows)
         means, effective = cells.means(weight), cells.effective(weight)
         return cls(rows, task.y[rows] > 0, weight / weight.sum(), means, effective, cells, asked)
 
@@ -163,7 +168,8 @@ class Judge(NamedTuple):
             "p_rule_high": min(1.0, 1 / above) if above > 0 else 1.0,
             "p_rule_bound": min(effective_ratio_lower(*pair, confidence) for pair in counts),
             "selected": float(self.weight @ decided[self.rows]),
-            "binding": self._in_words(*self.cells.pairs[binding], decided),
+            "group": self.cells.names[self.cells.pairs[binding, 0]],
+            "against": self.cells.names[self.cells.pairs[binding, 1]],
         }
         if not self.asked.is_ratio:
             row["difference"] = max(b / n_b - a / n_a for a, n_a, b, n_b in counts)
@@ -175,11 +181,6 @@ class Judge(NamedTuple):
         n = self.effective
         x = n * np.minimum(self.means @ decided[self.rows], 1.0)
         return [(float(x[a]), float(n[a]), float(x[b]), float(n[b])) for a, b in self.cells.pairs]
-
-    def _in_words(self, a: int, b: int, decided: np.ndarray) -> str:
-        rates, sizes = self.means @ decided[self.rows], self.cells.members.sum(axis=1)
-        said = (f"{self.cells.names[c]} ({sizes[c]:,} rows, rate {rates[c]:.3f})" for c in (a, b))
-        return " and ".join(said)
 
 
 def _ratio(a: float, n_a: float, b: float, n_b: float) -> float:
