@@ -41,14 +41,17 @@ class Asked(NamedTuple):
         return np.round(1 - slack[slack < 1] if self.is_ratio else slack[slack < 1], 12)
 
     def limits(self, threshold: float, pairs: np.ndarray, cells: int, positives: float) -> Limits:
-        """The threshold for pairs of cells, and the floor under the rate of everybody, which comes after those of cells."""
+        """The threshold for pairs of cells, and the floors under the shares of everybody who is selected and who is not.
+
+        The rate of everybody comes after those of the cells.
+        """
         each, m = np.arange(len(pairs)), len(pairs)
-        matrix, constant = np.zeros((m + 1, cells + 1)), np.zeros(m + 1)
+        matrix, constant = np.zeros((m + 2, cells + 1)), np.zeros(m + 2)
         matrix[each, pairs[:, 0]] = -1
         matrix[each, pairs[:, 1]] = threshold if self.is_ratio else 1
-        matrix[m, cells] = -1
         constant[:m] = 0.0 if self.is_ratio else -threshold
-        constant[m] = FLOOR * positives
+        matrix[m:, cells] = -1, 1
+        constant[m:] = FLOOR * positives, FLOOR * (1 - positives) - 1
         return Limits(matrix, constant)
 
     def score(self, a: float, n_a: float, b: float, n_b: float) -> float:

@@ -60,7 +60,7 @@ class Part:
     def names(self) -> list[str]:
         """What the limits are about."""
         cells = self._cells.names
-        return [*(f"{cells[a]} against {cells[b]}" for a, b in self._pairs), "the share selected"]
+        return [*(f"{cells[a]} against {cells[b]}" for a, b in self._pairs), "the share selected", "the share rejected"]
 
     @cached_property
     def _fairest(self) -> Point:

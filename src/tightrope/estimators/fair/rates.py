@@ -2,13 +2,13 @@
 
     minimise    (1 - q) E log(1 + exp(-y z)) + q E sigma(-y z / T) + ridge |w|^2      z = <w, a> + b,  y = -1 or +1
     subject to  (1 - slack) r_h - r_g <= 0   for all ordered pairs (g, h) of groups,   r_g = E[sigma(z / T) | g]
-                E sigma(z / T) >= half of E[y = 1]
+                E sigma(z / T) >= half of E[y = 1],   E sigma(-z / T) >= half of E[y = -1]
 
 As T falls to 0, sigma(z / T) becomes the decision 1{z > 0}: the second loss becomes the share of wrong decisions and r_g the
 share of g that is selected. The problem is smooth and not convex, and what is found is a stationary point: nothing here says
 that it is the best one, and nothing has to, because the classifier is judged on rows that it has not seen (`walk.py`).
 
-The floor on the share selected keeps a path from making the rates alike by rejecting everybody.
+The floors keep a path from making rates alike by rejecting everybody, or by selecting everybody.
 
 NumPy and BLAS do all of it. A fit solves some two hundred small problems, warm-started, each in one or two Newton steps
 that cost one product A' diag(q) A; there is nothing to compile, and the first fit is as quick as the next.
@@ -19,12 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.optimize import lsq_linear
+from scipy.optimize import nnls
 
 RIDGE = 1e-6  # a direction in which nothing is known stays at rest, and separable data at a finite score
-FLOOR = 0.5  # the share selected, as a share of the positive labels
+FLOOR = 0.5  # the share selected, as a share of the positive labels, and the share rejected of the negative ones
 LEAST_CURVATURE = 0.05  # as a share of the logistic loss's own, so that a step is at most twenty of its Newton steps
 LARGEST_MULTIPLIER = 100.0  # the loss begins below log 2, rates are at most 1: a dearer constraint cannot be met
+STABLE = 1e-4  # a multiplier that changes by one leaves this much of a rate to the next step
 TRUST = 1.0  # a step changes scores by this much at most, root mean square
 SETTLED = 0.005  # a step below this share of the scores ends the iteration
 ITERATIONS, HALVINGS = 50, 12
@@ -99,11 +100,11 @@ class Rates:
 
     def solve(self, start: Point, recipe: Recipe, limits: Limits) -> Point:
         """SQP from `start`: exact second derivatives of the Lagrangian, made positive, and an l1 merit."""
-        x, z, price = start.x, start.z, 0.0
+        x, z, price, stable = start.x, start.z, 0.0, STABLE
         multipliers = start.multipliers if len(start.multipliers) == len(limits.constant) else 0 * limits.constant
         loss, excess = self.values(x, z, recipe, limits)
         for step in range(1, ITERATIONS + 1):
-            direction, slope, multipliers = self._direction(x, z, recipe, limits, multipliers)
+            direction, slope, multipliers = self._direction(x, z, recipe, limits, multipliers, stable)
             price = max(price, 1.5 * float(multipliers.max(initial=0)) + 0.1)
             dz = self.rows @ direction
             moved = self._size(dz)
@@ -111,13 +112,16 @@ class Rates:
             least = min(slope - price * excess, 0.0)  # the merit falls along the direction, and a little of that is asked
             for _ in range(HALVINGS):
                 new_x, new_z = x + length * direction, z + length * dz
-                loss, excess = self.values(new_x, new_z, recipe, limits)
-                if loss + price * excess <= merit + 1e-4 * length * least + 1e-12 * abs(merit):
+                ahead = self.values(new_x, new_z, recipe, limits)
+                if ahead[0] + price * ahead[1] <= merit + 1e-4 * length * least + 1e-12 * abs(merit):
                     break
                 length /= 2
-            else:
-                return Point(x, z, multipliers, step, False)
-            x, z = new_x, new_z
+            else:  # as where no step meets all constraints: they are taken less strictly, or this is the end
+                if stable >= 1:
+                    return Point(x, z, multipliers, step, False)
+                stable, price, multipliers = 100 * stable, 0.0, 0 * multipliers
+                continue
+            x, z, (loss, excess) = new_x, new_z, ahead
             if moved <= SETTLED * self._size(z):
                 return Point(x, z, multipliers, step, True)
         return Point(x, z, multipliers, ITERATIONS, False)
@@ -136,7 +140,7 @@ class Rates:
         return limits.matrix @ (self.means @ sigmoid(z / recipe.temperature)) + limits.constant
 
     def _direction(
-        self, x: np.ndarray, z: np.ndarray, recipe: Recipe, limits: Limits, multipliers: np.ndarray
+        self, x: np.ndarray, z: np.ndarray, recipe: Recipe, limits: Limits, multipliers: np.ndarray, stable: float
     ) -> tuple[np.ndarray, float, np.ndarray]:
         """The step that minimises the quadratic model, the slope of the loss along it, and the model's multipliers."""
         t, share = recipe.temperature, recipe.share
@@ -154,7 +158,7 @@ class Rates:
         jacobian = limits.matrix @ ((self.means * first) @ self.rows)
         down, across = gradient @ root, jacobian @ root
         values = limits.matrix @ (self.means @ u) + limits.constant
-        multipliers = _dual(across @ across.T, values - across @ down)
+        multipliers = _dual(across @ across.T, values - across @ down, multipliers, stable)
         direction = -root @ (down + multipliers @ across)
         return direction, float(gradient @ direction), multipliers
 
@@ -169,22 +173,22 @@ def sigmoid(z: np.ndarray) -> np.ndarray:
     return np.where(z >= 0, 1.0, small) / (1 + small)
 
 
-def _dual(quadratic: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """The multipliers 0 <= l <= LARGEST_MULTIPLIER that minimise l'Ql/2 - l'b: the dual of the quadratic model.
+def _dual(quadratic: np.ndarray, linear: np.ndarray, before: np.ndarray, stable: float) -> np.ndarray:
+    """The multipliers l >= 0 that minimise l'Ql/2 - l'b + stable/2 |l - before|^2: the dual of the quadratic model.
 
-    The pairs of many groups are many constraints and few of them bind: those that do not are left out until they would.
+    The last term makes multipliers unique where more constraints bind than there are coefficients, and bounded where no
+    step satisfies them all; once multipliers rest it is zero (Wright's stabilised SQP, 1998). The pairs of many groups are many
+    constraints and few of them bind: those that do not are left out until they would.
     """
-    multipliers, counted = np.zeros(len(linear)), linear > 0
-    missing = counted
+    multipliers, linear = np.zeros(len(linear)), linear + stable * before
+    counted = missing = linear > 0
     while np.any(missing):
         counted = counted | missing
-        part = quadratic[np.ix_(counted, counted)]
-        rounding = 1e-9 * max(float(np.trace(part)) / len(part), 1e-300)
-        lower = np.linalg.cholesky(part + rounding * np.eye(len(part)))
-        target = solve_triangular(lower, linear[counted], lower=True)
-        multipliers[counted] = lsq_linear(lower.T, target, bounds=(0, LARGEST_MULTIPLIER), method="bvls").x
+        part = quadratic[np.ix_(counted, counted)] + stable * np.eye(np.sum(counted))
+        lower = np.linalg.cholesky(part)
+        multipliers[counted] = nnls(lower.T, solve_triangular(lower, linear[counted], lower=True))[0]
         missing = ~counted & (linear - quadratic @ multipliers > 1e-9)
-    return multipliers
+    return np.minimum(multipliers, LARGEST_MULTIPLIER)
 
 
 def _logistic(

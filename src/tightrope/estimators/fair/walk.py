@@ -100,7 +100,7 @@ class Walk:
             for judged, model in zip(self._judged, models, strict=True):
                 decided[judged] = model.score(self._task.X[judged]) > 0
             scores.append(self._judge.score(decided))
-            rows.append({"path": name, "threshold": threshold, **self._judge.row(decided, confidence)})
+            rows.append({"path": name, "threshold": threshold, **self._judge.row(decided, confidence), "score": scores[-1]})
             if scores[-1] < critical and not whole:
                 break
         return pd.DataFrame(rows).assign(passed=np.arange(len(rows)) < fixed_sequence(s >= critical for s in scores))
