@@ -722,7 +722,7 @@ def test_bad_later_batches():
         ({"confidence": 95}, "confidence is 95; expected a number between 0 and 1"),
         ({"confidence": "high"}, "confidence is 'high'; expected a number between 0 and 1"),
         ({"random_state": -1}, "random_state is -1; expected a whole number"),
-        ({"random_state": None}, "random_state is None; expected a whole number"),
+        ({"random_state": "any"}, "random_state is 'any'; expected a whole number"),
         ({"class_weight": "even"}, "class_weight"),
     ],
 )

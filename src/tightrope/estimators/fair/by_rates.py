@@ -1,7 +1,7 @@
 """Fitting by rates: which paths are walked for what a classifier was asked, and the report of where the walk ended."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ import pandas as pd
 from tightrope.estimators.fair.asked import Asked
 from tightrope.estimators.fair.paths import PATHS
 from tightrope.estimators.fair.task import Task
-from tightrope.estimators.fair.walk import Walk
+from tightrope.estimators.fair.walk import Chosen, Walk
 from tightrope.problems.fair import NOTIONS as COVARIANCES
 
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ class RatesRun:
 
     def __str__(self) -> str:
         width = max(map(len, self.constraints.index))
-        lines = [self.sentence, f"  objective    {self.objective:.6g}, smoothed; a stationary point, not a global optimum"]
+        lines = [
+            self.sentence,
+            f"  objective    {self.objective:.6g}, smoothed; a stationary point, not a global optimum",
+        ]
         lines += [] if self.settled else ["  note         the last steps were not small yet"]
         lines += [f"  {'constraint':<{width}}  {'value':>12}  {'multiplier':>12}"]
         for name, value, multiplier in zip(self.constraints.index, self.constraints, self.dual, strict=True):
@@ -73,7 +76,9 @@ def check_constraint(model: "FairLogisticRegression") -> None:
             f"method={model.method!r}; rates are kept by p_rule or difference, with the other two as they are by default."
         )
     if model.constraint == "covariance" and model.difference is not None:
-        raise ValueError("difference is a bound on rates, which constraint='covariance' does not have; use 'rates' or 'auto'.")
+        raise ValueError(
+            "difference is a bound on rates, which constraint='covariance' does not have; use 'rates' or 'auto'."
+        )
     by_covariance = asked_of(model) is None and (model.p_rule is not None or model.covariance is not None)
     if by_covariance and model.notion not in COVARIANCES:
         raise ValueError(
@@ -82,37 +87,41 @@ def check_constraint(model: "FairLogisticRegression") -> None:
         )
 
 
-def walk_of(model: "FairLogisticRegression", task: Task, asked: Asked) -> Walk:
-    """The walk with the judge that a classifier names."""
-    folds, seed = int(model.folds), int(model.random_state)
-    return Walk(task, asked, judge=model.judge, folds=folds, confidence=float(model.confidence), seed=seed)
-
-
-def frontier_by_rates(model: "FairLogisticRegression", task: Task, asked: Asked) -> pd.DataFrame:
+def frontier_by_rates(model: "FairLogisticRegression", task: Task, seed: int) -> pd.DataFrame:
     """All points of the paths, judged, also those that no walk would reach."""
-    return walk_of(model, task, asked).frontier(CONSTRAINTS[model.constraint])
+    return _walk(model, task, seed).frontier(CONSTRAINTS[model.constraint])
 
 
-def fit_by_rates(model: "FairLogisticRegression", task: Task) -> RatesRun:
+def fit_by_rates(model: "FairLogisticRegression", task: Task, seed: int) -> RatesRun:
     """Walk, choose, train."""
+    chosen = _walk(model, task, seed).choose(CONSTRAINTS[model.constraint])
+    point, rates, recipe = chosen.model.point, chosen.part.rates, PATHS[chosen.path]
+    limits = chosen.part.limits(chosen.threshold)
+    loss, _ = rates.values(point.x, point.z, recipe, limits)
+    constraints = pd.Series(rates.constraints(point.z, recipe, limits), index=chosen.part.names)
+    frontier, score = chosen.frontier, (chosen.model.coef, chosen.model.intercept)
+    said = _sentence(model, chosen)
+    return RatesRun(
+        chosen.path, chosen.threshold, loss, constraints, point.multipliers, point.settled, frontier, *score, said
+    )
+
+
+def _walk(model: "FairLogisticRegression", task: Task, seed: int) -> Walk:
     asked = asked_of(model)
     assert asked is not None
-    walk = walk_of(model, task, asked)
-    chosen = walk.choose(CONSTRAINTS[model.constraint])
-    point, part, recipe = chosen.model.point, chosen.part, PATHS[chosen.path]
-    limits = part.limits(chosen.threshold)
-    loss, _ = part.rates.values(point.x, point.z, recipe, limits)
-    values = part.rates.constraints(point.z, recipe, limits)
-    best = chosen.frontier[chosen.frontier["passed"] & (chosen.frontier["path"] == chosen.path)]
-    best = best[best["threshold"] == chosen.threshold].iloc[0]
+    options: dict[str, Any] = {"folds": int(model.folds), "confidence": float(model.confidence), "seed": seed}
+    return Walk(task, asked, judge=model.judge, **options)
+
+
+def _sentence(model: "FairLogisticRegression", chosen: Chosen) -> str:
+    """What was asked and what the judge found."""
+    asked = asked_of(model)
+    assert asked is not None
+    table = chosen.frontier
+    row = table[(table["path"] == chosen.path) & (table["threshold"] == chosen.threshold)].iloc[0]
     column, side = ("p_rule", "at least") if asked.is_ratio else ("difference", "at most")
-    sentence = (
-        f"{asked.sentence} is kept with {model.confidence:.0%} confidence ({model.judge}): {column} is {best[column]:.3f}, "
-        f"{side} {best[f'{column}_bound']:.3f}, and accuracy {best['accuracy']:.4f}, on rows not trained on. Path "
+    return (
+        f"{asked.sentence} is kept with {model.confidence:.0%} confidence: {column} is {row[column]:.3f}, {side} "
+        f"{row[f'{column}_bound']:.3f}, and accuracy {row['accuracy']:.4f}, by rows not trained on ({model.judge}). Path "
         f"{chosen.path}, smoothed rates held at {chosen.threshold:g}."
     )
-    constraints = pd.Series(values, index=part.names)
-    return RatesRun(
-        chosen.path, chosen.threshold, loss, constraints, point.multipliers, point.settled, chosen.frontier,
-        chosen.model.coef, chosen.model.intercept, sentence,
-    )  # fmt: skip

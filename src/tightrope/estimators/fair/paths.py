@@ -34,7 +34,7 @@ class Part:
 
     def __init__(self, task: Task, cells: Cells, asked: Asked):
         self._asked, self._cells = asked, cells
-        people = judged_weight(task) / judged_weight(task).sum()  # rates are those of people, whatever a class weighs
+        people = task.judged / task.judged.sum()  # rates are those of people, whatever a class weighs
         known = np.any(cells.members & (people > 0), axis=1)  # a cell without rows in this part has no rate
         self._pairs = cells.pairs[known[cells.pairs].all(axis=1)]
         self._positives = float(people @ (task.y > 0))
@@ -68,8 +68,3 @@ class Part:
         asked = 1 - self._asked.slack if self._asked.is_ratio else self._asked.slack
         point = self.rates.solve(self.rates.plain, LOGISTIC, self.limits(asked))
         return self.rates.solve(point, LOGISTIC, self.limits(self._asked.path[0]))
-
-
-def judged_weight(task: Task) -> np.ndarray:
-    """What rows weigh in rates and accuracy."""
-    return getattr(task, "judged", task.weight)

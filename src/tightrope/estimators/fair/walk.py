@@ -22,20 +22,13 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from tightrope.confidence import effective_ratio_lower, fixed_sequence
 from tightrope.estimators.fair.asked import Asked
-from tightrope.estimators.fair.paths import Model, Part, judged_weight
+from tightrope.estimators.fair.paths import Model, Part
+from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.task import Task
 from tightrope.fairness.notions import Cells, cells_of
 
 JUDGES = ("cross-fit", "holdout")
 HELD_OUT = 0.3  # of the rows judge, with "holdout"
-
-
-class Refused(ValueError):
-    """What was asked cannot be promised; `frontier` is the path that was tried."""
-
-    def __init__(self, sentence: str, frontier: pd.DataFrame):
-        super().__init__(sentence)
-        self.frontier = frontier
 
 
 class Chosen(NamedTuple):
@@ -59,7 +52,6 @@ class Walk:
     """Paths trained on some rows and judged on others."""
 
     def __init__(self, task: Task, asked: Asked, *, judge: str, folds: int, confidence: float, seed: int):
-        task = task.take(task.weight > 0)  # rows without weight have no say in anything, nor in who judges whom
         assert task.sensitive is not None
         self._task, self._asked, self._confidence, self._keeps = task, asked, confidence, judge == "holdout"
         self._cells = cells_of(task.sensitive, task.y > 0, task.notion)
@@ -100,7 +92,9 @@ class Walk:
             for judged, model in zip(self._judged, models, strict=True):
                 decided[judged] = model.score(self._task.X[judged]) > 0
             scores.append(self._judge.score(decided))
-            rows.append({"path": name, "threshold": threshold, **self._judge.row(decided, confidence), "score": scores[-1]})
+            rows.append(
+                {"path": name, "threshold": threshold, **self._judge.row(decided, confidence), "score": scores[-1]}
+            )
             if scores[-1] < critical and not whole:
                 break
         return pd.DataFrame(rows).assign(passed=np.arange(len(rows)) < fixed_sequence(s >= critical for s in scores))
@@ -141,7 +135,7 @@ class Judge(NamedTuple):
     @classmethod
     def of(cls, task: Task, cells: Cells, rows: np.ndarray, asked: Asked) -> "Judge":
         """The judge of decisions about these rows of a task."""
-        weight, cells = judged_weight(task)[rows], cells.take(rows)
+        weight, cells = task.judged[rows], cells.take(rows)
         means, effective = cells.means(weight), cells.effective(weight)
         return cls(rows, task.y[rows] > 0, weight / weight.sum(), means, effective, cells, asked)
 
