@@ -5,6 +5,7 @@ Nearly all data has 640 rows, which is a size that rows are filled up to, so tha
 
 import dataclasses
 import pickle
+import warnings
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ import pytest
 from scipy.optimize import minimize as scipy_minimize
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
@@ -23,8 +25,9 @@ from sklearn.preprocessing import StandardScaler
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
 from tightrope.estimators.fair import frontier, training
+from tightrope.estimators.fair.refusal import Refused, refusal
 from tightrope.estimators.fair.streaming import GROUP
-from tightrope.estimators.fair.task import Task
+from tightrope.estimators.fair.task import Task, read_task
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.files import FileError, read_file, write_file
 from tightrope.problems.fair import fair_classification
@@ -367,6 +370,20 @@ def test_thresholds_and_copies_of_rows_leave_the_problem_what_it_is(n):
         np.testing.assert_allclose(part / np.abs(part).sum(), whole / np.abs(whole).sum(), rtol=1e-9)
 
 
+def test_a_gap_is_told_where_it_would_show_in_probabilities():
+    """root(gap/2): 0.001 is not worth a word, 0.02 is, unless few rows leave the probabilities as uncertain anyway."""
+    ended = fair(passes=1.0)
+    with pytest.warns(ConvergenceWarning, match=r"probabilities may be off by 1 \(root mean square\)"):
+        ended.fit(X, Y, sensitive_features=S)
+    for n, gap, told in ((N, 2e-6, False), (N, 8e-4, True), (12, 8e-4, False)):
+        task = Task(X[:n], Y[:n], None, np.ones(n), "demographic_parity", 0.0, 10.0, True)
+        run = dataclasses.replace(ended.result_, trace=pd.DataFrame({"gap": [gap]}))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            training.warn_of_gap(run, training.build(task))
+        assert bool(caught) == told, (n, gap)
+
+
 # ---- other methods -----------------------------------------------------------------------------------------------------
 
 
@@ -436,11 +453,83 @@ def test_the_papers_search_judges_by_the_rows_it_was_solved_on():
     assert nearest["p_rule"] == pytest.approx(min(rate) / max(rate), abs=0.01)
 
 
-def test_a_rule_that_cannot_be_promised():
-    with pytest.raises(
-        ValueError, match=r"p_rule=0.99 cannot be promised with 95% confidence: the best on the path is"
-    ):
-        tr.FairLogisticRegression(p_rule=0.99).fit(X, Y, sensitive_features=S)
+def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(promised, tmp_path):
+    model: Any = clone(promised).set_params(p_rule=0.99)
+    model.coef_ = promised.coef_  # of an earlier fit
+    sentence = r"p_rule=0.99 cannot be promised with 95% confidence: the best on the path is"
+    with pytest.raises(Refused, match=sentence) as refused:
+        model.fit(X, Y, sensitive_features=SEX)
+    counts = {f"sensitive_features={group}": int(np.sum(group == SEX)) for group in "FM"}
+    sizes = [f"{name} ({count:,} rows)" for name, count in counts.items()]
+    said = str(refused.value)
+    assert " against ".join(sizes) in said or " against ".join(reversed(sizes)) in said
+    table = model.frontier()
+    pd.testing.assert_frame_equal(table, promised.frontier())  # nothing but what was asked differs
+    model.plot_frontier(str(tmp_path / "refused.png"))
+    assert (tmp_path / "refused.png").stat().st_size > 10_000
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    best = table["p_rule_bound"].max()
+    offered = np.floor(100 * best) / 100
+    had = table[table["p_rule_bound"] >= offered].iloc[0]
+    assert f"p_rule={offered:g} can be had, at an accuracy of {had['accuracy']:.3f} (--p-rule {offered:g}" in said
+    assert frontier._largest(table, offered, "p_rule_bound", "", None) == had["threshold"]  # pyright: ignore
+
+
+def refusal_of(asked: float, bound: float, estimate: float, n: tuple[int, int] = (300, 340)) -> str:
+    """The sentence of a path of one threshold, for two groups of so many rows."""
+    rows = sum(n)
+    task = Task(
+        X[:rows], Y[:rows], read_sensitive(np.repeat(["F", "M"], n), "sex"), np.ones(rows), PARITY, 0.0, 10.0, True
+    )
+    known = {"threshold": 0.1, "accuracy": 0.8, "p_rule": estimate, "p_rule_bound": bound, "selected": 0.5}
+    table = pd.DataFrame([known | {"group": "sex=F", "against": "sex=M"}])
+    return str(refusal(asked, table, task, "p_rule_bound", "with 95% confidence"))
+
+
+PARITY = "demographic_parity"
+
+
+def test_advice_of_a_refusal_is_for_the_case_at_hand():
+    # log(0.9/0.7) is 2.13 times log(0.9/0.8), and an error falls as the root of the rows
+    assert "About 4.6 times as many rows of these groups would do, or less confidence (confidence=0.9" in refusal_of(
+        0.8, 0.7, 0.9
+    )
+    assert "times as many" not in refusal_of(0.8, 0.7, 0.75)  # the estimate itself is too low
+    assert "sex=F is too small: were it selected like everybody, it would take some 55 rows" in refusal_of(
+        0.8, 0.1, 0.9, (40, 600)
+    )
+    assert "can be had" not in refusal_of(0.8, 0.0, 0.5)
+
+
+def test_rows_without_weight_change_nothing(promised):
+    more = np.concatenate([X, X[::-1] + 1.0]), np.concatenate([Y, -Y]), np.concatenate([SEX, SEX])
+    order = np.argsort(np.arange(2 * N) % N, kind="stable")  # in between the others
+    weight = np.repeat([2.0, 0.0], N)[order]
+    model: Any = clone(promised).fit(more[0][order], more[1][order], more[2][order], sample_weight=weight)
+    assert model.threshold_ == promised.threshold_
+    np.testing.assert_allclose(model.coef_, promised.coef_, rtol=1e-9)
+    pd.testing.assert_frame_equal(model.frontier(), promised.frontier(), rtol=1e-9)
+
+
+def test_a_path_is_judged_by_weights():
+    """The weights of rows as if they were repeated, those of classes not at all; and a row of weight 3 is one person."""
+    times = 1 + np.arange(N) % 3
+    rows = np.repeat(np.arange(N), times)
+    decided = np.stack([X[:, 0] > 3, X[:, 0] + X[:, 1] > 3.5], axis=1)
+    tables = []
+    for kept, weight in ((np.arange(N), times), (rows, None)):
+        model = tr.FairLogisticRegression(p_rule=0.5, class_weight={-1.0: 1.0, 1.0: 9.0})
+        task = read_task(model, X[kept], Y[kept], SEX[kept], weight)
+        tables.append(frontier._table(task, np.array([0.1, 0.2]), decided[kept], 0.95, 0))
+    for name in ("accuracy", "p_rule", "selected", "group", "against"):
+        pd.testing.assert_series_equal(tables[0][name], tables[1][name])
+    right = np.average(decided == (Y > 0)[:, None], axis=0, weights=times)
+    np.testing.assert_allclose(tables[0]["accuracy"], right)
+    assert np.all(tables[0]["p_rule_bound"] < tables[1]["p_rule_bound"])
+    width = [table["accuracy_high"] - table["accuracy_low"] for table in tables]
+    # 2 is the mean weight and 14/3 that of squares: N/(4/(14/3)) rows are worth what 2N repeated ones seem to be
+    np.testing.assert_allclose(width[0] / width[1], np.sqrt(7 / 3), rtol=0.05)
 
 
 def test_the_rule_needs_groups():

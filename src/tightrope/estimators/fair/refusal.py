@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 
+from tightrope.estimators.fair.intersections import smallest_group
 from tightrope.estimators.fair.task import Task
 
 
@@ -28,38 +29,42 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
     """
     best = table.iloc[int(np.argmax(table[column].fillna(-1.0)))]
     reached = float(np.nan_to_num(best[column]))
-    offered = math.floor(100 * reached) / 100 or None
+    offered = math.floor(100 * reached) / 100
+    sizes = {name: _rows(name, task) for name in (str(best["group"]), str(best["against"]))}
+    counted = "positive rows" if task.notion == "equal_opportunity" else "rows"
+    binding = " against ".join(f"{name} ({rows:,} {counted})" for name, rows in sizes.items())
     said = [
         f"p_rule={asked:g} cannot be promised {how}: the best on the path is {reached:.3f} (estimate {best['p_rule']:.3f}, "
-        f"accuracy {best['accuracy']:.3f}) at covariance={best['threshold']:.3g}.",
-        f"What binds is {_sized(best['group'], task)} against {_sized(best['against'], task)}.",
+        f"accuracy {best['accuracy']:.3f}) at covariance={best['threshold']:.3g}. What binds is {binding}."
     ]
-    if offered is not None:
+    if offered > 0:
         cheapest = table[table[column] >= offered].iloc[0]
         said.append(
             f"p_rule={offered:g} can be had, at an accuracy of {cheapest['accuracy']:.3f} (--p-rule {offered:g} on the "
             "command line)."
         )
-    said.append(_advice(asked, float(best["p_rule"]), reached, "confidence" in how))
+    smallest, rows = min(sizes.items(), key=lambda item: item[1])
+    needed = smallest_group(float(np.clip(best["selected"], 0.01, 0.99)))
+    if rows < needed:
+        said.append(
+            f"{smallest} is too small: were it selected like everybody, it would take some {needed:,} rows to show the 80 % "
+            "rule. Merge it with another group."
+        )
+    elif "confidence" in how and best["p_rule"] > asked and reached > 0:
+        # more rows narrow a bound by the root of their number, and leave the estimate where it is
+        times = (math.log(best["p_rule"] / reached) / math.log(best["p_rule"] / asked)) ** 2
+        more = f"About {times:.2g} times" if times < 100 else "Many times"
+        said.append(
+            f"{more} as many rows of these groups would do, or less confidence (confidence=0.9, --confidence 0.9)."
+        )
+    said.append("Features that stand in for the sensitive attribute can be left out (--drop).")
     return Refused(" ".join(said), table)
 
 
-def _advice(asked: float, estimate: float, bound: float, confident: bool) -> str:
-    """What else can be done; more rows narrow a bound by the root of their number and leave the estimate where it is."""
-    features = "leave out features that stand in for the sensitive attribute (--drop)"
-    if not (confident and estimate > asked and bound > 0):
-        return f"More rows alone would not do. You may {features}."
-    times = (math.log(estimate / bound) / math.log(estimate / asked)) ** 2
-    more = f"about {times:.2g} times as many rows of these groups" if times < 100 else "many more rows of these groups"
-    return f"Otherwise it takes {more}, or less confidence (confidence=0.9, --confidence 0.9); or {features}."
-
-
-def _sized(name: str, task: Task) -> str:
-    """A group and how many rows it is judged by."""
-    assert task.sensitive is not None
+def _rows(name: str, task: Task) -> int:
+    """How many rows a group is judged by."""
     names, members = judged_groups(task)
-    rows = int(members[names.index(name)].sum())
-    return f"{name} ({rows:,} {'positive ' if task.notion == 'equal_opportunity' else ''}rows)"
+    return int(members[names.index(name)].sum())
 
 
 def judged_groups(task: Task) -> tuple[list[str], np.ndarray]:

@@ -331,7 +331,7 @@ def _drawn(row: Any, overall: float, widest: float) -> str:
     title = f"{row['rate']:.3f}, {row['low']:.3f} to {row['high']:.3f}"
     return (
         f'<svg width="{_WIDTH}" height="14" role="img"><title>{title}</title>'
-        f'<line x1="{mark:.1f}" x2="{mark:.1f}" y1="0" y2="14" stroke="#8888" stroke-dasharray="2 2"/>'
+        f'<line x1="{mark:.1f}" x2="{mark:.1f}" y1="0" y2="14" stroke="#888" stroke-dasharray="2 2"/>'
         f'<line x1="{low:.1f}" x2="{high:.1f}" y1="7" y2="7" stroke="#0072b2" stroke-width="2"/>'
         f'<circle cx="{rate:.1f}" cy="7" r="3.5" fill="#0072b2"/></svg>'
     )

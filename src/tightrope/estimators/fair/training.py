@@ -270,7 +270,7 @@ def warn_of_gap(result: Result, built: Built) -> None:
     moves probabilities by root(d / n) / 2 at most.
     """
     gap = result.trace["gap"].iloc[-1] if "gap" in result.trace else 0.0
-    off, sampling = np.sqrt(gap / 2), np.sqrt(len(built.scaling.mean) / len(built.task.y)) / 2
+    off, sampling = min(1.0, np.sqrt(gap / 2)), np.sqrt(len(built.scaling.mean) / len(built.task.y)) / 2
     if off > max(_VISIBLE, _LOST * sampling):
         warnings.warn(
             f"The passes ran out at a duality gap of {gap:.1e}: predicted probabilities may be off by {off:.2g} (root mean "
