@@ -173,7 +173,7 @@ TABLES = {
 }
 REFUSED = [
     ("people.csv", swap(("--covariance", "--p-rule"), ("0.01", "1.5")), 1, "p_rule is 1.5; expected a share"),
-    ("people.csv", swap()[:4], 2, "Neither --p-rule nor --covariance was given"),
+    ("people.csv", swap()[:4], 2, "None of --p-rule, --difference and --covariance was given"),
     ("people.csv", [*swap(), "--p-rule", "0.8"], 2, "--p-rule and --covariance were both given"),
     ("people.csv", swap(("0.01", "-1")), 1, "threshold is -1.0; expected positive numbers"),
     ("people.csv", swap(("pay", "pya")), 1, "has no column 'pya'. Did you mean 'pay'?"),

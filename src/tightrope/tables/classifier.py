@@ -119,8 +119,10 @@ class Fitted:
             f"Selected: who is predicted {model.label} = {model.labels[1]}. Sensitive: {', '.join(model.sensitive)}.",
             f"Fitted to {len(self.train):,} rows and {len(model.encoder.names)} features; measured on {len(self.test):,} "
             "other rows.",
-            f"Covariance of score and sensitive attribute: at most {_in_words(fair.threshold_)}.",
         ]
+        if hasattr(fair.result_, "sentence"):  # by rates
+            return [*said, fair.result_.sentence]
+        said += [f"Covariance of score and sensitive attribute: at most {_in_words(fair.threshold_)}."]
         if fair.frontier_ is not None:
             path = fair.frontier_
             bound = float(path["p_rule_bound"].iloc[int(np.argmin(np.abs(path["threshold"] - fair.threshold_)))])
@@ -187,7 +189,7 @@ def fit_table(
     y, Z = truth.astype(int), X.iloc[test]
     # the constraint first: what it cannot promise need not be compared with anything
     fair = classifier.fit(X.iloc[train], y[train], sensitive_features=attributes.take(train))
-    unconstrained = {k: v for k, v in parameters.items() if k not in ("p_rule", "covariance")}
+    unconstrained = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance")}
     plain = FairLogisticRegression(**unconstrained, random_state=seed).fit(X.iloc[train], y[train])
     decided = {"without": plain.predict(Z) == 1, "with constraint": fair.predict(Z) == 1}
     crossed = [a for a in fair.attributes_ if a.kind == INTERSECTION]
