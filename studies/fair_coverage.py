@@ -1,7 +1,7 @@
-"""How often the fair classifier's promise is false, where the truth is known: "p_rule=0.8 with 95 % confidence", refit and all.
+"""How often the fair classifier's promise is false, where the truth is known: "p_rule=0.8 with 95 % confidence".
 
-Data are drawn from laws whose every linear classifier has known rates, a classifier is fitted with its defaults, and its true
-rates are compared with what it promised. Run as `python -m studies.fair_coverage`; writes docs/fair_coverage.md.
+Data are drawn from laws whose every linear classifier has known rates, a classifier is fitted with its defaults, and its
+true rates are compared with what it promised. Run as `python -m studies.fair_coverage`; writes docs/fair_coverage.md.
 """
 
 import argparse
@@ -21,7 +21,7 @@ ERROR = 0.05
 
 
 class Case(NamedTuple):
-    """A law, how many rows are drawn from it, and what is asked; `weighted`: rows are drawn unevenly and weigh accordingly."""
+    """A law, how many rows are drawn from it, and what is asked; `weighted`: drawn unevenly, they weigh accordingly."""
 
     law: GroupedGaussians
     n: int
@@ -111,10 +111,10 @@ def report(table: pd.DataFrame) -> str:
     lines = [
         "# How often the fair classifier's promise is false",
         "",
-        "Written by `python -m studies.fair_coverage`, a part of `make verify`. `GroupedGaussians` are laws under which the rates of",
-        "every linear classifier are known; a promise is false where the true rates of the classifier handed out, refit on all",
-        "rows, are not as alike as was asked. Five in a hundred repetitions are allowed. The lower limit is the exact one-sided",
-        "95 % limit of the share; the margin is that of the true rates inside what was asked.",
+        "Written by `python -m studies.fair_coverage`, a part of `make verify`. `GroupedGaussians` are laws under which the",
+        "rates of every linear classifier are known; a promise is false where the true rates of the classifier handed out,",
+        "refit on all rows, are not as alike as was asked. Five in a hundred repetitions are allowed. The lower limit is",
+        "the exact one-sided 95 % limit of the share; the margin is that of the true rates inside what was asked.",
         "",
         *markdown(heads, rows),
     ]

@@ -103,8 +103,8 @@ def fit(
             fitted = fit_table(
                 frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
                 text=text, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion,
-                difference=difference, constraint=constraint, judge=judge, method=method, confidence=confidence, radius=radius, intersections=intersections,
-                sensitive_kind=kinds or None,
+                difference=difference, constraint=constraint, judge=judge, method=method, confidence=confidence,
+                radius=radius, intersections=intersections, sensitive_kind=kinds or None,
             )  # fmt: skip
     except Refused as refused:
         say_notes(notes)

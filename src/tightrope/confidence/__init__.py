@@ -2,9 +2,9 @@
 
 A bound says which: proven at every sample size (`binomial_upper`, `bounded_upper`, `Anytime`, `umbrella_order`), or
 asymptotic (`studentised_upper`, `ratio_lower`, `difference_upper`). Every one is one-sided, but for intervals to report
-(`wilson`, `ratio_interval`, `difference_interval`; asymptotic). "All of them hold" needs no Bonferroni: if each U_i is above
-H_i with probability 1 - alpha, then so is max_i U_i above max_i H_i, because it fails only where the bound of the largest H_i
-does (Berger's intersection-union test).
+(`wilson`, `ratio_interval`, `difference_interval`; asymptotic). "All of them hold" needs no Bonferroni: if each U_i is
+above H_i with probability 1 - alpha, then so is max_i U_i above max_i H_i, because it fails only where the bound of the
+largest H_i does (Berger's intersection-union test).
 """
 
 from tightrope.confidence.anytime import Anytime as Anytime

@@ -49,7 +49,8 @@ def effective_ratio_lower(a: float, n_a: float, b: float, n_b: float, confidence
 def ratio_score(rho: float, a: float, n_a: float, b: float, n_b: float) -> float:
     """(p_a - rho p_b) in standard errors, with the rates most likely under p_a = rho p_b in the variance.
 
-    Above the 1 - alpha quantile of a normal variable, p_a >= rho p_b with confidence 1 - alpha. Counts may be effective ones.
+    Above the 1 - alpha quantile of a normal variable, p_a >= rho p_b with confidence 1 - alpha. Counts may be effective
+    ones.
 
     Example:
         >>> round(ratio_score(0.643, 80, 400, 100, 400), 2)

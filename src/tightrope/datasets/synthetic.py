@@ -64,8 +64,8 @@ class GroupedGaussians:
     """People in groups, of whom the truth is known: rates and accuracy of every linear classifier, in closed form.
 
     Group g has the base rate P(y = +1 | g), and features are independent with deviation one around means that depend on the
-    label and the group: x1 follows the label, x2 the label and the group, x3 and x4 the group alone, x5 the label a little and
-    x6 nothing. So a classifier gains accuracy by x2, and the fewer groups are to be told apart the more it loses.
+    label and the group: x1 follows the label, x2 the label and the group, x3 and x4 the group alone, x5 the label a little
+    and x6 nothing. A plain classifier trusts x2, and by it treats groups unlike; x3 and x4 can make up for that.
 
     Attributes:
         groups: how many; the first is the largest, and the last has the highest base rate.

@@ -51,22 +51,29 @@ _LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_")
 
 
 class FairLogisticRegression(ClassifierMixin, BaseEstimator):
-    """Logistic regression with a bound on the covariance of its score and sensitive attributes.
+    """A linear classifier that treats groups alike: by a bound on their rates, or on a covariance.
 
-    Minimise the mean logistic loss subject to |cov(s, score)| <= c for every sensitive attribute (Zafar et al., 2017). Say
-    either what you want, `p_rule=0.8`, and c is found; or c itself, `covariance=0.05`; or neither, and it is plain logistic
-    regression. `fit` solves the problem on the data at hand to a certified gap and returns a classifier that satisfies
-    the constraint on its training data, exactly; `partial_fit` learns from a stream with CSOA.
+    Say what you want, `p_rule=0.8` or `difference=0.05`: of classifiers trained with constraints on smoothed rates of
+    groups, the most accurate one is taken of which rows not trained on show, with `confidence`, that it keeps the rule. Or
+    bound the covariance of score and sensitive attribute, `covariance=0.05`: the mean logistic loss is minimised subject
+    to |cov(s, score)| <= c (Zafar et al., 2017), to a certified gap, and the constraint holds on the training data exactly;
+    `partial_fit` learns that from a stream with CSOA. Or neither, and it is plain logistic regression.
 
     Features are standardised inside and `coef_` is in their own units. The sensitive attribute is used in training only
     and is not a feature, unless you put it among them.
 
     Args:
         p_rule: the p%-rule to keep, a share such as 0.8: no group's rate of positive decisions below that share of
-            another's. The largest c is chosen of which out-of-fold predictions show this with `confidence`. With
-            "equal_opportunity" it is the rates among truly positive rows that are compared.
+            another's.
         covariance: c: a number for all attributes, or a dict by name.
-        notion: "demographic_parity", over all rows, or "equal_opportunity", over the rows with a positive label.
+        difference: or, instead of their ratio, the largest difference of two groups' rates, such as 0.05.
+        constraint: how `p_rule` is kept. "rates": by smoothed rates of groups. "covariance": by the largest c that does.
+            "auto": the better of two ways of smoothing, each with half of the error that `confidence` leaves; it is the
+            covariance where `method` or `search` ask for that.
+        judge: for rates, who says that the rule is kept: "cross-fit", predictions out of fold, after which a model is
+            trained on all rows; or "holdout", 30 % of the rows, and the model that they judged is kept.
+        notion: whose rates are compared: "demographic_parity", everybody's; "equal_opportunity", of those with a positive
+            label; "false_positive_rate_parity", with a negative one; "equalized_odds", both. A covariance has the first two.
         sensitive: names of columns of X (a DataFrame) that are sensitive, instead of `fit(sensitive_features=)`. They are
             taken out of the features.
         sensitive_as_features: leave these columns among the features all the same.
@@ -86,17 +93,19 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         search: how c is found for `p_rule`: "cross-validation", or "batch", as in the paper: on 10,000 random rows, judged
             by these same rows.
         folds: how many folds the cross-validation has.
-        confidence: the confidence of the bound on the p%-rule, one-sided and true for the whole path at once.
+        confidence: the confidence that the rule is kept, one-sided, the choice of a point of a path counted in.
         scaling: for `partial_fit`, (means, deviations) of the features; by default those of the first batch.
         random_state: a whole number; the same one gives the same classifier. None draws another one for every fit.
 
     Attributes:
         coef_, intercept_: what the score is made of, shapes (1, n_features) and (1,), for features as given.
         classes_: the two labels; the second is the positive one.
-        threshold_: c, or a dict of them by attribute; None without a constraint.
+        threshold_: c, or a dict of them by attribute; by rates, what the smoothed ones were held at; None without a
+            constraint.
         dual_: the multipliers, in the order of `result_.constraints`: what a unit of c is worth.
-        result_: the run of `fit`, a `Result`; print it. A classifier read from a file has its report_, as text.
-        frontier_: for `p_rule`, the path that c was chosen from.
+        result_: the run of `fit`, a `Result`, or by rates a `RatesRun`; print it. A classifier read from a file has its
+            report_, as text.
+        frontier_: for `p_rule` and `difference`, the points that were judged.
         attributes_: the sensitive attributes, as they were read.
         n_features_in_, feature_names_in_: number and names of the features, without sensitive columns.
 
@@ -232,11 +241,11 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             classes: the two labels; required with the first batch unless that has both.
         """
         self._check_parameters()
-        asked = asked_of(self)
-        if asked is not None or self.p_rule is not None:
+        if self.p_rule is not None or self.difference is not None:
+            asked = f"p_rule={self.p_rule:g}" if self.p_rule is not None else f"difference={self.difference:g}"
             raise ValueError(
-                f"partial_fit cannot keep {asked.sentence if asked else f'p_rule={self.p_rule:g}'}: to find the threshold it would have to see all the data. "
-                "Use covariance=..., e.g. the threshold_ that fit finds on a part of the data."
+                f"partial_fit cannot keep {asked}: to find the threshold it would have to see all the data. Use "
+                "covariance=..., e.g. the threshold_ that fit finds with constraint='covariance' on a part of the data."
             )
         stream = getattr(self, "_stream", None)
         known = None if stream is None else getattr(self, "attributes_", ())
@@ -365,7 +374,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         given = [name for name in ("p_rule", "difference", "covariance") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(
-                f"{' and '.join(given)} were {'both' if len(given) == 2 else 'all'} given; expected one of them: either finds "
-                "what the other says."
+                f"{' and '.join(given)} were {'both' if len(given) == 2 else 'all'} given; expected one of them: each says "
+                "how fair the classifier is to be."
             )
         check_constraint(self)

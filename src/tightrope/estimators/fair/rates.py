@@ -179,8 +179,8 @@ def _dual(quadratic: np.ndarray, linear: np.ndarray, before: np.ndarray, stable:
     """The multipliers l >= 0 that minimise l'Ql/2 - l'b + stable/2 |l - before|^2: the dual of the quadratic model.
 
     The last term makes multipliers unique where more constraints bind than there are coefficients, and bounded where no
-    step satisfies them all; once multipliers rest it is zero (Wright's stabilised SQP, 1998). The pairs of many groups are many
-    constraints and few of them bind: those that do not are left out until they would.
+    step satisfies them all; once multipliers rest it is zero (Wright's stabilised SQP, 1998). The pairs of many groups are
+    many constraints and few of them bind: those that do not are left out until they would.
     """
     multipliers, linear = np.zeros(len(linear)), linear + stable * before
     counted = missing = linear > 0

@@ -185,6 +185,6 @@ def _refuse_empty(cells: Cells) -> None:
     empty = [name for name, count in zip(cells.names, cells.members.sum(axis=1), strict=True) if count < 2]
     if empty:
         raise ValueError(
-            f"Fewer than two rows with weight are {', '.join(empty)}: there is no rate to compare. Leave such groups out, or "
-            "merge them with others."
+            f"Fewer than two rows with weight are {', '.join(empty)}: there is no rate to compare. Leave such groups out, "
+            "or merge them with others."
         )
