@@ -1,7 +1,7 @@
 """Accuracy at equal fairness, beside fairlearn's reduction: the 80 % rule on Adult and on people whose true rates are known.
 
-Run as part of `make bench-fairness`, in the environment of the peers; writes benchmarks/fair_rates.md. CPU seconds are those of
-one process with one BLAS thread: OPENBLAS_NUM_THREADS=1.
+Run as part of `make bench-fairness`, in the environment of the peers; writes benchmarks/fair_rates.md. CPU seconds are
+those of one process with one BLAS thread: OPENBLAS_NUM_THREADS=1.
 """
 
 import argparse
@@ -168,10 +168,10 @@ def page(table: pd.DataFrame) -> str:
         "# The 80 % rule beside fairlearn's reduction",
         "",
         "Written by `make bench-fairness`. `FairLogisticRegression(p_rule=0.8)` and fairlearn's ExponentiatedGradient over",
-        "logistic regressions, on the same rows. fairlearn decides at random between several classifiers; ours is one linear",
-        "score. fairlearn's accuracy is interpolated between two values of ratio_bound to the p%-rule that ours has in the",
+        "logistic regressions, on the same rows. fairlearn decides at random between several classifiers; ours is one",
+        "linear score. fairlearn's accuracy is interpolated between two values of ratio_bound to the p%-rule that ours has in the",
         "mean. Adult: 70 % of the rows train, the p%-rule and the accuracy are those of the others; below 0.8 one-sided at",
-        "5 %, by the delta method. Grouped people: 8,000 rows train, and the truth is known, so that every p% below 0.8 counts.",
+        "5 %, by the delta method. Grouped people: 8,000 rows train, and the truth is known: every p% below 0.8 counts.",
         "Seeds are even; ± is 1.96 standard errors over splits. CPU time is that of a repeated fit, on one thread.",
         "",
         *markdown(heads, rows),
