@@ -58,6 +58,7 @@ bench: install
 	$(MAKE) bench-fairness
 
 bench-fairness: $(PEERS)
+	.venv-peers/bin/python -m benchmarks.metric_frame
 	.venv-peers/bin/python -m benchmarks.fairness
 	OPENBLAS_NUM_THREADS=1 .venv-peers/bin/python -m benchmarks.fair_rates
 

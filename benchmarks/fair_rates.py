@@ -49,7 +49,7 @@ def adult(encode: Any, seed: int) -> Data:
     X = X[:, :-1]
 
     def judge(mixture: list[tuple[float, np.ndarray, float]]) -> tuple[float, float, float]:
-        decided = sum(w * (X[test] @ coef + intercept > 0) for w, coef, intercept in mixture)
+        decided = np.sum([w * (X[test] @ coef + intercept > 0) for w, coef, intercept in mixture], axis=0)
         rate, count = (np.array([f(decided[s[test] == g]) for g in (0, 1)]) for f in (np.mean, len))
         error = float(np.sqrt(np.sum((1 - rate) / (count * rate))))
         right = np.where(y[test] > 0, decided, 1 - decided)
@@ -169,8 +169,8 @@ def page(table: pd.DataFrame) -> str:
         "",
         "Written by `make bench-fairness`. `FairLogisticRegression(p_rule=0.8)` and fairlearn's ExponentiatedGradient over",
         "logistic regressions, on the same rows. fairlearn decides at random between several classifiers; ours is one",
-        "linear score. fairlearn's accuracy is interpolated between two values of ratio_bound to the p%-rule that ours has in the",
-        "mean. Adult: 70 % of the rows train, the p%-rule and the accuracy are those of the others; below 0.8 one-sided at",
+        "linear score. fairlearn's accuracy is interpolated between two values of ratio_bound to the p%-rule that ours has",
+        "in the mean. Adult: 70 % of the rows train, the p%-rule and the accuracy are those of the others; below 0.8 one-sided at",
         "5 %, by the delta method. Grouped people: 8,000 rows train, and the truth is known: every p% below 0.8 counts.",
         "Seeds are even; ± is 1.96 standard errors over splits. CPU time is that of a repeated fit, on one thread.",
         "",

@@ -12,7 +12,9 @@ import jax
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 from sklearn import config_context
 from sklearn.base import clone
@@ -25,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
 from tightrope.estimators.fair import frontier, training
+from tightrope.estimators.fair.intersections import smallest_group
 from tightrope.estimators.fair.refusal import Refused, refusal
 from tightrope.estimators.fair.streaming import GROUP
 from tightrope.estimators.fair.task import Task, read_task
@@ -253,6 +256,113 @@ def test_a_handful_of_rows_is_warned_of():
     features = pd.DataFrame({"income": X[:, 0], "hours": X[:, 1], "rare": (np.arange(N) < 3).astype(float)})
     with pytest.warns(UserWarning, match=r"A handful of rows can carry .*: rare \(3 rows\)"):
         fair().fit(features, Y, sensitive_features=S)
+
+
+# ---- intersections and kinds -----------------------------------------------------------------------------------------
+
+
+def test_the_groups_that_attributes_make_together_are_constrained(tmp_path):
+    """Two attributes, neither of which has much to do with the score, and which together are the one that has."""
+    sex = np.arange(N) // 2 % 2
+    people = pd.DataFrame({"sex": np.where(sex, "M", "F"), "town": np.where(sex == S, "A", "B")})
+    cells = people["sex"] + " & " + people["town"]
+    model = fair(covariance=0.02).fit(X, Y, sensitive_features=people)
+    both = model.attributes_[2]
+    assert (both.name, both.kind, set(both.groups)) == ("sex & town", "intersection", set(cells))
+    sizes = [abs(covariance(score(model), cells == cell)) for cell in both.groups]
+    assert 0.0199 < max(sizes) <= 0.02
+    assert abs(covariance(score(model), sex)) < 0.015
+    assert "cov(sex & town=F & A)" in model.result_.constraints.index
+    model.save(tmp_path / "model")
+    assert tr.FairLogisticRegression.load(tmp_path / "model").attributes_ == model.attributes_
+
+
+def test_what_is_crossed_and_what_is_not():
+    people = PEOPLE[["sex", "race"]]
+
+    def names(given, **parameters):
+        return [a.name for a in read_task(fair(**parameters), X, Y, given, None).sensitive.attributes]
+
+    assert names(people) == ["sex", "race", "sex & race"]
+    assert names(PEOPLE) == ["sex", "race", "age", "sex & race"]
+    assert names(people, intersections=False) == ["sex", "race"]
+    assert names(people, covariance={"sex": 0.1, "race": 0.1}) == ["sex", "race"]
+    assert names(people, covariance={"sex": 0.1, "race": 0.1, "sex & race": 0.2}) == ["sex", "race", "sex & race"]
+    assert names(people.assign(both=people["sex"] + people["race"])) == ["sex", "race", "both"]  # nothing new
+    assert names(PEOPLE[["sex", "age"]]) == ["sex", "age"]
+
+
+def test_rare_intersections_are_one_with_a_warning():
+    race = np.where(np.arange(N) < 30, "D", PEOPLE["race"])
+    people = PEOPLE[["sex"]].assign(race=race)
+    counts = people.groupby(["sex", "race"]).size()
+    with pytest.warns(
+        UserWarning, match=r"sex and race make together, \d are treated as one, .* fewer than \d+ rows"
+    ) as told:
+        task = read_task(fair(covariance=None, p_rule=0.5), X, Y, people, None)
+    assert f"F & D ({counts['F', 'D']} rows)" in str(told[0].message)
+    read: Any = task.sensitive
+    sizes = np.bincount(read.groups(2))
+    assert len(sizes) < len(counts)
+    assert sizes.min() >= smallest_group(np.mean(Y > 0))
+    assert sizes.sum() == N
+    few = np.arange(N) < 40
+    with pytest.warns(UserWarning, match="make together are not constrained: of 6 all but one at most have fewer than"):
+        read_task(fair(), X[few], Y[few], PEOPLE[["sex", "race"]][few], None)
+
+
+def test_numbers_that_may_be_codes():
+    codes = pd.Series(np.arange(N) % 6, name="region")
+    with pytest.warns(UserWarning, match="region has few values, all whole numbers, and is taken for a quantity"):
+        task = read_task(fair(), X, Y, codes, None)
+    assert task.columns.shape == (N, 1)
+    for kind, columns in (("categorical", 6), ("continuous", 1), ({"region": "categorical"}, 6)):
+        assert read_task(fair(sensitive_kind=kind), X, Y, codes, None).columns.shape == (N, columns)
+    asked: dict[str, Any] = {"covariance": None, "p_rule": 0.5}
+    with pytest.raises(ValueError, match=r"region is continuous. If its numbers are codes .*{'region': 'categorical'}"):
+        read_task(fair(**asked), X, Y, codes, None)
+    assert read_task(fair(**asked, sensitive_kind="categorical"), X, Y, codes, None).columns.shape == (N, 6)
+
+
+# ---- forms of data ---------------------------------------------------------------------------------------------------
+
+
+def test_sparse_features_and_arrow_tables(fitted):
+    table = pa.table({"income": X[:, 0], "hours": X[:, 1], "sensitive_features": SEX})
+    for form in (sparse.csr_array(X), sparse.coo_matrix(X), table.select([0, 1])):
+        model = fair().fit(form, Y, sensitive_features=S)
+        np.testing.assert_allclose(model.coef_, fitted.coef_, rtol=1e-10)
+        np.testing.assert_allclose(model.decision_function(form), fitted.decision_function(X))
+    named = fair(sensitive="sensitive_features").fit(table, pa.array(Y))
+    np.testing.assert_allclose(named.coef_, fitted.coef_, rtol=1e-10)
+    np.testing.assert_array_equal(named.predict(table), fitted.predict(X))
+    assert list(named.feature_names_in_) == ["income", "hours"]
+    pd.testing.assert_frame_equal(named.report(table, pa.array(Y)).frame, fitted.report(X, Y, SEX).frame)
+
+
+def test_a_random_state_of_none_draws_as_numpy_was_told_to():
+    model = fair(random_state=None)
+    np.random.seed(2)
+    one, two = model._seed(), model._seed()
+    np.random.seed(2)
+    assert (model._seed(), one != two) == (one, True)
+    assert fair(random_state=None).fit(X, Y, sensitive_features=S).random_state is None
+    assert fair(random_state=5)._seed() == 5
+
+
+def test_a_report_on_the_estimator(fitted):
+    labels = np.where(Y > 0, "yes", "no")
+    worded = fair().fit(X, labels, sensitive_features=S)
+    table = worded.report(X, labels, PEOPLE[["sex", "race"]]).by_group("sex")
+    for group in "FM":
+        of = group == SEX
+        assert table.loc[group, "accuracy"] == pytest.approx(fitted.score(X[of], Y[of]))
+        assert table.loc[group, "selection_rate"] == pytest.approx(np.mean(fitted.predict(X[of]) > 0))
+    assert fitted.report(X, sensitive_features=S).overall.index.tolist() == ["selection_rate"]
+    with pytest.raises(ValueError, match="report needs sensitive_features"):
+        fitted.report(X, Y)
+    with pytest.raises(ValueError, match="y has the label 'maybe'; expected one of"):
+        worded.report(X, ["maybe"] * N, SEX)
 
 
 # ---- labels, scikit-learn's tools --------------------------------------------------------------------------------------
@@ -599,7 +709,7 @@ def test_every_byte_of_the_arrays_and_the_json_counts(file):
 
 def test_a_file_that_is_something_else_is_refused(file):
     content = file.read_bytes()
-    arrays, about = read_file(file, "fair classifier")
+    arrays, about = read_file(file, "tightrope fair classifier 1")
     for half in (content[: len(content) // 2], content[:-1], b"", b"not a model at all, but some text"):
         file.write_bytes(half)
         with pytest.raises(FileError, match=r"cannot be read as a fair classifier .* Fit and save"):
@@ -827,7 +937,12 @@ def test_bad_parameters(parameters, sentence):
         ({"sensitive_features": S[:5]}, "sensitive_features has 5 rows and X has 640"),
         ({"sensitive_features": np.ones(N)}, "only one value"),
         ({"y": np.ones(N)}, "y has only one class, .*1.0.*; expected two"),
-        ({"y": np.arange(N) % 3}, "Only binary classification is supported"),
+        ({"y": np.arange(N) % 3}, "Only binary classification .* the largest of several scores keeps no rule"),
+        ({"sample_weight": (S > 0).astype(float)}, "All rows of sensitive_features = 0.0 have sample_weight 0"),
+        (
+            {"X": sparse.csr_array((N, 10_000_000))},
+            "X is sparse with 640 rows and 10,000,000 columns; expected at most",
+        ),
         ({"sample_weight": -np.ones(N)}, "[Nn]egative"),
         ({"sample_weight": (Y > 0).astype(float)}, "only one class among the rows with weight"),
         ({"X": np.where(X > 4, np.nan, X)}, "NaN"),

@@ -1,7 +1,7 @@
 """Constraints on smoothed rates: the solver against SciPy's, the walk along a path, weights, notions, refusals."""
 
 import pickle
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from tightrope.estimators.fair.rates import BETWEEN, LOGISTIC, SHARP, Rates
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.walk import Judge, Walk
-from tightrope.fairness import read_sensitive
+from tightrope.fairness import Sensitive, read_sensitive
 from tightrope.fairness.notions import NOTIONS, cells_of
 
 LAW = GroupedGaussians(groups=2)
@@ -91,7 +91,7 @@ def test_a_weight_of_two_is_a_row_given_twice():
     models = []
     for rows, counted in ((np.arange(400), weight), (twice, np.ones(len(twice)))):
         task = task_of().take(rows)._replace(weight=counted)
-        cells = cells_of(task.sensitive, task.y > 0, "demographic_parity")
+        cells = cells_of(cast(Sensitive, task.sensitive), task.y > 0, "demographic_parity")
         models.append(next(Part(task, cells, Asked("ratio", 0.2)).path("logistic")))
     np.testing.assert_allclose(models[0].coef, models[1].coef, rtol=1e-4, atol=1e-6)
 
@@ -132,7 +132,7 @@ def test_choosing_between_paths_is_paid_for():
 
 def test_the_judge_by_hand():
     task = task_of(notion="equal_opportunity")
-    cells = cells_of(task.sensitive, task.y > 0, task.notion)
+    cells = cells_of(cast(Sensitive, task.sensitive), task.y > 0, task.notion)
     decided = X[:, 0] > 0
     judge = Judge.of(task, cells, np.arange(len(Y)), Asked("ratio", 0.2))
     a, b = (decided[(g == S) & (Y > 0)] for g in "ab")
@@ -148,7 +148,7 @@ def test_the_judge_by_hand():
 
 def test_weights_widen_the_bound_and_scale_out_of_it():
     task = task_of()
-    cells, rows = cells_of(task.sensitive, task.y > 0, task.notion), np.arange(len(Y))
+    cells, rows = cells_of(cast(Sensitive, task.sensitive), task.y > 0, task.notion), np.arange(len(Y))
     uneven = np.where(rows % 2 == 0, 1.0, 0.1)
     decided = X[:, 0] > 0
     same, scaled, less = (

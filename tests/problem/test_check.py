@@ -180,6 +180,12 @@ DEFECTS = {
 }
 
 
+def test_a_constant_objective_is_named():
+    problem = tr.Problem(lambda x, theta: jnp.round(1e-3 * x[0]), scaled().constraints, scaled().domain)
+    report = tr.check_problem(problem, NORMAL)
+    assert "the objective does not change with x at any point tried" in str(report)
+
+
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_defect_of_scale_is_found_and_named(name):
     problem, rows, what, words = DEFECTS[name]

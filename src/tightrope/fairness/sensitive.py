@@ -83,7 +83,7 @@ class Sensitive:
 
     def only(self, kept: Sequence[int]) -> "Sensitive":
         """The same people with some of the attributes, given by their places."""
-        columns = [k for k, owner in enumerate(self.owners) if owner in kept]
+        columns = [k for i in kept for k, owner in enumerate(self.owners) if owner == i]
         return Sensitive(
             attributes=tuple(self.attributes[i] for i in kept),
             values=tuple(self.values[i] for i in kept),

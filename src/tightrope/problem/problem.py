@@ -203,7 +203,7 @@ class Problem:
         if self.oracle is not None:
             return oracle_values(self.oracle, x, theta, self.params)[0]
         assert self.objective is not None
-        return self.objective(x, theta, *self._extra)
+        return jnp.asarray(self.objective(x, theta, *self._extra))  # a constant is a Python number
 
     def _constraints(self, x: Tree, theta: Tree) -> Array:
         if self.oracle is not None:
@@ -219,8 +219,13 @@ in_full_precision(Problem, _EVALUATES)
 
 
 def _checked_levels(levels: Any) -> Any:
-    if isinstance(levels, list | tuple):  # a container would be N leaves
-        levels = np.asarray(levels, float)
+    try:
+        if isinstance(levels, list | tuple):  # a container would be N leaves
+            levels = np.asarray(levels, float)
+        if not isinstance(levels, Tracer):
+            np.asarray(levels, float)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"Problem: levels is not a number or N numbers ({error}).") from error
     if np.ndim(levels) > 1:
         raise ValueError(f"Problem: levels has shape {np.shape(levels)}; expected a number or N numbers.")
     if not isinstance(levels, Tracer) and not np.all(np.isfinite(np.asarray(levels, float))):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sampling.base import Blocks, Draws, Plan, Sampler
+from tightrope.sampling.base import Blocks, Draws, Plan, Sampler, refuse_what_wraps
 from tightrope.tree import Array, Tree, pytree, set_field, static
 
 _INDICES_AT_ONCE = 4096
@@ -97,7 +97,11 @@ def _as_rows(leaf: Any) -> Any:
             f"Rows: an array of dtype {array.dtype} was given; expected numbers. Encode text and categories first."
         )
     if array.ndim == 0:
-        raise ValueError("Rows: a single number was given; expected arrays with one row per sample.")
+        raise ValueError(
+            "Rows: a single number was given; expected arrays with one row per sample. Lists become one by np.array(data)."
+        )
+    if isinstance(array, np.ndarray):
+        refuse_what_wraps("Rows", array)
     if array.dtype.kind == "f" and not bool(np.all(np.isfinite(array))):
         bad = int(np.argwhere(~np.isfinite(np.asarray(array)))[0][0])
         raise ValueError(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
+from tightrope.estimators.fair.by_rates import RatesRun
 from tightrope.estimators.fair.classifier import FairLogisticRegression
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.fairness.intersections import with_intersection
@@ -27,7 +28,6 @@ FOLDER = ModelFolder(
     arrays="classifier.safetensors",
     meaning="table.json",
     pictures=(FRONTIER, TRACE),
-    sealed=True,
 )
 
 
@@ -120,7 +120,7 @@ class Fitted:
             f"Fitted to {len(self.train):,} rows and {len(model.encoder.names)} features; measured on {len(self.test):,} "
             "other rows.",
         ]
-        if hasattr(fair.result_, "sentence"):  # by rates
+        if isinstance(fair.result_, RatesRun):
             return [*said, fair.result_.sentence]
         said += [f"Covariance of score and sensitive attribute: at most {_in_words(fair.threshold_)}."]
         if fair.frontier_ is not None:
@@ -144,7 +144,7 @@ class Fitted:
         self.model.save(folder)
         runs = f"without the constraint\n{self.plain.result_}\n\nwith the constraint\n{fair.result_}"
         report = [str(self), *(f"Note: {note}" for note in notes), runs]
-        if fair.frontier_ is None:
+        if fair.frontier_ is None and not isinstance(fair.result_, RatesRun):
             return FOLDER.add_report(Path(folder), report, TRACE, fair.result_.plot)
         return FOLDER.add_report(Path(folder), report, FRONTIER, lambda path: fair.plot_frontier(path, fair.frontier_))
 

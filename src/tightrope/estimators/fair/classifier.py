@@ -294,7 +294,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                     "frontier() is known after fit with p_rule; otherwise give it X, y and sensitive_features."
                 )
             return known.copy()
-        asked = {"covariance": None} | ({} if self.p_rule or self.difference else {"p_rule": 0.8})
+        asked: dict[str, Any] = {"covariance": None} | ({} if self.p_rule or self.difference else {"p_rule": 0.8})
         twin = type(self)(**(self.get_params(deep=False) | asked))
         twin._check_parameters()
         task = read_task(twin, X, y, sensitive_features, sample_weight).with_weight()

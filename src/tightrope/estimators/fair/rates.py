@@ -186,7 +186,7 @@ def _dual(quadratic: np.ndarray, linear: np.ndarray, before: np.ndarray, stable:
     counted = missing = linear > 0
     while np.any(missing):
         counted = counted | missing
-        part = quadratic[np.ix_(counted, counted)] + stable * np.eye(np.sum(counted))
+        part = quadratic[np.ix_(counted, counted)] + stable * np.eye(int(counted.sum()))
         lower = np.linalg.cholesky(part)
         multipliers[counted] = nnls(lower.T, solve_triangular(lower, linear[counted], lower=True))[0]
         missing = ~counted & (linear - quadratic @ multipliers > 1e-9)
@@ -198,7 +198,7 @@ def _logistic(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Plain logistic regression by Newton's method: its coefficients, and the curvature there."""
     w, z = np.zeros(features.shape[1]), np.zeros(len(label))
-    loss = np.inf
+    loss, curvature = np.inf, np.diag(penalty)
     for _ in range(ITERATIONS):
         p = sigmoid(z)
         gradient = (weight * (p - (label > 0))) @ features + penalty * w

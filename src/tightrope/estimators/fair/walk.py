@@ -74,7 +74,7 @@ class Walk:
         passed = frontier[frontier["passed"]]
         if passed.empty:
             raise Refused(self._refusal(frontier), self.frontier(paths))
-        best = passed.loc[passed["accuracy"].idxmax()]
+        best = passed.iloc[int(np.argmax(passed["accuracy"]))]
         name, threshold = str(best["path"]), float(best["threshold"])
         part = self._parts[0] if self._keeps else self._part(np.arange(len(self._task.y)))
         place = int(np.flatnonzero(self._asked.path == threshold)[0])
@@ -104,7 +104,8 @@ class Walk:
         first = frontier.groupby("path", sort=False).head(1)
         ratio = self._asked.is_ratio
         column = "p_rule" if ratio else "difference"
-        best = first.loc[first[f"{column}_bound"].idxmax() if ratio else first[f"{column}_bound"].idxmin()]
+        bounds = first[f"{column}_bound"].to_numpy(float)
+        best = first.iloc[int(np.argmax(bounds if ratio else -bounds))]
         bound = float(best[f"{column}_bound"])
         had = np.floor(100 * bound) / 100 if ratio else np.ceil(100 * bound) / 100
         offer = f"{column}={had:g} could be, at accuracy {best['accuracy']:.3f} or more. " if 0 < had < 1 else ""
