@@ -171,7 +171,7 @@ def page(table: pd.DataFrame) -> str:
         "logistic regressions, on the same rows. fairlearn decides at random between several classifiers; ours is one",
         "linear score. fairlearn's accuracy is interpolated between two values of ratio_bound to the p%-rule that ours has",
         "in the mean. Adult: 70 % of the rows train, the p%-rule and the accuracy are those of the others; below 0.8",
-        "one-sided at 5 %, by the delta method. Grouped people: 8,000 rows train, and the truth is known: every p% below 0.8",
+        "one-sided at 5 %, by the delta method. Grouped people: 8,000 rows train, the truth is known: each p% below 0.8",
         "counts.",
         "Seeds are even; ± is 1.96 standard errors over splits. CPU time is that of a repeated fit, on one thread.",
         "",
