@@ -114,7 +114,8 @@ def test_a_p_rule_is_kept_and_its_frontier_drawn(folder, tmp_path):
     out = tmp_path / "model"
     out.mkdir()
     (out / "trace.png").write_text("old")
-    said = call("fit", folder / "people.csv", *GOOD, "--p-rule", 0.6, "--out", out, "--force", "--drop", "age")
+    asked = ("--p-rule", 0.6, "--constraint", "covariance")
+    said = call("fit", folder / "people.csv", *GOOD, *asked, "--out", out, "--force", "--drop", "age")
     assert said.code == 0, said.err
     assert {path.name for path in out.iterdir()} == {
         "classifier.safetensors",
@@ -129,6 +130,13 @@ def test_a_p_rule_is_kept_and_its_frontier_drawn(folder, tmp_path):
     kept = frontier[frontier["p_rule_bound"] >= 0.6].nlargest(1, "threshold").iloc[0]
     assert f"at most {kept['threshold']:.3g}.\nIt was found by cross-validation" in said.out
     assert f"a p%-rule of 0.6: there it is at least {kept['p_rule_bound']:.3f}, with 95% confidence." in said.out
+
+
+def test_a_p_rule_is_kept_by_rates(folder, tmp_path):
+    said = call("fit", folder / "people.csv", *GOOD, "--p-rule", 0.6, "--out", tmp_path / "model")
+    assert said.code == 0, said.err
+    assert "p_rule=0.6 is kept with 95% confidence: p_rule is " in said.out
+    assert (tmp_path / "model" / "frontier.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_matplotlib_there_is_no_picture(folder, tmp_path, monkeypatch):
