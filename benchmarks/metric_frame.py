@@ -5,7 +5,12 @@ Run as `python -m benchmarks.metric_frame` in the environment of the peers; rais
 
 import numpy as np
 import pandas as pd
-from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
+from fairlearn.metrics import (  # pyright: ignore[reportMissingImports]
+    MetricFrame,
+    false_positive_rate,
+    selection_rate,
+    true_positive_rate,
+)
 from sklearn.metrics import accuracy_score
 
 import tightrope as tr

@@ -281,7 +281,8 @@ def test_what_is_crossed_and_what_is_not():
     people = PEOPLE[["sex", "race"]]
 
     def names(given, **parameters):
-        return [a.name for a in read_task(fair(**parameters), X, Y, given, None).sensitive.attributes]
+        read: Any = read_task(fair(**parameters), X, Y, given, None).sensitive
+        return [a.name for a in read.attributes]
 
     assert names(people) == ["sex", "race", "sex & race"]
     assert names(PEOPLE) == ["sex", "race", "age", "sex & race"]
@@ -290,6 +291,15 @@ def test_what_is_crossed_and_what_is_not():
     assert names(people, covariance={"sex": 0.1, "race": 0.1, "sex & race": 0.2}) == ["sex", "race", "sex & race"]
     assert names(people.assign(both=people["sex"] + people["race"])) == ["sex", "race", "both"]  # nothing new
     assert names(PEOPLE[["sex", "age"]]) == ["sex", "age"]
+
+
+def test_later_batches_have_the_intersections_of_the_first():
+    people = PEOPLE[["sex", "race"]]
+    model = fair()
+    first: Any = read_task(model, X, Y, people, None).sensitive
+    later: Any = read_task(model, X[:9], Y[:9], people[:9], None, known=first.attributes)
+    assert later.sensitive.attributes == first.attributes
+    np.testing.assert_array_equal(later.columns, first.columns[:9])
 
 
 def test_rare_intersections_are_one_with_a_warning():
@@ -304,7 +314,7 @@ def test_rare_intersections_are_one_with_a_warning():
     read: Any = task.sensitive
     sizes = np.bincount(read.groups(2))
     assert len(sizes) < len(counts)
-    assert sizes.min() >= smallest_group(np.mean(Y > 0))
+    assert sizes.min() >= smallest_group(float(np.mean(Y > 0)))
     assert sizes.sum() == N
     few = np.arange(N) < 40
     with pytest.warns(UserWarning, match="make together are not constrained: of 6 all but one at most have fewer than"):
@@ -564,7 +574,8 @@ def test_the_papers_search_judges_by_the_rows_it_was_solved_on():
 
 
 def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(promised, tmp_path):
-    model: Any = clone(promised).set_params(p_rule=0.99)
+    model: Any = clone(promised)
+    model.set_params(p_rule=0.99)
     model.coef_ = promised.coef_  # of an earlier fit
     sentence = r"p_rule=0.99 cannot be promised with 95% confidence: the best on the path is"
     with pytest.raises(Refused, match=sentence) as refused:
@@ -574,6 +585,9 @@ def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(pr
     said = str(refused.value)
     assert " against ".join(sizes) in said or " against ".join(reversed(sizes)) in said
     table = model.frontier()
+    copy = pickle.loads(pickle.dumps(refused.value))
+    assert (type(copy), str(copy)) == (Refused, said)
+    pd.testing.assert_frame_equal(copy.frontier, table)
     pd.testing.assert_frame_equal(table, promised.frontier())  # nothing but what was asked differs
     model.plot_frontier(str(tmp_path / "refused.png"))
     assert (tmp_path / "refused.png").stat().st_size > 10_000
@@ -616,7 +630,8 @@ def test_rows_without_weight_change_nothing(promised):
     more = np.concatenate([X, X[::-1] + 1.0]), np.concatenate([Y, -Y]), np.concatenate([SEX, SEX])
     order = np.argsort(np.arange(2 * N) % N, kind="stable")  # in between the others
     weight = np.repeat([2.0, 0.0], N)[order]
-    model: Any = clone(promised).fit(more[0][order], more[1][order], more[2][order], sample_weight=weight)
+    model: Any = clone(promised)
+    model.fit(more[0][order], more[1][order], more[2][order], sample_weight=weight)
     assert model.threshold_ == promised.threshold_
     np.testing.assert_allclose(model.coef_, promised.coef_, rtol=1e-9)
     pd.testing.assert_frame_equal(model.frontier(), promised.frontier(), rtol=1e-9)

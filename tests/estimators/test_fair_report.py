@@ -1,6 +1,7 @@
 """The report on a fair classifier: numbers, text and page."""
 
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,7 @@ def test_rates_are_those_of_scikit_learn_group_by_group(by):
 
 
 def test_what_is_compared_and_how_surely():
-    part = REPORT.frame.query("attribute == 'race' and metric == 'selection_rate'").set_index("group")
+    part: Any = REPORT.frame.query("attribute == 'race' and metric == 'selection_rate'").set_index("group")
     highest = part["rate"].idxmax()
     for group, row in part.iterrows():
         of = (PEOPLE["race"] == group).to_numpy()
@@ -69,7 +70,8 @@ def test_what_is_compared_and_how_surely():
 def test_the_summary_has_the_worst_pair_of_each():
     table = REPORT.summary()
     assert len(table) == 3 * 4
-    for row in table.itertuples():
+    rows: Any = table.itertuples()
+    for row in rows:
         rates = REPORT.by_group(str(row.attribute))[str(row.metric)]
         assert row.ratio == pytest.approx(rates.min() / rates.max())
         assert row.difference == pytest.approx(rates.max() - rates.min())
@@ -151,7 +153,8 @@ def test_text_and_page_have_the_same_numbers():
 
 def test_a_group_without_labels_of_one_kind_has_no_such_rate():
     report = fairness_report([1, 0, 1, 0, 1], list("aabbc"), [1, 1, 0, 1, 1])
-    assert np.isnan(report.by_group().loc["a", "false_positive_rate"])
+    rates: Any = report.by_group().loc["a"]
+    assert np.isnan(rates["false_positive_rate"])
     assert "nan" not in str(report)
     assert "nan" not in report._repr_html_()
     assert fairness_report([0, 0, 0], list("abc")).summary()["ratio"].isna().all()

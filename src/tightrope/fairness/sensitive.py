@@ -178,7 +178,9 @@ def _kinds(kind: Any, labels: list[str]) -> dict[str, str]:
     """What each column is said to be, by name."""
     if kind is None:
         return {}
-    by_name = {str(k): v for k, v in kind.items()} if isinstance(kind, Mapping) else dict.fromkeys(labels, kind)
+    by_name: dict[str, Any] = (
+        {str(k): v for k, v in kind.items()} if isinstance(kind, Mapping) else dict.fromkeys(labels, kind)
+    )
     strange = [label for label in by_name if label not in labels]
     if strange:
         raise ValueError(f"sensitive_kind is given for {', '.join(strange)}; expected names among {', '.join(labels)}.")

@@ -16,6 +16,9 @@ class Refused(ValueError):
         super().__init__(sentence)
         self.frontier = frontier
 
+    def __reduce__(self):
+        return type(self), (str(self), self.frontier)  # from another process, such as one of a grid search
+
 
 def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str) -> Refused:
     """What to raise where no threshold of a path keeps the rule.

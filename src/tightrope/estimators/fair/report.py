@@ -60,7 +60,7 @@ class FairnessReport:
         table = part.pivot(index="group", columns="metric", values="rate").loc[keys]  # pyright: ignore[reportArgumentType]
         table = table[[metric for metric in METRICS if metric in table]].rename_axis(columns=None)
         names = self.attributes[name]
-        index = pd.MultiIndex.from_tuples(keys, names=names) if len(names) > 1 else pd.Index(keys, name=names[0])
+        index: Any = pd.MultiIndex.from_tuples(keys, names=names) if len(names) > 1 else pd.Index(keys, name=name)
         return table.set_axis(index)
 
     def summary(self) -> pd.DataFrame:
@@ -117,7 +117,8 @@ class FairnessReport:
         return self.frame[self.frame["metric"] == metric]
 
     def _html_table(self, metric: str) -> str:
-        everybody, part = self.overall.loc[metric], self._of(metric)
+        everybody: Any = self.overall.loc[metric]
+        part = self._of(metric)
         widest = max(float(part["high"].max()), float(everybody["high"]))
         heading = "<th></th><th>rows</th><th>rate</th><th></th><th>ratio</th><th></th><th>difference</th><th></th>"
         body = _html_row("everybody", everybody, _drawn(everybody, everybody["rate"], widest), ["", "", "", ""])
@@ -308,10 +309,10 @@ _STYLE = (
     ".tightrope-report caption{text-align:left;font-weight:600;padding:.2em 0}"
     ".tightrope-report th,.tightrope-report td{padding:.15em .6em;text-align:right;white-space:nowrap;font-weight:normal;"
     "border:0;background:none}"
-    ".tightrope-report thead th{border-bottom:1px solid #8888;opacity:.7}"
+    ".tightrope-report thead th{border-bottom:1px solid #888;color:#777}"
     ".tightrope-report td:first-child,.tightrope-report th.attribute{text-align:left}"
-    ".tightrope-report th.attribute{padding-top:.6em;opacity:.7}"
-    ".tightrope-report td.interval{opacity:.7;padding-left:0}"
+    ".tightrope-report th.attribute{padding-top:.6em;color:#777}"
+    ".tightrope-report td.interval{color:#777;padding-left:0}"
 )
 
 
