@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
+_MOST_NUMBER = 1e300  # beyond it are infinity and whole numbers that no float holds
 _MOST_ROWS = 1_000_000  # of a trace
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
@@ -285,7 +286,7 @@ def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoi
     if not isinstance(record, int) or not 0 <= record <= _MOST_ROWS:
         raise ValueError(f"record is {record!r}; expected how many rows the trace should have, at most {_MOST_ROWS:,}.")
     for name, value in (("time_limit", time_limit), ("tol", tol)):
-        if value is not None and not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
+        if value is not None and not (isinstance(value, int | float | np.number) and 0 < value < _MOST_NUMBER):
             raise ValueError(f"{name} is {value!r}; expected a positive number.")
     for name, value in (("checkpoint_every", checkpoint_every), ("chunk", chunk)):
         if value is not None:

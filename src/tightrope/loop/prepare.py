@@ -197,10 +197,8 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
 
 
 def _is_real(leaf: Any) -> bool:
-    try:
-        return not jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating)
-    except TypeError:  # no number at all
-        return False
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
 
 
 def _refuse_too_large(x: Tree) -> None:

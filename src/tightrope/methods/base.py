@@ -55,6 +55,7 @@ class Rates(NamedTuple):
 
     gap: float | None = None  # None: nothing is proven
     violation: float | None = None  # inf where the average violation is proven to be zero
+    proof: str = ""  # what the proof is of, where that is not the method as it runs by default
 
 
 class Proof(NamedTuple):

@@ -62,7 +62,8 @@ def _shape_of(name: str, fn: Any, *args: Any) -> Any:
     except Exception as error:
         shapes = ", ".join(str(jax.tree.map(jnp.shape, a)) for a in args)
         raise ValueError(
-            f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): {error}"
+            f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): "
+            f"{str(error).strip().rstrip('.')}."
         ) from error
 
 
@@ -210,7 +211,9 @@ def _gradients(means: Callable, points: list[Tree], names: list[str], problem: P
             worst, culprit = float(relative.max()), names[int(relative.argmax())]
     if flat.any():
         name = names[int(flat.argmax())]
-        return Finding("gradients", False, f"{name} does not change with x at any point tried; is it constant, or rounded?")
+        return Finding(
+            "gradients", False, f"{name} does not change with x at any point tried; is it constant, or rounded?"
+        )
     ok = worst < 30 * eps ** (1 / 2)
     if ok:
         return Finding("gradients", True, "agree with finite differences.")

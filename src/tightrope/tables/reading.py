@@ -93,7 +93,10 @@ def _typed(column: "pd.Series[Any]") -> "pd.Series[Any]":
     numbers = pd.to_numeric(words, errors="coerce")
     if numbers.isna().any() or words.astype(str).str.fullmatch(_CODES).any():
         return column
-    return pd.to_numeric(column)
+    parsed = pd.to_numeric(column)
+    if parsed.dtype.kind != "f":
+        return parsed
+    return column.map(float, na_action="ignore").astype(float)  # to the last digit, which pandas may miss
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
