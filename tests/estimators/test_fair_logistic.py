@@ -644,7 +644,7 @@ def test_a_path_is_judged_by_weights():
     decided = np.stack([X[:, 0] > 3, X[:, 0] + X[:, 1] > 3.5], axis=1)
     tables = []
     for kept, weight in ((np.arange(N), times), (rows, None)):
-        model = tr.FairLogisticRegression(p_rule=0.5, class_weight={-1.0: 1.0, 1.0: 9.0})
+        model = tr.FairLogisticRegression(p_rule=0.5, constraint="covariance", class_weight={-1.0: 1.0, 1.0: 9.0})
         task = read_task(model, X[kept], Y[kept], SEX[kept], weight)
         tables.append(frontier._table(task, np.array([0.1, 0.2]), decided[kept], 0.95, 0))
     for name in ("accuracy", "p_rule", "selected", "group", "against"):
