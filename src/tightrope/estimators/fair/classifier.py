@@ -125,6 +125,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     """
 
     classes_: np.ndarray
+    result_: Any  # Result or RatesRun
     n_features_in_: int
     feature_names_in_: np.ndarray
 
