@@ -35,8 +35,8 @@ def difference_score(delta: float, a: float, n_a: float, b: float, n_b: float) -
     Above the 1 - alpha quantile of a normal variable, p_b - p_a <= delta with confidence 1 - alpha.
 
     Example:
-        >>> round(difference_score(0.099, 80, 400, 100, 400), 2)
-        1.65
+        >>> round(difference_score(0.1, 80, 400, 100, 400), 2)
+        1.69
     """
     total, of_a, of_b = n_a + n_b, a / n_a, b / n_b
     # the likelihood under p_a = p_b - delta is largest at a root of a cubic in p_a, which has three real ones

@@ -56,7 +56,7 @@ def cells_of(sensitive: Sensitive, positive: np.ndarray, notion: str) -> Cells:
     Example:
         >>> from tightrope.fairness import read_sensitive
         >>> positive = np.array([True, True, False, True])
-        >>> cells = cells_of(read_sensitive({"sex": ["F", "M", "M", "F"]}), positive, "equal_opportunity")
+        >>> cells = cells_of(read_sensitive(["F", "M", "M", "F"], name="sex"), positive, "equal_opportunity")
         >>> cells.names, cells.members.sum(axis=1).tolist(), cells.pairs.tolist()
         (('sex=F with a positive label', 'sex=M with a positive label'), [2, 1], [[0, 1], [1, 0]])
     """
