@@ -289,6 +289,7 @@ def test_a_point_without_values_is_not_the_last_good_one(method):
     problem = tr.Problem(f, lambda x, theta: jnp.sum(x)[None], tr.Box(0.0, 1.0, shape=3), 2.5)
     result = tr.minimize(problem, data, method=method, steps=600, x0=np.ones(3))
     assert result.status is tr.Status.NOT_FINITE
+    assert result.objective is not None
     assert np.isfinite(result.objective)
     assert float(np.sum(result.x)) >= 0.9
 

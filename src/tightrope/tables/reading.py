@@ -69,6 +69,8 @@ def _refuse_ragged(path: Path, separator: str) -> None:
             header = next((row for row in reader if row), [])
             _refuse_twice(path, [name.strip() for name in header])
             for row in reader:
+                if any("\0" in field for field in row):  # pandas would end the field there
+                    raise FileError(f"{path}, line {reader.line_num:,}, has a NUL character; expected text. Remove it.")
                 if row and len(row) != len(header):
                     raise FileError(
                         f"{path}, line {reader.line_num:,}, has {len(row)} field{'s' * (len(row) > 1)} and the header has "
