@@ -40,8 +40,9 @@ def fitted(kind, solved):
 
 
 def solved_for(kind):
-    """A linear programme; for penalties, which it leaves without a unique solution, a quadratic on the simplex."""
-    return EXACT["simplex" if "unconstrained" in kind.needs else "l1-lp"]()
+    """A linear programme; a quadratic on the simplex for methods that need curvature, and for penalties, which a linear
+    programme leaves without a unique solution."""
+    return EXACT["simplex" if {"unconstrained", "curvature"} & kind.needs else "l1-lp"]()
 
 
 def data_for(kind, solved, n):
@@ -137,7 +138,7 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
     with jax.disable_jit():
         for _ in range(5):
             state, _ = method.step(problem, state, theta)
-    cost = method.total_cost(5)
+    cost = method.cost_in(problem.domain, 5)
     assert calls == {"objective": cost.gradients, "project": cost.projections, "lmo": cost.lmos}
     assert cost.samples == 5 * method.cost.samples
 

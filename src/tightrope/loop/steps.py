@@ -173,6 +173,7 @@ class Summary(NamedTuple):
     h: np.ndarray
     lam: np.ndarray
     tracked: dict[str, Any]
+    weight: Any  # of all steps so far
 
 
 def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
@@ -182,7 +183,7 @@ def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
     means = sums / np.where(weight > 0, weight, np.nan)
     k = sums.shape[-1] - 2 * n
     tracked = {name: means[..., 2 + i] for i, name in enumerate(track_names)}
-    return Summary(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked)
+    return Summary(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked, weight[..., 0])
 
 
 def track_names(variant: Variant, x: Tree) -> list[str]:
@@ -207,7 +208,18 @@ def output(method: Method, carry: Carry, which: str | None = None) -> Tree:
     which = which or method.output
     if which == "average":
         return average(carry)
-    return carry.state.x if which == "last" else method.answer(carry.state)[0]
+    return carry.state.x if which == "last" else answer(method, carry.state)[0]
+
+
+def answer(method: Method, state: Any) -> tuple[Tree, Array]:
+    """The method's own point and multipliers, as one program unless the method's state is Python's."""
+    on_host = isinstance(method, Refreshing) and method.on_host
+    return method.answer(state) if on_host else _answer_compiled(method, state)
+
+
+@jax.jit
+def _answer_compiled(method: Method, state: Any) -> tuple[Tree, Array]:
+    return method.answer(state)
 
 
 def running_mean(method: Method, carry: Carry) -> Tree | None:

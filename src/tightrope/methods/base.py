@@ -11,9 +11,12 @@ import numpy as np
 from tightrope._errors import coefficient, one_of, whole_number
 from tightrope.precision import in_full_precision
 from tightrope.problem import Problem
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, set_field, subtract
 
-Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values"]
+Need = Literal[
+    "project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values", "curvature"
+]
 Output = Literal["average", "last", "own"]
 
 
@@ -152,6 +155,10 @@ class Method(ABC):
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost with a batch of one, refreshes aside; to override where steps differ."""
         return Cost(*(steps * one for one in self.cost))
+
+    def cost_in(self, domain: ConvexSet, steps: int) -> Cost:
+        """What so many steps cost in this set; to override where some sets need less."""
+        return self.total_cost(steps)
 
     def tightening(self, horizon: int) -> float:
         """The upsilon that a run of `horizon` steps ends with; 0 for methods that do not tighten."""
