@@ -39,6 +39,7 @@ verify: install
 	$(BIN)/python -m studies.rates
 	$(BIN)/python -m studies.finite_data
 	$(BIN)/python -m studies.fairness
+	$(BIN)/python -m studies.fair_coverage
 	$(BIN)/python -m studies.constrained
 	$(BIN)/python -m studies.completion
 	$(BIN)/python -m studies.problems
@@ -69,6 +70,7 @@ bench: install
 bench-fairness: $(PEERS)
 	.venv-peers/bin/python -m benchmarks.metric_frame
 	.venv-peers/bin/python -m benchmarks.fairness
+	OPENBLAS_NUM_THREADS=1 .venv-peers/bin/python -m benchmarks.fair_rates
 
 bench-completion: $(COMPLETION)
 	.venv-completion/bin/python -m benchmarks.completion

@@ -70,7 +70,7 @@ def _saved(figure: "Figure", path: str | None) -> "Figure":
 def plot_frontier(
     frontier: "pd.DataFrame", target: float | None = None, chosen: float | None = None, path: str | None = None
 ) -> "Figure":
-    """Accuracy and the p%-rule along a path of thresholds, with intervals: against the threshold, and against each other.
+    """Accuracy and the p%-rule along paths of thresholds, with intervals: against the threshold, and against each other.
 
     Args:
         frontier: a row for each threshold, as the classifier's `frontier` gives it.
@@ -86,9 +86,12 @@ def plot_frontier(
         for line in (left.axhline, right.axvline):
             line(target, color="black", linewidth=0.8, linestyle="--", label=f"asked for: {target:g}")
     if chosen is not None:
-        label = f"chosen: c = {chosen:.3g}"
+        label = f"chosen: {chosen:.3g}"
         left.axvline(chosen, color=_COLOURS[3], linewidth=1, label=label)
-        nearest = frontier.iloc[(frontier["threshold"] - chosen).abs().argmin()]
+        passed = frontier[frontier["passed"]] if "passed" in frontier else frontier
+        nearest = min(
+            (row for _, row in passed.iterrows()), key=lambda r: (abs(r["threshold"] - chosen), -r["accuracy"])
+        )
         diamond = {"marker": "D", "markersize": 7, "color": _COLOURS[3], "linestyle": "none"}
         right.plot(nearest["p_rule"], nearest["accuracy"], label=label, **diamond)
     for axis in (left, right):
@@ -96,30 +99,39 @@ def plot_frontier(
     return _saved(figure, path)
 
 
+def _by_path(frontier: "pd.DataFrame") -> list[tuple[str, "pd.DataFrame"]]:
+    """The parts of a frontier that belong to one path each, and how their names go into a legend."""
+    if "path" not in frontier:
+        return [("", frontier)]
+    return [(f" ({name})", part) for name, part in frontier.groupby("path", sort=False)]
+
+
 def _draw_thresholds(axis: Any, frontier: "pd.DataFrame") -> None:
     """The p%-rule and the accuracy against the threshold, with bands for their intervals."""
-    for name, colour, label in (("p_rule", _COLOURS[0], "p%-rule"), ("accuracy", _COLOURS[1], "accuracy")):
-        axis.plot(frontier["threshold"], frontier[name], color=colour, label=label)
-        band = frontier[f"{name}_low"], frontier[f"{name}_high"]
-        axis.fill_between(frontier["threshold"], *band, color=colour, alpha=0.2, linewidth=0)
-    bound = {"color": _COLOURS[0], "linestyle": ":", "label": "p%-rule, lower bound"}
-    axis.plot(frontier["threshold"], frontier["p_rule_bound"], **bound)
-    axis.set_xscale("log")
+    for line, (path, part) in zip(("-", "--", "-."), _by_path(frontier), strict=False):
+        for name, colour, label in (("p_rule", _COLOURS[0], "p%-rule"), ("accuracy", _COLOURS[1], "accuracy")):
+            axis.plot(part["threshold"], part[name], color=colour, linestyle=line, label=label + path)
+            band = part[f"{name}_low"], part[f"{name}_high"]
+            axis.fill_between(part["threshold"], *band, color=colour, alpha=0.2, linewidth=0)
+        bound = {"color": _COLOURS[0], "linestyle": ":", "label": f"p%-rule, lower bound{path}"}
+        axis.plot(part["threshold"], part["p_rule_bound"], **bound)
+    by_rates = "path" in frontier
+    axis.set_xscale("linear" if by_rates else "log")
     axis.set_ylim(0, 1.02)
-    axis.set_xlabel("threshold c of the covariance")
+    axis.set_xlabel("what smoothed rates are held at" if by_rates else "threshold c of the covariance")
     axis.set_title("what a threshold gives", loc="left", fontsize=11)
 
 
 def _draw_trade_off(axis: Any, frontier: "pd.DataFrame") -> None:
     """The accuracy against the p%-rule, with bars for the intervals of both."""
-    width, height = (
-        (frontier[name] - frontier[f"{name}_low"], frontier[f"{name}_high"] - frontier[name])
-        for name in ("p_rule", "accuracy")
-    )
-    axis.errorbar(
-        frontier["p_rule"], frontier["accuracy"], xerr=width, yerr=height, color=_COLOURS[2], marker="o", markersize=3,
-        linewidth=1, elinewidth=0.6, alpha=0.8, label="out-of-fold, 95 % intervals",
-    )  # fmt: skip
+    for line, (path, part) in zip(("-", "--", "-."), _by_path(frontier), strict=False):
+        width, height = (
+            (part[name] - part[f"{name}_low"], part[f"{name}_high"] - part[name]) for name in ("p_rule", "accuracy")
+        )
+        axis.errorbar(
+            part["p_rule"], part["accuracy"], xerr=width, yerr=height, color=_COLOURS[2], marker="o", markersize=3,
+            linestyle=line, linewidth=1, elinewidth=0.6, alpha=0.8, label=f"out-of-fold, 95 % intervals{path}",
+        )  # fmt: skip
     axis.set_xlabel("p%-rule")
     axis.set_ylabel("accuracy")
     axis.set_title("the trade-off", loc="left", fontsize=11)

@@ -115,7 +115,8 @@ def test_a_p_rule_is_kept_and_its_frontier_drawn(folder, tmp_path):
     out = tmp_path / "model"
     out.mkdir()
     (out / "trace.png").write_text("old")
-    said = call("fit", folder / "people.csv", *GOOD, "--p-rule", 0.6, "--out", out, "--force", "--drop", "age")
+    asked = ("--p-rule", 0.6, "--constraint", "covariance")
+    said = call("fit", folder / "people.csv", *GOOD, *asked, "--out", out, "--force", "--drop", "age")
     assert said.code == 0, said.err
     assert {path.name for path in out.iterdir()} == {
         "classifier.safetensors",
@@ -130,6 +131,13 @@ def test_a_p_rule_is_kept_and_its_frontier_drawn(folder, tmp_path):
     kept = frontier[frontier["p_rule_bound"] >= 0.6].nlargest(1, "threshold").iloc[0]
     assert f"at most {kept['threshold']:.3g}.\nIt was found by cross-validation" in said.out
     assert f"a p%-rule of 0.6: there it is at least {kept['p_rule_bound']:.3f}, with 95% confidence." in said.out
+
+
+def test_a_p_rule_is_kept_by_rates(folder, tmp_path):
+    said = call("fit", folder / "people.csv", *GOOD, "--p-rule", 0.6, "--out", tmp_path / "model")
+    assert said.code == 0, said.err
+    assert "p_rule=0.6 is kept with 95% confidence: p_rule is " in said.out
+    assert (tmp_path / "model" / "frontier.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_matplotlib_there_is_no_picture(folder, tmp_path, monkeypatch):
@@ -174,7 +182,7 @@ TABLES = {
 }
 REFUSED = [
     ("people.csv", swap(("--covariance", "--p-rule"), ("0.01", "1.5")), 1, "p_rule is 1.5; expected a share"),
-    ("people.csv", swap()[:4], 2, "Neither --p-rule nor --covariance was given"),
+    ("people.csv", swap()[:4], 2, "None of --p-rule, --difference and --covariance was given"),
     ("people.csv", [*swap(), "--p-rule", "0.8"], 2, "--p-rule and --covariance were both given"),
     ("people.csv", swap(("0.01", "-1")), 1, "threshold is -1.0; expected positive numbers"),
     ("people.csv", swap(("pay", "pya")), 1, "has no column 'pya'. Did you mean 'pay'?"),
@@ -228,7 +236,7 @@ def test_a_promise_that_cannot_be_kept_is_the_estimators_sentence(folder, tmp_pa
     def choose(*_, **__):
         raise ValueError("p_rule=0.99 cannot be promised with 95% confidence.")
 
-    monkeypatch.setattr(fair, "choose", choose)
+    monkeypatch.setattr(fair, "fit_by_rates", choose)
     said = call("fit", folder / "people.csv", *GOOD, "--p-rule", 0.99, "--out", tmp_path / "model")
     assert said == (1, "", "p_rule=0.99 cannot be promised with 95% confidence.\n")
 
@@ -244,7 +252,7 @@ def test_a_refusal_draws_its_frontier_where_the_model_would_be(folder, tmp_path,
     out = tmp_path / "model"
     words = ("fit", folder / "people.csv", *GOOD, "--p-rule", 0.99, "--out", out)
     with monkeypatch.context() as patched:
-        patched.setattr(fair, "choose", choose)
+        patched.setattr(fair, "fit_by_rates", choose)
         for _ in range(2):  # the picture is not in the way of the next attempt
             said = call(*words)
             assert said == (1, f"Written to {out}: frontier.png.\n", "p_rule=0.99 cannot be promised.\n")

@@ -458,7 +458,7 @@ def test_one_problem_is_built_for_each_set_of_rows(built):
     fair().fit(X, Y, sensitive_features=S)
     assert built == [N]
     built.clear()
-    fair(covariance=None, p_rule=0.3, confidence=0.5).fit(X, Y, sensitive_features=S)
+    fair(covariance=None, p_rule=0.3, confidence=0.5, constraint="covariance").fit(X, Y, sensitive_features=S)
     assert built == [N, *5 * [512]]  # all rows, and those that each of five folds leaves
     built.clear()
     fair(covariance=None, p_rule=0.3, search="batch").fit(X, Y, sensitive_features=S)
@@ -525,7 +525,7 @@ def test_the_papers_method_one_sample_a_step():
 
 @pytest.fixture(scope="module")
 def promised() -> Any:
-    return tr.FairLogisticRegression(p_rule=0.5).fit(X, Y, sensitive_features=SEX)
+    return tr.FairLogisticRegression(p_rule=0.5, constraint="covariance").fit(X, Y, sensitive_features=SEX)
 
 
 def test_the_largest_threshold_that_keeps_the_rule_is_chosen(promised):
@@ -555,7 +555,7 @@ def test_the_frontier_is_out_of_fold(promised):
 
 
 def test_the_frontier_of_given_data_and_its_picture(promised, fitted, tmp_path):
-    given = fair().frontier(X, Y, sensitive_features=SEX)
+    given = fair(constraint="covariance").frontier(X, Y, sensitive_features=SEX)
     pd.testing.assert_frame_equal(given, promised.frontier())
     promised.plot_frontier(str(tmp_path / "chosen.png"))
     fitted.plot_frontier(str(tmp_path / "given.png"), frontier=given)
@@ -644,7 +644,7 @@ def test_a_path_is_judged_by_weights():
     decided = np.stack([X[:, 0] > 3, X[:, 0] + X[:, 1] > 3.5], axis=1)
     tables = []
     for kept, weight in ((np.arange(N), times), (rows, None)):
-        model = tr.FairLogisticRegression(p_rule=0.5, class_weight={-1.0: 1.0, 1.0: 9.0})
+        model = tr.FairLogisticRegression(p_rule=0.5, constraint="covariance", class_weight={-1.0: 1.0, 1.0: 9.0})
         task = read_task(model, X[kept], Y[kept], SEX[kept], weight)
         tables.append(frontier._table(task, np.array([0.1, 0.2]), decided[kept], 0.95, 0))
     for name in ("accuracy", "p_rule", "selected", "group", "against"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")]
 
-_ONE_OF_THEM = "expected one of them: --p-rule 0.8, or --covariance 0.05."
+_ONE_OF_THEM = "expected one of them: --p-rule 0.8, --difference 0.05, or --covariance 0.05."
 
 
 class FitCommand(TyperCommand):
@@ -38,9 +38,16 @@ def fit(
     sensitive: Annotated[list[str], typer.Option(help="A sensitive column; may be given several times.")],
     out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
     p_rule: Annotated[float | None, typer.Option(help="The p%-rule to keep, such as 0.8.")] = None,
+    difference: Annotated[float | None, typer.Option(help="Or the largest difference of rates, such as 0.05.")] = None,
     covariance: Annotated[
         float | None, typer.Option(help="Or the largest covariance of score and sensitive attribute.")
     ] = None,
+    constraint: Annotated[
+        str, typer.Option(help="How --p-rule is kept: auto, rates (of groups, smoothed) or covariance.")
+    ] = "auto",
+    judge: Annotated[
+        str, typer.Option(help="Who says that it is kept: cross-fit, or holdout, a part of the rows.")
+    ] = "cross-fit",
     positive: Annotated[
         str | None, typer.Option(help="The label that means being selected; by default the last in order.")
     ] = None,
@@ -53,7 +60,9 @@ def fit(
         str, typer.Option(help="What text becomes: indicators, or codes, one number a column.")
     ] = "indicators",
     test_share: Annotated[float, typer.Option(help="The share of the rows that is held out to measure on.")] = 0.3,
-    notion: Annotated[str, typer.Option(help="demographic_parity or equal_opportunity.")] = "demographic_parity",
+    notion: Annotated[
+        str, typer.Option(help="demographic_parity, equal_opportunity, false_positive_rate_parity or equalized_odds.")
+    ] = "demographic_parity",
     confidence: Annotated[float, typer.Option(help="With which --p-rule is to hold on rows not seen.")] = 0.95,
     radius: Annotated[float, typer.Option(help="Of the ball that standardised coefficients lie in.")] = 10.0,
     intersections: Annotated[
@@ -72,10 +81,12 @@ def fit(
 
     Prints both on held-out rows and writes the model, a report and a picture.
     """
-    if p_rule is None and covariance is None:
-        raise UsageError(f"Neither --p-rule nor --covariance was given; {_ONE_OF_THEM}")
-    if p_rule is not None and covariance is not None:
-        raise UsageError(f"--p-rule and --covariance were both given; {_ONE_OF_THEM}")
+    asked = {"--p-rule": p_rule, "--difference": difference, "--covariance": covariance}
+    given = [name for name, value in asked.items() if value is not None]
+    if not given:
+        raise UsageError(f"None of --p-rule, --difference and --covariance was given; {_ONE_OF_THEM}")
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} were both given; {_ONE_OF_THEM}")
     kinds = dict(name_and_value(sensitive_kind or (), "--sensitive-kind", "region=categorical"))
     check_folder(out, force)
 
@@ -92,8 +103,8 @@ def fit(
             fitted = fit_table(
                 frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
                 text=text, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion,
-                method=method, confidence=confidence, radius=radius, intersections=intersections,
-                sensitive_kind=kinds or None,
+                difference=difference, constraint=constraint, judge=judge, method=method, confidence=confidence,
+                radius=radius, intersections=intersections, sensitive_kind=kinds or None,
             )  # fmt: skip
     except Refused as refused:
         say_notes(notes)

@@ -1,10 +1,10 @@
 """Confidence bounds: how large a mean, a rate or a ratio can still be, given a sample that nothing was chosen on.
 
 A bound says which: proven at every sample size (`binomial_upper`, `bounded_upper`, `Anytime`, `umbrella_order`), or
-asymptotic (`studentised_upper`, `ratio_lower`). Every one is one-sided, but for intervals to report (`wilson`,
-`ratio_interval`, `difference_interval`; asymptotic). "All of them hold" needs no Bonferroni: if each U_i is above H_i with
-probability 1 - alpha, then so is max_i U_i above max_i H_i, because it fails only where the bound of the largest H_i does
-(Berger's intersection-union test).
+asymptotic (`studentised_upper`, `ratio_lower`, `difference_upper`). Every one is one-sided, but for intervals to report
+(`wilson`, `ratio_interval`, `difference_interval`; asymptotic). "All of them hold" needs no Bonferroni: if each U_i is
+above H_i with probability 1 - alpha, then so is max_i U_i above max_i H_i, because it fails only where the bound of the
+largest H_i does (Berger's intersection-union test).
 """
 
 from tightrope.confidence.anytime import Anytime as Anytime
@@ -13,8 +13,12 @@ from tightrope.confidence.binomial import binomial_upper as binomial_upper
 from tightrope.confidence.bounded import bounded_below as bounded_below
 from tightrope.confidence.bounded import bounded_lower as bounded_lower
 from tightrope.confidence.bounded import bounded_upper as bounded_upper
+from tightrope.confidence.difference import difference_score as difference_score
+from tightrope.confidence.difference import difference_upper as difference_upper
 from tightrope.confidence.one_test import mean_at_most_zero as mean_at_most_zero
+from tightrope.confidence.ratio import effective_ratio_lower as effective_ratio_lower
 from tightrope.confidence.ratio import ratio_lower as ratio_lower
+from tightrope.confidence.ratio import ratio_score as ratio_score
 from tightrope.confidence.sequence import fixed_sequence as fixed_sequence
 from tightrope.confidence.studentised import skewness_shortfall as skewness_shortfall
 from tightrope.confidence.studentised import studentised_upper as studentised_upper

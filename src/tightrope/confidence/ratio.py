@@ -15,29 +15,47 @@ def ratio_lower(a: int, n_a: int, b: int, n_b: int, confidence: float) -> float:
         >>> round(ratio_lower(80, 400, 100, 400, 0.95), 3)
         0.643
     """
+    checked_counts([a, b], [n_a, n_b])
+    return effective_ratio_lower(a, n_a, b, n_b, confidence)
+
+
+def effective_ratio_lower(a: float, n_a: float, b: float, n_b: float, confidence: float) -> float:
+    """The same for rows with weights: n is (sum of w)^2 / sum of w^2, and a and b are the weighted rates times n.
+
+    Example:
+        >>> effective_ratio_lower(80.0, 400.0, 100.0, 400.0, 0.95) == ratio_lower(80, 400, 100, 400, 0.95)
+        True
+    """
     from scipy.optimize import root_scalar
     from scipy.special import ndtri
 
-    checked_counts([a, b], [n_a, n_b])
     z = float(ndtri(checked_confidence(confidence)))
     if a == 0 or n_b == 0 or n_a == 0:
         return 0.0
     high = (a / n_a) / (b / n_b) if b else 1.0  # at the estimate the score is 0; without one, look for a small one
-    while b == 0 and _score(high, a, n_a, b, n_b) > z:
+    while b == 0 and ratio_score(high, a, n_a, b, n_b) > z:
         high *= 2
     low = high
-    while _score(low, a, n_a, b, n_b) <= z:
+    while ratio_score(low, a, n_a, b, n_b) <= z:
         low /= 2
         if low < 1e-12 * high:
             return 0.0
     if low == high:
         return low
-    found = root_scalar(lambda rho: _score(rho, a, n_a, b, n_b) - z, bracket=(low, high), method="brentq")
+    found = root_scalar(lambda rho: ratio_score(rho, a, n_a, b, n_b) - z, bracket=(low, high), method="brentq")
     return float(found.root)
 
 
-def _score(rho: float, a: int, n_a: int, b: int, n_b: int) -> float:
-    """(p_a - rho p_b) in standard errors, with the rates most likely under p_a = rho p_b in the variance."""
+def ratio_score(rho: float, a: float, n_a: float, b: float, n_b: float) -> float:
+    """(p_a - rho p_b) in standard errors, with the rates most likely under p_a = rho p_b in the variance.
+
+    Above the 1 - alpha quantile of a normal variable, p_a >= rho p_b with confidence 1 - alpha. Counts may be effective
+    ones.
+
+    Example:
+        >>> round(ratio_score(0.643, 80, 400, 100, 400), 2)
+        1.65
+    """
     total = n_a + n_b
     big, half = rho * total, (rho * (n_a + b) + a + n_b) / 2
     p_b = (half - math.sqrt(max(half * half - big * (a + b), 0.0))) / big

@@ -9,12 +9,13 @@ from tightrope.datasets.adult import COLUMNS, load_adult
 from tightrope.datasets.features import LABEL_ENCODED, Features, label_encoded, merge_rare, one_hot
 from tightrope.datasets.splits import Split, adult_label_encoded, split
 from tightrope.datasets.structured import StructuredMatrix, structured_matrix
-from tightrope.datasets.synthetic import rotated_gaussians
+from tightrope.datasets.synthetic import GroupedGaussians, rotated_gaussians
 
 __all__ = [
     "COLUMNS",
     "LABEL_ENCODED",
     "Features",
+    "GroupedGaussians",
     "Split",
     "StructuredMatrix",
     "adult_label_encoded",

@@ -1,4 +1,8 @@
-"""The synthetic data of the fairness experiments: two Gaussians, and a sensitive attribute tied to the label."""
+"""The synthetic data of the fairness experiments: two Gaussians with a sensitive attribute tied to the label, and groups
+whose true rates are known."""
+
+import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -53,3 +57,79 @@ def _log_density(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> np.
     """The log density of N(mean, covariance) at each row of x, up to a constant that does not depend on the law."""
     away = x - mean
     return -(np.sum(away @ np.linalg.inv(covariance) * away, axis=1) + np.log(np.linalg.det(covariance))) / 2
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupedGaussians:
+    """People in groups, of whom the truth is known: rates and accuracy of every linear classifier, in closed form.
+
+    Group g has the base rate P(y = +1 | g), and features are independent with deviation one around means that depend on the
+    label and the group: x1 follows the label, x2 the label and the group, x3 and x4 the group alone, x5 the label a little
+    and x6 nothing. A plain classifier trusts x2, and by it treats groups unlike; x3 and x4 can make up for that.
+
+    Attributes:
+        groups: how many; the first is the largest, and the last has the highest base rate.
+        base_rate: the share of positive labels, over all groups.
+        spread: by what share the base rates of the first and the last group lie below and above that.
+        shift: how far apart the groups are in the features that follow them.
+
+    Example:
+        >>> law = GroupedGaussians(groups=4)
+        >>> X, y, s, names = law.draw(1000, seed=2)
+        >>> X.shape, sorted(set(s.tolist()))
+        ((1000, 6), ['a', 'b', 'c', 'd'])
+        >>> law.selection_rates([1, 0, 0, 0, 0, 0], 0.0).round(3).tolist()  # x1 knows the groups by their base rates
+        [0.435, 0.486, 0.538, 0.589]
+    """
+
+    groups: int = 2
+    base_rate: float = 0.5
+    spread: float = 0.3
+    shift: float = 0.7
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(groups,), how many people a group has, as a share of all."""
+        weight = 1 / (1 + 0.25 * np.arange(self.groups))
+        return weight / weight.sum()
+
+    @property
+    def base_rates(self) -> np.ndarray:
+        """(groups,), P(y = +1 | group)."""
+        place = np.linspace(-1, 1, self.groups)
+        return self.base_rate * (1 + self.spread * (place - self.shares @ place))
+
+    def means(self, label: float) -> np.ndarray:
+        """(groups, 6), the means of the features of people with this label."""
+        place, parity = np.linspace(-1, 1, self.groups), (-1.0) ** np.arange(self.groups)
+        one = np.ones(self.groups)
+        by_group = [0 * one, self.shift * place, self.shift * place, self.shift * parity, 0 * one, 0 * one]
+        by_label = np.array([0.7, 0.7, 0.0, 0.0, 0.3, 0.0])
+        return np.column_stack(by_group) + label * by_label
+
+    def draw(self, n: int, seed: int = 0) -> Features:
+        """n people: features, labels -1 and +1, and groups "a", "b", ... as text."""
+        rng = np.random.default_rng(seed)
+        group = rng.choice(self.groups, size=n, p=self.shares)
+        y = np.where(rng.random(n) < self.base_rates[group], 1.0, -1.0)
+        centre = np.where(y[:, None] > 0, self.means(1.0)[group], self.means(-1.0)[group])
+        X = centre + rng.standard_normal((n, 6))
+        letters = np.array([chr(ord("a") + g) for g in range(self.groups)])
+        return Features(X, y, letters[group], tuple(f"x{j}" for j in range(1, 7)))
+
+    def rates(self, coef: Any, intercept: float) -> np.ndarray:
+        """(2, groups), P(score > 0 | label, group), those of negative labels first."""
+        from scipy.special import ndtr
+
+        w = np.asarray(coef, float)
+        return np.stack([ndtr((self.means(label) @ w + intercept) / np.linalg.norm(w)) for label in (-1.0, 1.0)])
+
+    def selection_rates(self, coef: Any, intercept: float) -> np.ndarray:
+        """(groups,), P(score > 0 | group)."""
+        negative, positive = self.rates(coef, intercept)
+        return (1 - self.base_rates) * negative + self.base_rates * positive
+
+    def accuracy(self, coef: Any, intercept: float) -> float:
+        """The share of people whom a classifier decides about as their label says."""
+        negative, positive = self.rates(coef, intercept)
+        return float(self.shares @ ((1 - self.base_rates) * (1 - negative) + self.base_rates * positive))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
+from tightrope.estimators.fair.by_rates import RatesRun
 from tightrope.estimators.fair.classifier import FairLogisticRegression
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.fairness.intersections import with_intersection
@@ -118,8 +119,10 @@ class Fitted:
             f"Selected: who is predicted {model.label} = {model.labels[1]}. Sensitive: {', '.join(model.sensitive)}.",
             f"Fitted to {len(self.train):,} rows and {len(model.encoder.names)} features; measured on {len(self.test):,} "
             "other rows.",
-            f"Covariance of score and sensitive attribute: at most {_in_words(fair.threshold_)}.",
         ]
+        if isinstance(fair.result_, RatesRun):
+            return [*said, fair.result_.sentence]
+        said += [f"Covariance of score and sensitive attribute: at most {_in_words(fair.threshold_)}."]
         if fair.frontier_ is not None:
             path = fair.frontier_
             bound = float(path["p_rule_bound"].iloc[int(np.argmin(np.abs(path["threshold"] - fair.threshold_)))])
@@ -141,7 +144,7 @@ class Fitted:
         self.model.save(folder)
         runs = f"without the constraint\n{self.plain.result_}\n\nwith the constraint\n{fair.result_}"
         report = [str(self), *(f"Note: {note}" for note in notes), runs]
-        if fair.frontier_ is None:
+        if fair.frontier_ is None and not isinstance(fair.result_, RatesRun):
             return FOLDER.add_report(Path(folder), report, TRACE, fair.result_.plot)
         return FOLDER.add_report(Path(folder), report, FRONTIER, lambda path: fair.plot_frontier(path, fair.frontier_))
 
@@ -186,7 +189,7 @@ def fit_table(
     y, Z = truth.astype(int), X.iloc[test]
     # the constraint first: what it cannot promise need not be compared with anything
     fair = classifier.fit(X.iloc[train], y[train], sensitive_features=attributes.take(train))
-    unconstrained = {k: v for k, v in parameters.items() if k not in ("p_rule", "covariance")}
+    unconstrained = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance")}
     plain = FairLogisticRegression(**unconstrained, random_state=seed).fit(X.iloc[train], y[train])
     decided = {"without": plain.predict(Z) == 1, "with constraint": fair.predict(Z) == 1}
     crossed = [a for a in fair.attributes_ if a.kind == INTERSECTION]

@@ -13,16 +13,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope.arrow import from_arrow
 from tightrope.estimators import rules
+from tightrope.estimators.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
 from tightrope.estimators.fair.frontier import SEARCHES, choose, compute_frontier
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.report import FairnessReport, fairness_report
 from tightrope.estimators.fair.save_load import load_classifier, save_classifier
 from tightrope.estimators.fair.streaming import FairStream
-from tightrope.estimators.fair.task import features_of, has_second_label, read_task, sensitive_columns
+from tightrope.estimators.fair.task import Task, features_of, has_second_label, read_task, sensitive_columns
 from tightrope.estimators.fair.training import build, train, warn_of_few, warn_of_gap
+from tightrope.estimators.fair.walk import JUDGES
+from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.methods import Method
-from tightrope.problems.fair import NOTIONS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +32,10 @@ if TYPE_CHECKING:
 _A_NAME = rules.Rule(lambda v: isinstance(v, str | Iterable), "the name of a column, or a list of names", TypeError)
 _RULES = {
     "p_rule": rules.share("a share between 0 and 1, such as 0.8 for the 80 % rule").or_none(),
-    "notion": rules.one_of(NOTIONS),
+    "difference": rules.share("a share between 0 and 1, such as 0.05").or_none(),
+    "constraint": rules.one_of(tuple(CONSTRAINTS)),
+    "judge": rules.one_of(JUDGES),
+    "notion": rules.one_of(tuple(NOTIONS)),
     "search": rules.one_of(SEARCHES),
     "method": rules.METHOD,
     "radius": rules.POSITIVE,
@@ -46,22 +51,29 @@ _LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_")
 
 
 class FairLogisticRegression(ClassifierMixin, BaseEstimator):
-    """Logistic regression with a bound on the covariance of its score and sensitive attributes.
+    """A linear classifier that treats groups alike: by a bound on their rates, or on a covariance.
 
-    Minimise the mean logistic loss subject to |cov(s, score)| <= c for every sensitive attribute (Zafar et al., 2017). Say
-    either what you want, `p_rule=0.8`, and c is found; or c itself, `covariance=0.05`; or neither, and it is plain logistic
-    regression. `fit` solves the problem on the data at hand to a certified gap and returns a classifier that satisfies
-    the constraint on its training data, exactly; `partial_fit` learns from a stream with CSOA.
+    Say what you want, `p_rule=0.8` or `difference=0.05`: of classifiers trained with constraints on smoothed rates of
+    groups, the most accurate one is taken of which rows not trained on show, with `confidence`, that it keeps the rule. Or
+    bound the covariance of score and sensitive attribute, `covariance=0.05`: the mean logistic loss is minimised subject
+    to |cov(s, score)| <= c (Zafar et al., 2017), to a certified gap, and the constraint holds on the training data exactly;
+    `partial_fit` learns that from a stream with CSOA. Or neither, and it is plain logistic regression.
 
     Features are standardised inside and `coef_` is in their own units. The sensitive attribute is used in training only
     and is not a feature, unless you put it among them.
 
     Args:
         p_rule: the p%-rule to keep, a share such as 0.8: no group's rate of positive decisions below that share of
-            another's. The largest c is chosen of which out-of-fold predictions show this with `confidence`. With
-            "equal_opportunity" it is the rates among truly positive rows that are compared.
+            another's.
         covariance: c: a number for all attributes, or a dict by name.
-        notion: "demographic_parity", over all rows, or "equal_opportunity", over the rows with a positive label.
+        difference: or, instead of their ratio, the largest difference of two groups' rates, such as 0.05.
+        constraint: how `p_rule` is kept. "rates": by smoothed rates of groups. "covariance": by the largest c that does.
+            "auto": the better of two ways of smoothing, each with half of the error that `confidence` leaves; it is the
+            covariance where `method` or `search` ask for that.
+        judge: for rates, who says that the rule is kept: "cross-fit", predictions out of fold, after which a model is
+            trained on all rows; or "holdout", 30 % of the rows, and the model that they judged is kept.
+        notion: whose rates are compared: "demographic_parity", everybody's; "equal_opportunity", of those with a positive
+            label; "false_positive_rate_parity", with a negative one; "equalized_odds", both. A covariance has the first two.
         sensitive: names of columns of X (a DataFrame) that are sensitive, instead of `fit(sensitive_features=)`. They are
             taken out of the features.
         sensitive_as_features: leave these columns among the features all the same.
@@ -81,17 +93,19 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         search: how c is found for `p_rule`: "cross-validation", or "batch", as in the paper: on 10,000 random rows, judged
             by these same rows.
         folds: how many folds the cross-validation has.
-        confidence: the confidence of the bound on the p%-rule, one-sided and true for the whole path at once.
+        confidence: the confidence that the rule is kept, one-sided, the choice of a point of a path counted in.
         scaling: for `partial_fit`, (means, deviations) of the features; by default those of the first batch.
         random_state: a whole number; the same one gives the same classifier. None draws another one for every fit.
 
     Attributes:
         coef_, intercept_: what the score is made of, shapes (1, n_features) and (1,), for features as given.
         classes_: the two labels; the second is the positive one.
-        threshold_: c, or a dict of them by attribute; None without a constraint.
+        threshold_: c, or a dict of them by attribute; by rates, what the smoothed ones were held at; None without a
+            constraint.
         dual_: the multipliers, in the order of `result_.constraints`: what a unit of c is worth.
-        result_: the run of `fit`, a `Result`; print it. A classifier read from a file has its report_, as text.
-        frontier_: for `p_rule`, the path that c was chosen from.
+        result_: the run of `fit`, a `Result`, or by rates a `RatesRun`; print it. A classifier read from a file has its
+            report_, as text.
+        frontier_: for `p_rule` and `difference`, the points that were judged.
         attributes_: the sensitive attributes, as they were read.
         n_features_in_, feature_names_in_: number and names of the features, without sensitive columns.
 
@@ -111,6 +125,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     """
 
     classes_: np.ndarray
+    result_: Any  # Result or RatesRun
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -119,6 +134,9 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         p_rule: float | None = None,
         covariance: Any = None,
         *,
+        difference: float | None = None,
+        constraint: str = "auto",
+        judge: str = "cross-fit",
         notion: str = "demographic_parity",
         sensitive: Any = None,
         sensitive_as_features: bool = False,
@@ -139,6 +157,9 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     ):
         self.p_rule = p_rule
         self.covariance = covariance
+        self.difference = difference
+        self.constraint = constraint
+        self.judge = judge
         self.notion = notion
         self.sensitive = sensitive
         self.sensitive_as_features = sensitive_as_features
@@ -176,29 +197,36 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                 path that was tried.
         """
         self._check_parameters()
-        task = read_task(self, X, y, sensitive_features, sample_weight).with_weight()
-        built, seed = build(task), self._seed()
-        threshold, frontier = self.covariance, None
+        task, seed = read_task(self, X, y, sensitive_features, sample_weight).with_weight(), self._seed()
+        try:
+            self._fit_by_covariance(task, seed) if asked_of(self) is None else self._fit_by_rates(task, seed)
+        except Refused as refused:
+            for name in set(_LEARNT) & vars(self).keys():  # there is no classifier, not even an earlier one
+                delattr(self, name)
+            self.frontier_ = refused.frontier
+            raise
+        self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
+        self._stream = None
+        return self
+
+    def _fit_by_rates(self, task: Task, seed: int) -> None:
+        run = fit_by_rates(self, task, seed)
+        self.coef_, self.intercept_ = run.coef[None], np.array([run.intercept])
+        self.result_, self.dual_ = run, run.dual
+        self.threshold_, self.frontier_ = run.threshold, run.frontier
+
+    def _fit_by_covariance(self, task: Task, seed: int) -> None:
+        built, threshold, frontier = build(task), self.covariance, None
         if self.p_rule is not None:
             options: dict[str, Any] = {"search": self.search, "folds": self.folds, "confidence": self.confidence}
-            try:
-                threshold, frontier = choose(built, self.p_rule, **options, seed=seed)
-            except Refused as refused:
-                for name in set(_LEARNT) & vars(self).keys():  # there is no classifier, not even an earlier one
-                    delattr(self, name)
-                self.frontier_ = refused.frontier
-                raise
+            threshold, frontier = choose(built, self.p_rule, **options, seed=seed)
         built = built.at(threshold)
         warn_of_few(built, getattr(self, "feature_names_in_", range(self.n_features_in_)))
         trained = train(built, method=self.method, passes=self.passes, tol=self.tol, seed=seed)
         warn_of_gap(trained.result, built)
         self.coef_, self.intercept_ = trained.coef[None], np.array([trained.intercept])
         self.result_, self.dual_ = trained.result, np.asarray(trained.result.dual)
-        self.threshold_ = dict(threshold) if isinstance(threshold, Mapping) else threshold
-        self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
-        self.frontier_ = frontier
-        self._stream = None
-        return self
+        self.threshold_, self.frontier_ = dict(threshold) if isinstance(threshold, Mapping) else threshold, frontier
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sensitive_features: Any = None, sample_weight: Any = None
@@ -214,10 +242,11 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             classes: the two labels; required with the first batch unless that has both.
         """
         self._check_parameters()
-        if self.p_rule is not None:
+        if self.p_rule is not None or self.difference is not None:
+            asked = f"p_rule={self.p_rule:g}" if self.p_rule is not None else f"difference={self.difference:g}"
             raise ValueError(
-                f"partial_fit cannot keep p_rule={self.p_rule:g}: to find the threshold it would have to see all the data. "
-                "Use covariance=..., e.g. the threshold_ that fit finds on a part of the data."
+                f"partial_fit cannot keep {asked}: to find the threshold it would have to see all the data. Use "
+                "covariance=..., e.g. the threshold_ that fit finds with constraint='covariance' on a part of the data."
             )
         stream = getattr(self, "_stream", None)
         known = None if stream is None else getattr(self, "attributes_", ())
@@ -266,9 +295,13 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                     "frontier() is known after fit with p_rule; otherwise give it X, y and sensitive_features."
                 )
             return known.copy()
-        twin = type(self)(**(self.get_params(deep=False) | {"p_rule": 0.8, "covariance": None}))
+        asked: dict[str, Any] = {"covariance": None} | ({} if self.p_rule or self.difference else {"p_rule": 0.8})
+        twin = type(self)(**(self.get_params(deep=False) | asked))
         twin._check_parameters()
-        built = build(read_task(twin, X, y, sensitive_features, sample_weight).with_weight())
+        task = read_task(twin, X, y, sensitive_features, sample_weight).with_weight()
+        if asked_of(twin) is not None:
+            return frontier_by_rates(twin, task, self._seed())
+        built = build(task)
         return compute_frontier(built, folds=self.folds, confidence=self.confidence, seed=self._seed())
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
@@ -338,8 +371,11 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         return int(drawn)
 
     def _check_parameters(self) -> None:
-        if self.p_rule is not None and self.covariance is not None:
-            raise ValueError(
-                "p_rule and covariance were both given; expected one of them: either finds what the other says."
-            )
         rules.check_parameters(self, _RULES)
+        given = [name for name in ("p_rule", "difference", "covariance") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"{' and '.join(given)} were {'both' if len(given) == 2 else 'all'} given; expected one of them: each says "
+                "how fair the classifier is to be."
+            )
+        check_constraint(self)

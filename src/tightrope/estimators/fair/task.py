@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from tightrope.arrow import from_arrow
 from tightrope.estimators.fair.intersections import intersected
 from tightrope.fairness.intersections import grouped_attributes, intersection_name
+from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import Attribute, Sensitive, numbers_like_codes, read_sensitive
 
 if TYPE_CHECKING:
@@ -87,8 +88,11 @@ def read_task(
         _refuse_weightless(sensitive, weight)
         if _crosses(model, sensitive):
             counted, rate = weight > 0, float(np.average(positive, weights=people))
-            if model.notion == "equal_opportunity":
-                counted, rate = counted & positive, 0.5  # who has a positive label, and may well be decided so
+            if (
+                model.notion != "demographic_parity"
+            ):  # by the rarer of the labels among whose owners groups are compared
+                labels = [counted & (positive == label) for label in NOTIONS[model.notion]]
+                counted, rate = min(labels, key=np.sum), 0.5
             sensitive = intersected(sensitive, counted, rate)
     y, bounds = np.where(positive, 1.0, -1.0), (float(model.l2), float(model.radius), model.fit_intercept)
     return Task(features, y, sensitive, weight, model.notion, *bounds, people)
@@ -159,11 +163,12 @@ def _read_attributes(
     model: "FairLogisticRegression", X: Any, given: Any, known: tuple[Attribute, ...] | None
 ) -> Sensitive | None:
     """The sensitive attributes, from columns of X or from `sensitive_features`; None without a constraint."""
-    if model.p_rule is None and model.covariance is None:
+    if model.p_rule is None and model.covariance is None and model.difference is None:
         return None
     given = sensitive_columns(model, X, given)
     if given is None:
-        what = f"p_rule={model.p_rule!r}" if model.p_rule is not None else f"covariance={model.covariance!r}"
+        asked = {name: getattr(model, name) for name in ("p_rule", "difference", "covariance")}
+        what = next(f"{name}={value!r}" for name, value in asked.items() if value is not None)
         raise ValueError(
             f"FairLogisticRegression({what}) needs sensitive_features: fit(X, y, sensitive_features=...), or the names "
             "of columns of a DataFrame as sensitive=[...]."
@@ -171,7 +176,7 @@ def _read_attributes(
     sensitive = read_sensitive(given, attributes=known or None, kind=model.sensitive_kind)
     continuous = [attribute.name for attribute in sensitive.attributes if attribute.kind == "continuous"]
     codes = numbers_like_codes(sensitive) if known is None else []
-    if model.p_rule is not None and continuous:
+    if model.covariance is None and continuous:
         how = (
             f"If its numbers are codes of groups, say sensitive_kind={{{codes[0]!r}: 'categorical'}} (--sensitive-kind "
             f"{codes[0]}=categorical)."

@@ -1,0 +1,127 @@
+"""Fitting by rates: which paths are walked for what a classifier was asked, and the report of where the walk ended."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from tightrope.estimators.fair.asked import Asked
+from tightrope.estimators.fair.paths import PATHS
+from tightrope.estimators.fair.task import Task
+from tightrope.estimators.fair.walk import Chosen, Walk
+from tightrope.problems.fair import NOTIONS as COVARIANCES
+
+if TYPE_CHECKING:
+    from tightrope.estimators.fair.classifier import FairLogisticRegression
+
+CONSTRAINTS: dict[str, tuple[str, ...]] = {"auto": ("sharp", "logistic"), "rates": ("sharp",), "covariance": ()}
+"""The paths that are walked for a constraint; the covariance has a search of its own (`frontier.py`)."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RatesRun:
+    """Where a walk ended.
+
+    Attributes:
+        path, threshold: which point of which path: the ratio (or the difference) that smoothed rates were trained to.
+        objective: the smoothed loss on the rows trained on.
+        constraints: what should be at most 0 there, by name: for each ordered pair of groups, and for the floor.
+        dual: the multipliers of these constraints.
+        settled: whether the last steps were small; a stationary point was found, which need not be the best one.
+        frontier: all points that were judged.
+        coef, intercept: the score, for features as given.
+        sentence: what was asked, what was found, on which rows.
+    """
+
+    path: str
+    threshold: float
+    objective: float
+    constraints: pd.Series
+    dual: np.ndarray
+    settled: bool
+    frontier: pd.DataFrame
+    coef: np.ndarray
+    intercept: float
+    sentence: str
+
+    def __str__(self) -> str:
+        width = max(map(len, self.constraints.index))
+        lines = [
+            self.sentence,
+            f"  objective    {self.objective:.6g}, smoothed; a stationary point, not a global optimum",
+        ]
+        lines += [] if self.settled else ["  note         the last steps were not small yet"]
+        lines += [f"  {'constraint':<{width}}  {'value':>12}  {'multiplier':>12}"]
+        for name, value, multiplier in zip(self.constraints.index, self.constraints, self.dual, strict=True):
+            lines += [f"  {name:<{width}}  {value:>12.6g}  {multiplier:>12.6g}"]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def asked_of(model: "FairLogisticRegression") -> Asked | None:
+    """What a classifier is to keep by rates; None where it has no such rule, or keeps it by its covariance."""
+    if model.difference is not None:
+        return Asked("difference", float(model.difference))
+    by_covariance = model.constraint == "covariance" or model.search == "batch" or model.method != "auto"
+    return None if model.p_rule is None or by_covariance else Asked("ratio", 1 - float(model.p_rule))
+
+
+def check_constraint(model: "FairLogisticRegression") -> None:
+    """Refuse a constraint that does not go with what else was asked."""
+    if model.constraint == "rates" and asked_of(model) is None and (model.p_rule or model.covariance):
+        raise ValueError(
+            f"constraint='rates' was given with covariance={model.covariance!r}, search={model.search!r} and "
+            f"method={model.method!r}; rates are kept by p_rule or difference, with the other two as they are by default."
+        )
+    if model.constraint == "covariance" and model.difference is not None:
+        raise ValueError(
+            "difference is a bound on rates, which constraint='covariance' does not have; use 'rates' or 'auto'."
+        )
+    by_covariance = asked_of(model) is None and (model.p_rule is not None or model.covariance is not None)
+    if by_covariance and model.notion not in COVARIANCES:
+        raise ValueError(
+            f"notion is {model.notion!r}, which a covariance cannot express here; expected {' or '.join(COVARIANCES)}, or "
+            "p_rule (or difference) with constraint='auto' or 'rates'."
+        )
+
+
+def frontier_by_rates(model: "FairLogisticRegression", task: Task, seed: int) -> pd.DataFrame:
+    """All points of the paths, judged, also those that no walk would reach."""
+    return _walk(model, task, seed).frontier(CONSTRAINTS[model.constraint])
+
+
+def fit_by_rates(model: "FairLogisticRegression", task: Task, seed: int) -> RatesRun:
+    """Walk, choose, train."""
+    chosen = _walk(model, task, seed).choose(CONSTRAINTS[model.constraint])
+    point, rates, recipe = chosen.model.point, chosen.part.rates, PATHS[chosen.path]
+    limits = chosen.part.limits(chosen.threshold)
+    loss, _ = rates.values(point.x, point.z, recipe, limits)
+    constraints = pd.Series(rates.constraints(point.z, recipe, limits), index=chosen.part.names)
+    frontier, score = chosen.frontier, (chosen.model.coef, chosen.model.intercept)
+    said = _sentence(model, chosen)
+    return RatesRun(
+        chosen.path, chosen.threshold, loss, constraints, point.multipliers, point.settled, frontier, *score, said
+    )
+
+
+def _walk(model: "FairLogisticRegression", task: Task, seed: int) -> Walk:
+    asked = asked_of(model)
+    assert asked is not None
+    options: dict[str, Any] = {"folds": int(model.folds), "confidence": float(model.confidence), "seed": seed}
+    return Walk(task, asked, judge=model.judge, **options)
+
+
+def _sentence(model: "FairLogisticRegression", chosen: Chosen) -> str:
+    """What was asked and what the judge found."""
+    asked = asked_of(model)
+    assert asked is not None
+    table = chosen.frontier
+    row = table[(table["path"] == chosen.path) & (table["threshold"] == chosen.threshold)].iloc[0]
+    column, side = ("p_rule", "at least") if asked.is_ratio else ("difference", "at most")
+    return (
+        f"{asked.sentence} is kept with {model.confidence:.0%} confidence: {column} is {row[column]:.3f}, {side} "
+        f"{row[f'{column}_bound']:.3f}, and accuracy {row['accuracy']:.4f}, by rows not trained on ({model.judge}). Path "
+        f"{chosen.path}, smoothed rates held at {chosen.threshold:g}."
+    )

@@ -1,0 +1,219 @@
+"""A linear score whose decisions are accurate and whose rates by group are alike: smoothed, and solved by SQP.
+
+    minimise    (1 - q) E log(1 + exp(-y z)) + q E sigma(-y z / T) + ridge |w|^2      z = <w, a> + b,  y = -1 or +1
+    subject to  (1 - slack) r_h - r_g <= 0   for all ordered pairs (g, h) of groups,   r_g = E[sigma(z / T) | g]
+                E sigma(z / T) >= half of E[y = 1],   E sigma(-z / T) >= half of E[y = -1]
+
+As T falls to 0, sigma(z / T) becomes the decision 1{z > 0}: the second loss becomes the share of wrong decisions and r_g the
+share of g that is selected. The problem is smooth and not convex, and what is found is a stationary point: nothing here says
+that it is the best one, and nothing has to, because the classifier is judged on rows that it has not seen (`walk.py`).
+
+The floors keep a path from making rates alike by rejecting everybody, or by selecting everybody.
+
+NumPy and BLAS do all of it. A fit solves some two hundred small problems, warm-started, each in one or two Newton steps
+that cost one product A' diag(q) A; there is nothing to compile, and the first fit is as quick as the next.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
+
+RIDGE = 1e-6  # a direction in which nothing is known stays at rest, and separable data at a finite score
+FLOOR = 0.5  # the share selected, as a share of the positive labels, and the share rejected of the negative ones
+LEAST_CURVATURE = 0.05  # as a share of the logistic loss's own, so that a step is at most twenty of its Newton steps
+LARGEST_MULTIPLIER = 100.0  # the loss begins below log 2, rates are at most 1: a dearer constraint cannot be met
+STABLE = 1e-4  # a multiplier that changes by one leaves this much of a rate to the next step
+TRUST = 1.0  # a step changes scores by this much at most, root mean square
+SETTLED = 0.005  # a step below this share of the scores ends the iteration
+ITERATIONS, HALVINGS = 50, 12
+
+
+class Recipe(NamedTuple):
+    """How smooth: the temperature T of decisions, and the share q of smoothed 0/1 loss in the objective."""
+
+    temperature: float
+    share: float
+
+
+SHARP = Recipe(temperature=0.25, share=0.9)
+BETWEEN = Recipe(temperature=0.5, share=0.5)
+LOGISTIC = Recipe(temperature=1.0, share=0.0)
+
+
+class Limits(NamedTuple):
+    """What is asked of the rates r of cells: matrix @ r + constant <= 0."""
+
+    matrix: np.ndarray  # (m, cells)
+    constant: np.ndarray  # (m,)
+
+
+class Point(NamedTuple):
+    """A score: coefficients, in the coordinates of `Rates`, the scores of its rows, and the multipliers it came with."""
+
+    x: np.ndarray
+    z: np.ndarray
+    multipliers: np.ndarray
+    steps: int = 0
+    settled: bool = True
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rates:
+    """The data of the problem, in coordinates in which the plain logistic loss has curvature one at its minimum.
+
+    Attributes:
+        rows, rough: (n, d), features times `basis`; the same in single precision.
+        basis: (d, d), coefficients of the features are basis @ x.
+        label: (n,), -1 or +1.
+        weight: (n,), adding up to one: E is a sum with these.
+        means: (cells, n), each row adding up to one: rates are means @ sigma(z / T).
+        ridge: (d, d), of the penalty x' ridge x.
+        plain: logistic regression, where a path begins.
+    """
+
+    rows: np.ndarray
+    rough: np.ndarray
+    basis: np.ndarray
+    label: np.ndarray
+    weight: np.ndarray
+    means: np.ndarray
+    ridge: np.ndarray
+    plain: Point
+
+    @classmethod
+    def of(
+        cls, features: np.ndarray, label: np.ndarray, weight: np.ndarray, means: np.ndarray, l2: float, intercept: bool
+    ) -> "Rates":
+        """The problem of standardised features, the last of them the constant where there is an `intercept`."""
+        d = features.shape[1]
+        penalty = np.full(d, 2 * RIDGE)
+        penalty[: d - intercept] += l2
+        w, curvature = _logistic(features, label, weight, penalty)
+        basis = solve_triangular(np.linalg.cholesky(curvature), np.eye(d), lower=True).T
+        ridge = basis.T @ (penalty[:, None] * basis) / 2
+        rows = features @ basis
+        plain = Point(np.linalg.solve(basis, w), features @ w, np.zeros(0))
+        return cls(rows, rows.astype(np.float32), basis, label, weight, means, ridge, plain)
+
+    def solve(self, start: Point, recipe: Recipe, limits: Limits) -> Point:
+        """SQP from `start`: exact second derivatives of the Lagrangian, made positive, and an l1 merit."""
+        x, z, price, stable = start.x, start.z, 0.0, STABLE
+        multipliers = start.multipliers if len(start.multipliers) == len(limits.constant) else 0 * limits.constant
+        loss, excess = self.values(x, z, recipe, limits)
+        for step in range(1, ITERATIONS + 1):
+            direction, slope, multipliers = self._direction(x, z, recipe, limits, multipliers, stable)
+            price = max(price, 1.5 * float(multipliers.max(initial=0)) + 0.1)
+            dz = self.rows @ direction
+            moved = self._size(dz)
+            length, merit = min(1.0, TRUST / max(moved, 1e-300)), loss + price * excess
+            least = min(
+                slope - price * excess, 0.0
+            )  # the merit falls along the direction, and a little of that is asked
+            for _ in range(HALVINGS):
+                new_x, new_z = x + length * direction, z + length * dz
+                ahead = self.values(new_x, new_z, recipe, limits)
+                if ahead[0] + price * ahead[1] <= merit + 1e-4 * length * least + 1e-12 * abs(merit):
+                    break
+                length /= 2
+            else:  # as where no step meets all constraints: they are taken less strictly, or this is the end
+                if stable >= 1:
+                    return Point(x, z, multipliers, step, False)
+                stable, price, multipliers = 100 * stable, 0.0, 0 * multipliers
+                continue
+            x, z, (loss, excess) = new_x, new_z, ahead
+            if moved <= SETTLED * self._size(z):
+                return Point(x, z, multipliers, step, True)
+        return Point(x, z, multipliers, ITERATIONS, False)
+
+    def values(self, x: np.ndarray, z: np.ndarray, recipe: Recipe, limits: Limits) -> tuple[float, float]:
+        """The loss, and by how much the constraints are violated, in all."""
+        u = sigmoid(z / recipe.temperature)
+        wrong = self.weight @ np.where(self.label > 0, 1 - u, u)
+        logistic = self.weight @ (np.maximum(-self.label * z, 0) + np.log1p(np.exp(-np.abs(z))))
+        loss = recipe.share * wrong + (1 - recipe.share) * logistic + x @ self.ridge @ x
+        excess = np.maximum(limits.matrix @ (self.means @ u) + limits.constant, 0).sum()
+        return float(loss), float(excess)
+
+    def constraints(self, z: np.ndarray, recipe: Recipe, limits: Limits) -> np.ndarray:
+        """What should be at most 0."""
+        return limits.matrix @ (self.means @ sigmoid(z / recipe.temperature)) + limits.constant
+
+    def _direction(
+        self, x: np.ndarray, z: np.ndarray, recipe: Recipe, limits: Limits, multipliers: np.ndarray, stable: float
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        """The step that minimises the quadratic model, the slope of the loss along it, and the model's multipliers."""
+        t, share = recipe.temperature, recipe.share
+        u, p = sigmoid(z / t), sigmoid(z)
+        first = u * (1 - u) / t
+        second = first * (1 - 2 * u) / t
+        slope = self.weight * ((1 - share) * (p - (self.label > 0)) - share * self.label * first)
+        bend = self.weight * ((1 - share) * p * (1 - p) - share * self.label * second)
+        bend += (multipliers @ limits.matrix @ self.means) * second
+        # Single precision is enough for a model of the curvature, and three times as quick.
+        hessian = self.rough.T @ (bend.astype(np.float32)[:, None] * self.rough) + 2 * self.ridge
+        curvature, axes = np.linalg.eigh(hessian)
+        root = axes / np.sqrt(np.maximum(np.abs(curvature), LEAST_CURVATURE))
+        gradient = slope @ self.rows + 2 * self.ridge @ x
+        jacobian = limits.matrix @ ((self.means * first) @ self.rows)
+        down, across = gradient @ root, jacobian @ root
+        values = limits.matrix @ (self.means @ u) + limits.constant
+        multipliers = _dual(across @ across.T, values - across @ down, multipliers, stable)
+        direction = -root @ (down + multipliers @ across)
+        return direction, float(gradient @ direction), multipliers
+
+    def _size(self, z: np.ndarray) -> float:
+        """Root mean square."""
+        return float(np.sqrt(self.weight @ z**2))
+
+
+def sigmoid(z: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-z)), by an exponential that cannot overflow."""
+    small = np.exp(-np.abs(z))
+    return np.where(z >= 0, 1.0, small) / (1 + small)
+
+
+def _dual(quadratic: np.ndarray, linear: np.ndarray, before: np.ndarray, stable: float) -> np.ndarray:
+    """The multipliers l >= 0 that minimise l'Ql/2 - l'b + stable/2 |l - before|^2: the dual of the quadratic model.
+
+    The last term makes multipliers unique where more constraints bind than there are coefficients, and bounded where no
+    step satisfies them all; once multipliers rest it is zero (Wright's stabilised SQP, 1998). The pairs of many groups are
+    many constraints and few of them bind: those that do not are left out until they would.
+    """
+    multipliers, linear = np.zeros(len(linear)), linear + stable * before
+    counted = missing = linear > 0
+    while np.any(missing):
+        counted = counted | missing
+        part = quadratic[np.ix_(counted, counted)] + stable * np.eye(int(counted.sum()))
+        lower = np.linalg.cholesky(part)
+        multipliers[counted] = nnls(lower.T, solve_triangular(lower, linear[counted], lower=True))[0]
+        missing = ~counted & (linear - quadratic @ multipliers > 1e-9)
+    return np.minimum(multipliers, LARGEST_MULTIPLIER)
+
+
+def _logistic(
+    features: np.ndarray, label: np.ndarray, weight: np.ndarray, penalty: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Plain logistic regression by Newton's method: its coefficients, and the curvature there."""
+    w, z = np.zeros(features.shape[1]), np.zeros(len(label))
+    loss, curvature = np.inf, np.diag(penalty)
+    for _ in range(ITERATIONS):
+        p = sigmoid(z)
+        gradient = (weight * (p - (label > 0))) @ features + penalty * w
+        curvature = (features.T * (weight * p * (1 - p))) @ features + np.diag(penalty)
+        direction = -np.linalg.solve(curvature, gradient)
+        dz, length = features @ direction, 1.0
+        for _ in range(HALVINGS):
+            ahead = weight @ np.logaddexp(0, -label * (z + length * dz)) + penalty @ (w + length * direction) ** 2 / 2
+            if ahead < loss:
+                break
+            length /= 2
+        else:
+            break
+        gain, loss = loss - ahead, float(ahead)
+        w, z = w + length * direction, z + length * dz
+        if gain < 1e-7 * loss:
+            break
+    return w, curvature

@@ -1,0 +1,191 @@
+"""The walk along a path of classifiers, the safest first, as far as unseen rows show that what was asked is kept.
+
+Every point is trained on some rows and decides about others. Its decisions pass if for every ordered pair of groups a score
+test says, with the full confidence, that the rates are as alike as was asked: "all pairs pass" needs no Bonferroni, because
+it is wrong only where the test of one wrong pair is. The points are tested one at a time in an order that no row of the
+judge had a say in, and the walk ends at the first that fails: a wrong point can be passed only if the first wrong one was.
+So each that passed may be used, and the most accurate one is. Several paths share the error between them.
+
+"cross-fit": each of the folds is judged by a model of the others, and the model handed out is trained on all rows. To first
+order its rates are the mean of those that were judged; docs/fairness.md has the argument and its conditions. "holdout": a
+part of the rows judges, and the model that was judged is the one handed out.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+
+from tightrope.confidence import effective_ratio_lower, fixed_sequence
+from tightrope.estimators.fair.asked import Asked
+from tightrope.estimators.fair.paths import Model, Part
+from tightrope.estimators.fair.refusal import Refused
+from tightrope.estimators.fair.task import Task
+from tightrope.fairness.notions import Cells, cells_of
+
+JUDGES = ("cross-fit", "holdout")
+HELD_OUT = 0.3  # of the rows judge, with "holdout"
+
+
+class Chosen(NamedTuple):
+    """The classifier that a walk ended with.
+
+    Attributes:
+        model: its coefficients.
+        part: the rows it was trained on.
+        path, threshold: what it is a point of.
+        frontier: all points that were judged.
+    """
+
+    model: Model
+    part: Part
+    path: str
+    threshold: float
+    frontier: pd.DataFrame
+
+
+class Walk:
+    """Paths trained on some rows and judged on others."""
+
+    def __init__(self, task: Task, asked: Asked, *, judge: str, folds: int, confidence: float, seed: int):
+        assert task.sensitive is not None
+        self._task, self._asked, self._confidence, self._keeps = task, asked, confidence, judge == "holdout"
+        self._cells = cells_of(task.sensitive, task.y > 0, task.notion)
+        _refuse_empty(self._cells)
+        strata = task.sensitive.strata(task.y > 0)  # every fold has some of each
+        if self._keeps:
+            splitter = StratifiedShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
+        else:
+            splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        trained, self._judged = zip(*splitter.split(strata, strata), strict=True)
+        self._parts = [self._part(rows) for rows in trained]
+        self._judge = Judge.of(task, self._cells, np.sort(np.concatenate(self._judged)), asked)
+
+    def _part(self, rows: np.ndarray) -> Part:
+        return Part(self._task.take(rows), self._cells.take(rows), self._asked)
+
+    def choose(self, paths: Sequence[str]) -> Chosen:
+        """The most accurate point of these paths that passed, trained anew on all rows unless the judged one is kept."""
+        frontier = self.frontier(paths, whole=False)
+        passed = frontier[frontier["passed"]]
+        if passed.empty:
+            raise Refused(self._refusal(frontier), self.frontier(paths))
+        best = passed.iloc[int(np.argmax(passed["accuracy"]))]
+        name, threshold = str(best["path"]), float(best["threshold"])
+        part = self._parts[0] if self._keeps else self._part(np.arange(len(self._task.y)))
+        place = int(np.flatnonzero(self._asked.path == threshold)[0])
+        return Chosen(next(islice(part.path(name), place, None)), part, name, threshold, frontier)
+
+    def frontier(self, paths: Sequence[str], whole: bool = True) -> pd.DataFrame:
+        """A row for each point of the paths; without `whole`, up to the first of each path that fails."""
+        confidence = 1 - (1 - self._confidence) / len(paths)
+        return pd.concat([self._table(name, confidence, whole) for name in paths], ignore_index=True)
+
+    def _table(self, name: str, confidence: float, whole: bool) -> pd.DataFrame:
+        critical = float(ndtri(confidence))
+        rows, scores, decided = [], [], np.zeros(len(self._task.y), bool)
+        for threshold, *models in zip(self._asked.path, *(part.path(name) for part in self._parts), strict=True):
+            for judged, model in zip(self._judged, models, strict=True):
+                decided[judged] = model.score(self._task.X[judged]) > 0
+            scores.append(self._judge.score(decided))
+            rows.append(
+                {"path": name, "threshold": threshold, **self._judge.row(decided, confidence), "score": scores[-1]}
+            )
+            if scores[-1] < critical and not whole:
+                break
+        return pd.DataFrame(rows).assign(passed=np.arange(len(rows)) < fixed_sequence(s >= critical for s in scores))
+
+    def _refusal(self, frontier: pd.DataFrame) -> str:
+        """Why nothing passed, by the safest points alone: nothing was chosen among them, so their bounds are true."""
+        first = frontier.groupby("path", sort=False).head(1)
+        ratio = self._asked.is_ratio
+        column = "p_rule" if ratio else "difference"
+        bounds = first[f"{column}_bound"].to_numpy(float)
+        best = first.iloc[int(np.argmax(bounds if ratio else -bounds))]
+        bound = float(best[f"{column}_bound"])
+        had = np.floor(100 * bound) / 100 if ratio else np.ceil(100 * bound) / 100
+        offer = f"{column}={had:g} could be, at accuracy {best['accuracy']:.3f} or more. " if 0 < had < 1 else ""
+        binding = " and ".join(self._in_words(str(best[side])) for side in ("group", "against"))
+        return (
+            f"{self._asked.sentence} cannot be promised with {self._confidence:.0%} confidence: where rates are most alike, "
+            f"{column} is {best[column]:.3f} and {'at least' if ratio else 'at most'} {bound:.3f} with that confidence. The "
+            f"groups that bind are {binding}. {offer}Ask for less, lower the confidence, give more rows, merge "
+            "groups that are small, or leave out features that stand in for the sensitive attribute."
+        )
+
+    def _in_words(self, name: str) -> str:
+        rows = int(self._cells.members[self._cells.names.index(name)].sum())
+        return f"{name} ({rows:,} rows)"
+
+
+class Judge(NamedTuple):
+    """Rows, each of which is decided about by a model that was not trained on it."""
+
+    rows: np.ndarray
+    positive: np.ndarray
+    weight: np.ndarray  # adding up to one
+    means: np.ndarray  # (cells, rows)
+    effective: np.ndarray  # (cells,)
+    cells: Cells
+    asked: Asked
+
+    @classmethod
+    def of(cls, task: Task, cells: Cells, rows: np.ndarray, asked: Asked) -> "Judge":
+        """The judge of decisions about these rows of a task."""
+        weight, cells = task.judged[rows], cells.take(rows)
+        means, effective = cells.means(weight), cells.effective(weight)
+        return cls(rows, task.y[rows] > 0, weight / weight.sum(), means, effective, cells, asked)
+
+    def score(self, decided: np.ndarray) -> float:
+        """The smallest score of a pair; what was asked is kept, with confidence 1 - alpha, if it is above that quantile."""
+        return min(self.asked.score(*pair) for pair in self._counts(decided))
+
+    def row(self, decided: np.ndarray, confidence: float) -> dict[str, Any]:
+        """What can be said of decisions: estimates, two-sided 95 % intervals, and a bound with this confidence."""
+        counts = self._counts(decided)
+        right = float(self.weight @ (decided[self.rows] == self.positive))
+        error = 1.96 * np.sqrt(right * (1 - right) * np.sum(self.weight**2))
+        binding = int(np.argmin([self.asked.score(*pair) for pair in counts]))
+        ratios = np.array([_ratio(*pair) for pair in counts])
+        worst = int(np.argmin(np.where(np.isnan(ratios), np.inf, ratios)))
+        a, n_a, b, n_b = counts[worst]
+        above = effective_ratio_lower(b, n_b, a, n_a, 0.975)
+        row: dict[str, Any] = {
+            "accuracy": right,
+            "accuracy_low": right - error,
+            "accuracy_high": right + error,
+            "p_rule": ratios[worst],
+            "p_rule_low": effective_ratio_lower(a, n_a, b, n_b, 0.975),
+            "p_rule_high": min(1.0, 1 / above) if above > 0 else 1.0,
+            "p_rule_bound": min(effective_ratio_lower(*pair, confidence) for pair in counts),
+            "selected": float(self.weight @ decided[self.rows]),
+            "group": self.cells.names[self.cells.pairs[binding, 0]],
+            "against": self.cells.names[self.cells.pairs[binding, 1]],
+        }
+        if not self.asked.is_ratio:
+            row["difference"] = max(b / n_b - a / n_a for a, n_a, b, n_b in counts)
+            row["difference_bound"] = max(self.asked.bound(*pair, confidence) for pair in counts)
+        return row
+
+    def _counts(self, decided: np.ndarray) -> list[tuple[float, float, float, float]]:
+        """For each ordered pair a, n_a, b, n_b: how many were decided positive, of how many."""
+        n = self.effective
+        x = n * np.minimum(self.means @ decided[self.rows], 1.0)
+        return [(float(x[a]), float(n[a]), float(x[b]), float(n[b])) for a, b in self.cells.pairs]
+
+
+def _ratio(a: float, n_a: float, b: float, n_b: float) -> float:
+    return (a / n_a) / (b / n_b) if b > 0 and n_a > 0 else float("nan")
+
+
+def _refuse_empty(cells: Cells) -> None:
+    empty = [name for name, count in zip(cells.names, cells.members.sum(axis=1), strict=True) if count < 2]
+    if empty:
+        raise ValueError(
+            f"Fewer than two rows with weight are {', '.join(empty)}: there is no rate to compare. Leave such groups out, "
+            "or merge them with others."
+        )

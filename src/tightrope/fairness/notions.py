@@ -1,0 +1,75 @@
+"""Notions of fairness: whose rates of positive decisions are to be alike."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tightrope.fairness.sensitive import Sensitive
+
+NOTIONS: dict[str, tuple[bool | None, ...]] = {
+    "demographic_parity": (None,),
+    "equal_opportunity": (True,),
+    "false_positive_rate_parity": (False,),
+    "equalized_odds": (True, False),
+}
+"""For each notion the labels among whose owners groups are compared: None is everybody, whatever the label."""
+
+
+class Cells(NamedTuple):
+    """Groups of people whose rates are compared.
+
+    Attributes:
+        members: (cells, n), which rows a cell has.
+        pairs: (pairs, 2), the ordered pairs that are compared: groups of one attribute, among owners of one label.
+        names: what to call each cell: "sex=F", "sex=F with a positive label".
+    """
+
+    members: np.ndarray
+    pairs: np.ndarray
+    names: tuple[str, ...]
+
+    def take(self, rows: np.ndarray) -> "Cells":
+        """The same cells with some of the rows."""
+        return self._replace(members=self.members[:, rows])
+
+    def means(self, weight: np.ndarray) -> np.ndarray:
+        """(cells, n), what each row counts for in the mean over a cell; zeros for a cell without weight."""
+        counted = self.members * weight
+        total = counted.sum(axis=1, keepdims=True)
+        return counted / np.where(total > 0, total, 1)
+
+    def effective(self, weight: np.ndarray) -> np.ndarray:
+        """(cells,), how many rows of equal weight would say as much: (sum of w)^2 / sum of w^2."""
+        counted = self.members * weight
+        squares = np.sum(counted**2, axis=1)
+        return np.where(squares > 0, counted.sum(axis=1) ** 2 / np.where(squares > 0, squares, 1), 0)
+
+
+def cells_of(sensitive: Sensitive, positive: np.ndarray, notion: str) -> Cells:
+    """The cells that a notion compares, attribute by attribute.
+
+    Args:
+        sensitive: binary or categorical attributes.
+        positive: (n,) booleans, the true labels.
+        notion: one of `NOTIONS`.
+
+    Example:
+        >>> from tightrope.fairness import read_sensitive
+        >>> positive = np.array([True, True, False, True])
+        >>> cells = cells_of(read_sensitive(["F", "M", "M", "F"], name="sex"), positive, "equal_opportunity")
+        >>> cells.names, cells.members.sum(axis=1).tolist(), cells.pairs.tolist()
+        (('sex=F with a positive label', 'sex=M with a positive label'), [2, 1], [[0, 1], [1, 0]])
+    """
+    among = {None: "", True: " with a positive label", False: " with a negative label"}
+    members, names, pairs = [], [], []
+    for i, attribute in enumerate(sensitive.attributes):
+        codes = sensitive.groups(i)
+        for label in NOTIONS[notion]:
+            counted = np.ones(len(codes), bool) if label is None else positive == label
+            first = len(members)
+            for code, group in enumerate(attribute.groups):
+                members.append((codes == code) & counted)
+                names.append(f"{attribute.name}={group}{among[label]}")
+            block = range(first, len(members))
+            pairs += [(a, b) for a in block for b in block if a != b]
+    return Cells(np.stack(members), np.array(pairs), tuple(names))

@@ -1,0 +1,272 @@
+"""Constraints on smoothed rates: the solver against SciPy's, the walk along a path, weights, notions, refusals."""
+
+import pickle
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, ndtri
+from sklearn.linear_model import LogisticRegression
+
+import tightrope as tr
+from studies import fair_coverage
+from tightrope.datasets import GroupedGaussians
+from tightrope.estimators.fair.asked import Asked
+from tightrope.estimators.fair.paths import Part
+from tightrope.estimators.fair.rates import BETWEEN, LOGISTIC, SHARP, Rates
+from tightrope.estimators.fair.refusal import Refused
+from tightrope.estimators.fair.task import Task
+from tightrope.estimators.fair.walk import Judge, Walk
+from tightrope.fairness import Sensitive, read_sensitive
+from tightrope.fairness.notions import NOTIONS, cells_of
+
+LAW = GroupedGaussians(groups=2)
+X, Y, S, _ = LAW.draw(1200, seed=4)
+
+
+def fair(**parameters: Any) -> Any:
+    return tr.FairLogisticRegression(**({"p_rule": 0.7, "constraint": "rates"} | parameters))
+
+
+def task_of(n: int = len(Y), notion: str = "demographic_parity", weight: Any = None) -> Task:
+    weight = np.ones(n) if weight is None else weight
+    return Task(X[:n], Y[:n], read_sensitive(S[:n]), weight, notion, 0.0, 10.0, True)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Any:
+    return fair().fit(X, Y, sensitive_features=S)
+
+
+# ---- the solver --------------------------------------------------------------------------------------------------------
+
+
+def small_problem(groups: int = 2, n: int = 400) -> tuple[Rates, Any]:
+    features, y, s, _ = GroupedGaussians(groups=groups).draw(n, seed=2)
+    read, weight = read_sensitive(s), np.full(n, 1 / n)
+    cells = cells_of(read, y > 0, "demographic_parity")
+    rows = np.column_stack([features, np.ones(n)])
+    rates = Rates.of(rows, y, weight, np.vstack([cells.means(weight), weight]), 0.0, True)
+    return rates, lambda tau: Asked("ratio", 0.2).limits(tau, cells.pairs, groups, float(np.mean(y > 0)))
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+@pytest.mark.parametrize("recipe", [LOGISTIC, BETWEEN, SHARP])
+def test_it_ends_where_slsqp_goes_from_there(recipe, groups):
+    """The loss and the constraints are written anew here, from the formulas."""
+    rates, limits = small_problem(groups)
+    start = rates.solve(rates.plain, LOGISTIC, limits(0.8))
+    point = rates.solve(start, recipe, limits(0.9))
+    t, q, asked = recipe.temperature, recipe.share, limits(0.9)
+
+    def loss(x):
+        z = rates.rows @ x
+        wrong, logistic = np.mean(expit(-rates.label * z / t)), np.mean(np.logaddexp(0, -rates.label * z))
+        return q * wrong + (1 - q) * logistic + 1e-6 * np.sum((rates.basis @ x) ** 2)
+
+    def slack(x):
+        return -(asked.matrix @ rates.means @ expit(rates.rows @ x / t) + asked.constant)
+
+    found = minimize(
+        loss,
+        point.x,
+        method="SLSQP",
+        constraints={"type": "ineq", "fun": slack},
+        options={"ftol": 1e-10, "maxiter": 200},
+    )
+    assert point.settled
+    assert loss(point.x) == pytest.approx(rates.values(point.x, point.z, recipe, asked)[0], rel=1e-9)
+    assert slack(point.x).min() > -1e-4
+    assert loss(point.x) - found.fun < 2e-4  # nothing to be gained from here on
+    assert np.all(point.multipliers >= 0)
+    assert np.all(point.multipliers[slack(point.x) > 1e-3] < 1e-3)  # idle constraints cost nothing
+    assert point.multipliers.max() > 0.05
+
+
+def test_a_weight_of_two_is_a_row_given_twice():
+    weight = 1.0 + (np.arange(400) % 3 == 0)
+    twice = np.repeat(np.arange(400), weight.astype(int))
+    models = []
+    for rows, counted in ((np.arange(400), weight), (twice, np.ones(len(twice)))):
+        task = task_of().take(rows)._replace(weight=counted)
+        cells = cells_of(cast(Sensitive, task.sensitive), task.y > 0, "demographic_parity")
+        models.append(next(Part(task, cells, Asked("ratio", 0.2)).path("logistic")))
+    np.testing.assert_allclose(models[0].coef, models[1].coef, rtol=1e-4, atol=1e-6)
+
+
+def test_constraints_that_cannot_be_met_end_in_a_point_all_the_same():
+    """Eight groups, whose rates cannot all be alike with this many selected and one feature that tells the groups."""
+    rates, limits = small_problem(groups=8, n=300)
+    rates = Rates.of(rates.rows[:, :2], rates.label, rates.weight, rates.means, 0.0, False)
+    point = rates.solve(rates.plain, SHARP, limits(0.999))
+    assert np.all(np.isfinite(point.x))
+    assert (
+        rates.values(point.x, point.z, SHARP, limits(0.999))[1]
+        < rates.values(rates.plain.x, rates.plain.z, SHARP, limits(0.999))[1]
+    )
+
+
+# ---- the walk ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_most_accurate_point_before_the_first_failure_is_chosen(fitted):
+    table = fitted.frontier()
+    assert list(table["passed"]) == [True] * (len(table) - 1) + [False]
+    assert np.all((table["score"] >= ndtri(0.95)) == table["passed"])
+    assert np.all((table["p_rule_bound"] >= 0.7 - 1e-9) == table["passed"])  # the bound is the test, turned around
+    best = table[table["passed"]].loc[table["accuracy"][table["passed"]].idxmax()]
+    assert fitted.threshold_ == best["threshold"]
+    rates = LAW.selection_rates(fitted.coef_[0], fitted.intercept_[0])
+    assert rates.min() / rates.max() > 0.7
+    plain = LogisticRegression().fit(X, Y)
+    assert np.divide(*np.sort(LAW.selection_rates(plain.coef_[0], plain.intercept_[0]))) < 0.6
+
+
+def test_choosing_between_paths_is_paid_for():
+    table = fair(constraint="auto").fit(X, Y, sensitive_features=S).frontier()
+    assert list(table["path"].unique()) == ["sharp", "logistic"]
+    assert np.all((table["score"] >= ndtri(0.975)) == table["passed"])
+
+
+def test_the_judge_by_hand():
+    task = task_of(notion="equal_opportunity")
+    cells = cells_of(cast(Sensitive, task.sensitive), task.y > 0, task.notion)
+    decided = X[:, 0] > 0
+    judge = Judge.of(task, cells, np.arange(len(Y)), Asked("ratio", 0.2))
+    a, b = (decided[(g == S) & (Y > 0)] for g in "ab")
+    scores = [
+        tr.confidence.ratio_score(0.8, u.sum(), len(u), v.sum(), len(v)) for u, v in ((a, b), (b, a))
+    ]  # fmt: skip
+    assert judge.score(decided) == pytest.approx(min(scores))
+    row = judge.row(decided, 0.95)
+    assert row["p_rule"] == pytest.approx(min(a.mean() / b.mean(), b.mean() / a.mean()))
+    assert row["accuracy"] == pytest.approx(np.mean(decided == (Y > 0)))
+    assert row["p_rule_low"] < row["p_rule_bound"] < row["p_rule"] < row["p_rule_high"]
+
+
+def test_weights_widen_the_bound_and_scale_out_of_it():
+    task = task_of()
+    cells, rows = cells_of(cast(Sensitive, task.sensitive), task.y > 0, task.notion), np.arange(len(Y))
+    uneven = np.where(rows % 2 == 0, 1.0, 0.1)
+    decided = X[:, 0] > 0
+    same, scaled, less = (
+        Judge.of(task._replace(weight=w), cells, rows, Asked("ratio", 0.2)).row(decided, 0.95)["p_rule_bound"]
+        for w in (np.ones(len(Y)), np.full(len(Y), 7.0), uneven)
+    )
+    assert same == pytest.approx(scaled, rel=1e-9)
+    assert less < same
+
+
+def test_a_judge_who_holds_rows_out_hands_out_the_model_that_was_judged():
+    walk = Walk(task_of(), Asked("ratio", 0.4), judge="holdout", folds=5, confidence=0.9, seed=0)
+    chosen = walk.choose(["logistic"])
+    trained = len(chosen.part.rates.label)
+    assert trained == round(0.7 * len(Y))
+    refit = Walk(task_of(), Asked("ratio", 0.4), judge="cross-fit", folds=5, confidence=0.9, seed=0).choose(
+        ["logistic"]
+    )
+    assert len(refit.part.rates.label) == len(Y)
+
+
+# ---- the classifier ----------------------------------------------------------------------------------------------------
+
+
+def test_rows_without_weight_change_nothing(fitted):
+    rng = np.random.default_rng(0)
+    more = np.vstack([X, rng.normal(size=(300, 6))]), np.append(Y, rng.choice([-1.0, 1.0], 300))
+    people = np.append(S, rng.choice(["a", "b"], 300))
+    weight = np.append(np.ones(len(Y)), np.zeros(300))
+    again = fair().fit(*more, sensitive_features=people, sample_weight=weight)
+    np.testing.assert_array_equal(again.coef_, fitted.coef_)
+
+
+def test_units_of_features_do_not_matter(fitted):
+    scale = 10.0 ** np.array([6, -6, 3, 0, -3, 1])
+    model = fair().fit(X * scale, Y, sensitive_features=S)
+    np.testing.assert_array_equal(model.predict(X * scale), fitted.predict(X))
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_a_difference_is_kept_for_every_notion(notion):
+    model = fair(p_rule=None, difference=0.25, notion=notion).fit(X, Y, sensitive_features=S)
+    decided, positive = model.predict(X) > 0, Y > 0
+    for label in NOTIONS[notion]:
+        among = np.ones(len(Y), bool) if label is None else positive == label
+        rates = [decided[among & (g == S)].mean() for g in "ab"]
+        assert abs(rates[0] - rates[1]) < 0.25
+    chosen = model.frontier()[model.frontier()["passed"]]
+    assert np.all(chosen["difference_bound"] <= 0.25 + 1e-9)
+    assert "difference=0.25 is kept with 95% confidence" in str(model.result_)
+
+
+def test_a_refusal_says_what_binds_and_what_can_be_had():
+    model = fair(p_rule=0.97)
+    with pytest.raises(Refused, match=r"p_rule=0.97 cannot be promised with 95% confidence") as refused:
+        model.fit(X, Y, sensitive_features=S)
+    said = str(refused.value)
+    assert f"sensitive_features=a ({np.sum(S == 'a'):,} rows)" in said
+    offered = float(said.split("p_rule=")[2].split(" ")[0])
+    assert len(model.frontier()) == 22  # to its end
+    assert offered == np.floor(100 * model.frontier()["p_rule_bound"].iloc[0]) / 100
+    fair(p_rule=offered - 0.02).fit(X, Y, sensitive_features=S)  # another path: what it ends with is only near
+
+
+def test_files_pickles_and_pictures(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    for copy in (tr.FairLogisticRegression.load(tmp_path / "model"), pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(copy.decision_function(X), fitted.decision_function(X))
+        pd.testing.assert_frame_equal(copy.frontier(), fitted.frontier())
+        assert copy.get_params() == fitted.get_params()
+    fitted.plot_frontier(str(tmp_path / "picture.png"))
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"constraint": "quotas"}, "constraint is 'quotas'; expected 'auto' or 'rates' or 'covariance'"),
+        ({"judge": "me"}, "judge is 'me'; expected 'cross-fit' or 'holdout'"),
+        ({"difference": 0.1}, "p_rule and difference were both given"),
+        ({"p_rule": None, "covariance": 0.1}, "rates are kept by p_rule or difference"),
+        ({"p_rule": None, "difference": 0.1, "constraint": "covariance"}, "difference is a bound on rates"),
+        ({"constraint": "covariance", "notion": "equalized_odds"}, "which a covariance cannot express here"),
+        ({"search": "batch"}, "rates are kept by p_rule or difference"),
+    ],
+)
+def test_what_does_not_go_together(parameters, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fair(**parameters).fit(X, Y, sensitive_features=S)
+
+
+def test_a_group_without_rows_to_compare():
+    one = np.append(np.where(Y > 0, "a", "b")[:-1], "a")
+    with pytest.raises(
+        ValueError, match="Fewer than two rows with weight are sensitive_features=b with a positive label"
+    ):
+        fair(notion="equal_opportunity").fit(X, Y, sensitive_features=one)
+
+
+# ---- the truth ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_law_knows_the_rates_of_its_classifiers():
+    law = GroupedGaussians(groups=3, base_rate=0.3)
+    features, y, s, _ = law.draw(200_000, seed=6)
+    coef, intercept = np.array([1.0, 0.5, -0.3, 0.2, 0.1, 0.4]), -0.4
+    decided = features @ coef + intercept > 0
+    np.testing.assert_allclose(
+        [decided[s == g].mean() for g in "abc"], law.selection_rates(coef, intercept), atol=0.006
+    )
+    by_label = [[decided[(s == g) & (y == label)].mean() for g in "abc"] for label in (-1, 1)]
+    np.testing.assert_allclose(by_label, law.rates(coef, intercept), atol=0.01)
+    assert law.accuracy(coef, intercept) == pytest.approx(np.mean(decided == (y > 0)), abs=0.004)
+
+
+def test_few_promises_are_false():
+    """A small part of studies/fair_coverage.py: of 8, 4 false ones have a probability of 4e-4 at 5 %."""
+    table = pd.DataFrame([fair_coverage.one("one path", seed) for seed in range(0, 16, 2)])
+    assert table.promised.mean() > 0.6
+    assert (table.inside < 0).sum() < 4
+    assert "| one path | 1,500 |" in fair_coverage.report(table)
