@@ -213,7 +213,8 @@ def _way(
         progress=False,
     )
     took = (time.perf_counter() - began) / (len(table) // asked.step.nunique())
-    table = table.assign(setting=[_setting(row) for row in table[names].to_dict("records")])
+    given = table[names].to_dict("records") if names else [{}] * len(table)  # without coefficients, one setting for all
+    table = table.assign(setting=list(map(_setting, given)))
     table = table[table.setting.isin([_setting(one) for one in wanted])].merge(asked, on="step")
     costs = pd.DataFrame([_costs(entry, key, n) for key, n in zip(table.setting, table.step, strict=True)])
     kept = table[["budget", "seed", "setting"]].assign(steps=table.step, seconds=took * table.step / asked.step.max())
