@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CSCGD",
     "CSOA",
     "FWCSOA",
     "GOCO",
@@ -53,18 +54,22 @@ __all__ = [
     "StructuredMatrixCompletion",
     "certify",
     "check_problem",
+    "conditional_mean_at_most",
     "dual_step",
+    "entropic_risk_at_most",
     "equality",
     "lift_cvar",
     "minimize",
     "penalised",
     "pytree",
+    "ratio_at_most",
     "stack",
     "static",
     "sweep",
     "theory",
     "tree",
     "two_sided",
+    "variance_at_most",
 ]
 
 

@@ -78,7 +78,7 @@ def prepare(
     x = _starting_point(problem, x0, warm_start)
     n = check_shapes(problem, x, theta)
     size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
-    asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None)
+    asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, nested=problem.nested)
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
         some = sampler.fresh(0, _GLANCE)  # None of a stream, which would lose them: there a NaN stops the run
         finite = some is None or finite_around(astype_problem(problem, float_dtype(x)), x, some)
@@ -88,8 +88,11 @@ def prepare(
         refuse_grids(chosen)
     exact = problem.exact_constraints is not None
     fits = {"rows": rows, "constraints": n, "exact": exact, "values": problem.knows_objective, "endless": endless}
-    _refuse(misfit(chosen, problem.domain, **fits))
+    _refuse(misfit(chosen, problem.domain, **fits, nested=problem.nested))
+    chosen = chosen.for_problem(problem, x, theta)
     size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
+    if problem.nested and sizes is not None:
+        raise ValueError(f"batch_size is {batch_size!r}; expected one number, because the problem is nested.")
     chosen = for_rows(chosen, sampler.n, size)
     plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)
     sampler.check(plan)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.problem.full_data import full_mean
+from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, dot, float_dtype, replace
 
@@ -34,6 +34,7 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
         once = sizes_of(problem, x, jax.tree.map(lambda a: a[:1], data), curvature)
         free = replace(problem, constraints=None, exact_constraints=None, levels=0.0)
         return sizes_of(free, x, data, curvature)._replace(h=once.h, rows=once.rows)
+    problem = linearised(problem, x, data)
     levels = jnp.abs(jnp.asarray(problem.levels, float_dtype(x)))
     mixed = jax.tree.map(lambda v: v * jax.random.rademacher(jax.random.key(0), v.shape, v.dtype), x)
     directions = jax.tree.map(lambda *v: jnp.stack(v), x, mixed)
