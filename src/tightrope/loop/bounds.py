@@ -119,8 +119,8 @@ def bound_constraints(
     if problem.nested and (anytime or any(ranges)):
         given = "a bound for all times was asked for" if anytime else "ranges were given"
         raise ValueError(
-            f"{given}, and the constraints of a nested problem are functions of means, whose bounds are asymptotic (the delta "
-            "method); expected neither."
+            f"{given}, and the constraints of a nested problem are functions of means, whose bounds are asymptotic (by the "
+            "delta method); expected neither."
         )
     problem = linearised(sampled(problem), x, rows)
     h = values_at(problem, x, rows)[1]

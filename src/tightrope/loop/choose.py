@@ -112,7 +112,7 @@ def misfit(
     if nested and not kind.takes_nested:
         able = " or ".join(f'"{able}"' for able, other in METHODS.items() if other.takes_nested)
         return (
-            f"{name} takes means of single samples and this problem is nested: its objective or constraints are functions of "
+            f"{name} takes plain expectations and this problem is nested: its objective or constraints are functions of "
             f"means, which no sample alone can estimate without bias. Use method={able}."
         )
     if "project" in needs and not domain.has_projection:

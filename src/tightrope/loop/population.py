@@ -25,8 +25,9 @@ _LEAST = 20  # rows in a batch
 def population_gap(
     problem: Problem, x: Tree, dual: np.ndarray, rows: Tree, confidence: float, solve: Callable[..., Any]
 ) -> float | None:
-    """An upper bound on F(x) - F* in expectation; None where multipliers, values or rows are missing, and of a nested problem:
-    a function of a batch's means is biased, and may well be above that of the means.
+    """An upper bound on F(x) - F* in expectation; None where multipliers, values or rows are missing.
+
+    None of a nested problem, too: a function of a batch's means is biased, and may well be above that of the means.
 
     Args:
         problem, x: what the gap is of.

@@ -134,7 +134,7 @@ class Method(ABC):
                 set_field(self, name, whole_number(owner, name, value, field.metadata["least"]))
 
     def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "Method":
-        """The method fitted to a problem, a point of it and the shapes of a sample: the place to set what depends on them."""
+        """The method fitted to a problem, its point x and the shapes of a sample: the place to set what depends on them."""
         return self
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:

@@ -1,7 +1,7 @@
 """Ready-made constraints on functions of means: a variance, an entropic risk, a ratio of means, a conditional mean.
 
-Each knows what is averaged inside (`inner`) and what is made of it; `Problem(..., levels=...)` says at most what. They may be
-stacked with each other and with plain constraints.
+Each knows what is averaged inside (`inner`) and what is made of it; `Problem(..., levels=...)` says at most what. They may
+be stacked with each other and with plain constraints.
 """
 
 import dataclasses

@@ -109,12 +109,8 @@ def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int) -> tup
     def chain(at_x: Tree, at_u: Array) -> Tree:
         return problem.lagrangian_gradient(at_x, inside, at_u)
 
-    return (
-        f,
-        h,
-        chain(grad["x"], grad["u"]),
-        jax.tree.map(lambda a, r: a + jnp.tensordot(rows["u"], r, 1), rows["x"], inside),
-    )
+    jacobian = jax.vmap(chain)(rows["x"], rows["u"]) if h.size else rows["x"]
+    return f, h, chain(grad["x"], grad["u"]), jacobian
 
 
 def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:

@@ -45,7 +45,7 @@ def batch_outer(problem: Problem, x: Tree, u: Array, lam: Array, theta: Tree) ->
     return f, h, *pull((jnp.ones_like(f), lam))
 
 
-# ---- plain problems, each with `params` and functions of the module, so that nothing compiles twice -------------------------
+# ---- plain problems; their functions are the module's and the rest `params`, so that nothing compiles twice -------------
 
 
 def inner_alone(problem: Problem) -> Problem:

@@ -1,7 +1,7 @@
 """Nested problems with known solutions: objectives and constraints that are functions of means.
 
-Three have samples from a Gaussian, for which variances, entropic risks and weighted means are known in closed form, and two are
-made of these: a stream is all that there is. The last one is a table of rows.
+Four have samples made of Gaussians, for which variances, entropic risks and weighted means are known in closed form: a
+stream is all that there is. The last one is a table of rows.
 """
 
 from collections.abc import Callable
@@ -135,8 +135,8 @@ def ratio() -> Solved:
 def robust() -> Solved:
     """A robust expectation as the objective: min log E exp <theta, x> s.t. E <b, x> >= 1, |x| <= 2, theta ~ N(m, I/4).
 
-    The objective is <m, x> + |x|^2/8, so that x* = 4 (mu c - m) with c = E b, and the multiplier mu is such that <c, x*> = 1:
-    (1/4 + <c, m>)/|c|^2. The margin is 2|c| - 1.
+    The objective is <m, x> + |x|^2/8, so that x* = 4 (mu c - m) with c = E b, and the multiplier mu is such that
+    <c, x*> = 1: (1/4 + <c, m>)/|c|^2. The margin is 2|c| - 1.
     """
     m, c, spread = np.array([0.2, 0.1, -0.2]), np.array([0.8, 0.6, 0.3]), 0.5
     multiplier = (spread**2 + c @ m) / (c @ c)

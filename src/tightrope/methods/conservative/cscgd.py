@@ -56,13 +56,13 @@ class CSCGD(Method):
     A plain problem is the case where nothing is inside but the constraints, and nothing around them: what is tracked is h,
     z_{t+1} = (1 - beta) z_t + beta h(x_t, theta_t), the dual step sees z_{t+1}, and one sample a step will do.
 
-    The schedule "measured", for nested problems alone, takes no coefficients. Steps, margin and weights are those of CSOA without
-    coefficients (`tightrope.methods.measured`), whatever the units of f, h and x; and the tracker moves along with x::
+    The schedule "measured", for nested problems alone, takes no coefficients. Steps, margin and weights are those of CSOA
+    without coefficients (`tightrope.methods.measured`), in whatever units f, h and x come; and the tracker follows x::
 
         z_{t+1} = (1 - beta) ( z_t + J_inner(x_t, phi_t) (x_t - x_{t-1}) ) + beta inner(x_t, phi_t)
 
-    with beta = 1/s in the s-th step of an epoch of n, until that is 1/sqrt(n). A tracker that follows need not be fast, so the steps
-    need not be short. That is a rule, not a theorem; `method="auto"` takes it for nested problems on streams.
+    with beta = 1/s in the s-th step of an epoch of n, until that is 1/sqrt(n). A tracker that follows need not be fast, so
+    the steps need not be short. That is a rule, not a theorem; `method="auto"` takes it for nested problems on streams.
 
     Args:
         eta0: coefficient of the step size.
