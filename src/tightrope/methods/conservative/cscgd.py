@@ -35,6 +35,8 @@ class MeasuredState(NamedTuple):
     t: Array  # step number, from 1
     horizon: Array  # T
     before: Tree  # x_{t-1}
+    least: Array  # of the inner values seen, one by one
+    largest: Array
     scales: Measured
 
 
@@ -61,8 +63,9 @@ class CSCGD(Method):
 
         z_{t+1} = (1 - beta) ( z_t + J_inner(x_t, phi_t) (x_t - x_{t-1}) ) + beta inner(x_t, phi_t)
 
-    with beta = 1/s in the s-th step of an epoch of n, until that is 1/sqrt(n). A tracker that follows need not be fast, so
-    the steps need not be short. That is a rule, not a theorem; `method="auto"` takes it for nested problems on streams.
+    with beta = 1/s in the s-th step of an epoch of n, until that is 1/sqrt(n), and z kept between the least and the largest
+    inner values seen, where f and h are defined. A tracker that follows need not be fast, so the steps need not be short.
+    That is a rule, not a theorem; `method="auto"` takes it for nested problems on streams.
 
     Args:
         eta0: coefficient of the step size.
@@ -180,18 +183,21 @@ class MeasuredCSCGD(NestedCSCGD):
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MeasuredState:
         """x_1 and lambda_1, before any scale is known."""
-        z = jnp.zeros((self.inside,), lam.dtype)
-        scales = measured.begin(x, lam, horizon, anytime=False)
-        return MeasuredState(x, lam, z, jnp.ones((), jnp.int32), horizon, x, scales)
+        z, first = jnp.zeros((self.inside,), lam.dtype), jnp.ones((), jnp.int32)
+        return MeasuredState(x, lam, z, first, horizon, x, z, z, measured.begin(x, lam, horizon, anytime=False))
 
     def step(self, problem: Problem, state: MeasuredState, theta: Tree) -> tuple[MeasuredState, Info]:
         """The chain rule on independent samples, at a mean that was tracked along the way, and CSOA's measured steps."""
-        x, lam, z, t, horizon, before, scales = state
+        x, lam, z, t, horizon, before, least, largest, scales = state
         domain, w = problem.domain, problem.domain.widths(x)
         of_outer, of_inner = theta
         seen, push = jax.linearize(lambda point: batch_inner(problem, point, of_inner), x)
         beta = _forgets(scales, t)
-        z_next = beta * seen + (1 - beta) * (z + push(subtract(x, before)))
+        least, largest = (
+            jnp.where(t == 1, seen, jnp.minimum(least, seen)),
+            jnp.where(t == 1, seen, jnp.maximum(largest, seen)),
+        )
+        z_next = jnp.clip(beta * seen + (1 - beta) * (z + push(subtract(x, before))), least, largest)
         f, h, at_x, at_z = batch_outer(problem, x, z_next, lam, of_outer)
         g = add_scaled(at_x, 1, jax.linear_transpose(push, x)(at_z)[0])
         scales = measured.observe(scales, x, lam, slope_in(w, g), h, t)
@@ -205,7 +211,7 @@ class MeasuredCSCGD(NestedCSCGD):
         stands = scales, x_next, lam_next, t, horizon
         scales, x_next, lam_next = measured.turned(domain, *stands, anytime=False, jumps=True, far=far)
         info = Info(x, lam, f, h, measured.weight(t, horizon, False, lam.dtype))
-        return MeasuredState(x_next, lam_next, z_next, t + 1, horizon, x, scales), info
+        return MeasuredState(x_next, lam_next, z_next, t + 1, horizon, x, least, largest, scales), info
 
     def said(self, state: MeasuredState, names: list[str]) -> str | None:
         """The scales that were measured."""
