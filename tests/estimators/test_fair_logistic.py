@@ -510,7 +510,7 @@ def test_every_byte_of_the_arrays_and_the_json_counts(file):
 
 def test_a_file_that_is_something_else_is_refused(file):
     content = file.read_bytes()
-    arrays, about = read_file(file, "fair classifier")
+    arrays, about = read_file(file, "tightrope fair classifier 1")
     for half in (content[: len(content) // 2], content[:-1], b"", b"not a model at all, but some text"):
         file.write_bytes(half)
         with pytest.raises(FileError, match=r"cannot be read as a fair classifier .* Fit and save"):

@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import signal
@@ -13,9 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from core_cases import BALL, CSOA, METHODS, PROBLEM, ROWS, SAMPLERS, assert_same_run, constraints, objective
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import tightrope as tr
+from tightrope.files import read_file, write_file
 from tightrope.loop.checkpoint import digest_function, fingerprint
 from tightrope.loop.prepare import prepare
 
@@ -173,6 +176,21 @@ def from_oracle(c):
     return tr.Problem.from_oracle(oracle_with_slope(c), BALL, n_constraints=2)
 
 
+def from_numpy(c, turned=False):
+    def straight(x, theta):
+        return c * (x - theta), np.zeros(1), np.zeros((1, 3))
+
+    def other_way(x, theta):
+        return c * (theta - x), np.zeros(1), np.zeros((1, 3))
+
+    other_way.__name__, other_way.__qualname__ = straight.__name__, straight.__qualname__
+    return tr.Problem.from_oracle(other_way if turned else straight, BALL, n_constraints=1, numpy=True)
+
+
+def test_a_numpy_oracle_written_again_is_the_same_problem():
+    assert fingerprint_of(problem=from_numpy(1.0)) == fingerprint_of(problem=from_numpy(1.0))
+
+
 ONE, TWO = np.ones(3), np.array([1.0, 1.0, 2.0])
 
 
@@ -185,6 +203,8 @@ ONE, TWO = np.ones(3), np.array([1.0, 1.0, 2.0])
         ({"problem": problem_with(scaled_inside(ONE))}, {"problem": problem_with(scaled_inside(TWO))}, "problem"),
         ({"problem": problem_with(with_slope(1.0))}, {"problem": problem_with(with_slope(2.0))}, "problem"),
         ({"problem": from_oracle(1.0)}, {"problem": from_oracle(2.0)}, "problem"),
+        ({"problem": from_numpy(1.0)}, {"problem": from_numpy(2.0)}, "problem"),
+        ({"problem": from_numpy(1.0)}, {"problem": from_numpy(1.0, turned=True)}, "problem"),
         ({}, {"problem": problem_with(levels=(0.5, 0.5))}, "problem"),
         ({}, {"problem": problem_with(domain=tr.L2Ball(2.5, shape=3))}, "problem"),
         ({}, {"problem": problem_with(domain=tr.LinfBall(2.0, shape=3))}, "problem"),
@@ -268,6 +288,57 @@ def test_a_broken_or_foreign_file_is_refused(file, spoil, words):
     with pytest.raises(tr.CheckpointError, match=words) as caught:
         solve(file, steps=10)
     assert "run.ckpt" in str(caught.value)
+
+
+def test_every_byte_of_a_checkpoint_counts(file):
+    """A flipped bit is refused or changes nothing that is read: never another answer."""
+    result = solve(file, steps=10)
+    content = file.read_bytes()
+    for place in np.linspace(0, len(content) - 1, 60).astype(int):
+        changed = bytearray(content)
+        changed[place] ^= 4
+        file.write_bytes(changed)
+        try:
+            again = solve(file, steps=10)
+        except tr.CheckpointError as error:
+            assert "run.ckpt" in str(error)  # noqa: PT017 (either is right)
+        else:
+            assert_same_run(again, result)
+
+
+@pytest.mark.parametrize("about", [{"step": 11}, {"rows": []}, {"seconds": -1.0}])
+def test_what_is_said_about_the_arrays_is_covered_by_the_hash(file, about):
+    solve(file, steps=10)
+    with safe_open(file, framework="numpy") as opened:
+        said = json.loads(opened.metadata()["tightrope"])
+    save_file(load_file(file), file, {"tightrope": json.dumps(said | about)})
+    with pytest.raises(tr.CheckpointError, match="changed or damaged"):
+        solve(file, steps=10)
+
+
+def test_arrays_of_another_shape_are_refused(file):
+    solve(file, steps=10)
+    arrays, about = read_file(file, "tightrope checkpoint 2")
+    name = next(name for name, array in arrays.items() if array.shape == (3,))
+    write_file(file, arrays | {name: np.zeros(4)}, about)
+    with pytest.raises(tr.CheckpointError, match="other arrays than this run's state"):
+        solve(file, steps=10)
+
+
+def test_json_that_is_too_deep_is_refused(file):
+    save_file({"a": np.ones(3)}, file, {"tightrope": "[" * 100_000})
+    with pytest.raises(tr.CheckpointError, match="cannot be read as a checkpoint"):
+        solve(file, steps=10)
+
+
+def test_what_a_killed_process_left_is_swept(file):
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    left = file.with_name(f".{file.name}.{ended.pid}.tmp")
+    others = file.with_name(f".{file.name}.{os.getpid()}0.tmp.bak")
+    left.write_bytes(b"half"), others.write_bytes(b"not ours")
+    solve(file, steps=10)
+    assert sorted(os.listdir(file.parent)) == sorted([file.name, others.name])
 
 
 def test_a_missing_folder_is_found_before_the_run(tmp_path):

@@ -234,3 +234,15 @@ def test_what_is_left_of_a_large_batch_is_not_copied_at_every_read():
     assert (first.steps, second.steps) == (1000, 1000)
     assert float(np.ravel(jax.tree.leaves(second.items)[0])[0]) == 1000.0
     assert np.shares_memory(draws.rest[0], batch)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize("source", [tr.Rows, lambda data: tr.Stream([data]).example()])
+@pytest.mark.parametrize("number", [3_000_000_000, -3_000_000_000])
+def test_whole_numbers_that_do_not_fit_are_refused(source, number):
+    """With 32 bits 3,000,000,000 would become -1,294,967,296 without a word."""
+    data = np.array([[1], [number]])
+    source(data)  # 64 bits, as these tests have them
+    with jax.enable_x64(False):
+        with pytest.raises(ValueError, match=f"the whole number {number:,} .int64., and JAX as it is configured holds"):
+            source(data)
+        source(np.array([[1], [2**31 - 1]]))

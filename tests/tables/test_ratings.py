@@ -1,6 +1,8 @@
 """Ratings in a table: the command `tightrope complete`, what it writes, and every sentence it refuses with."""
 
+import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +191,10 @@ def test_a_changed_folder_is_refused(folder, made, tmp_path):
         RatingsModel.load(tmp_path / "nothing")
     made.model.save(tmp_path)
     ids = json.loads((tmp_path / "ratings.json").read_text())
-    (tmp_path / "ratings.json").write_text(json.dumps(ids | {"users": ids["users"][1:]}))
-    with pytest.raises(FileError, match="another number of users"):
-        RatingsModel.load(tmp_path)
+    for changed in ({"users": ids["users"][1:]}, {"users": ids["users"][::-1]}):
+        (tmp_path / "ratings.json").write_text(json.dumps(ids | changed))
+        with pytest.raises(FileError, match="changed or damaged"):
+            RatingsModel.load(tmp_path)
     (tmp_path / "ratings.json").write_text(json.dumps(ids | {"format": "else"}))
     with pytest.raises(FileError, match="was not written by tightrope complete"):
         RatingsModel.load(tmp_path)
@@ -207,3 +210,30 @@ def test_a_changed_folder_is_refused(folder, made, tmp_path):
     )
     with pytest.raises(FileError, match="changed or damaged"):
         RatingsModel.load(tmp_path)
+
+
+@pytest.mark.parametrize("killed_at", range(1, 6))
+def test_a_save_that_is_killed_leaves_the_old_model_or_the_new_one(killed_at, made, tmp_path, monkeypatch):
+    """Whatever file it was about to put in its place, and saving again afterwards works."""
+    model, calls = made.model, itertools.count(1)
+    model.save(tmp_path)
+    other = RatingsModel(model.completion, model.users[::-1], model.items)
+    put = os.replace
+
+    def killed(*paths):
+        if next(calls) == killed_at:
+            raise KeyboardInterrupt
+        put(*paths)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killed)
+        if killed_at < 5:
+            with pytest.raises(KeyboardInterrupt):
+                other.save(tmp_path)
+        else:
+            other.save(tmp_path)  # four files are put in their places: two beside, then both
+    found = RatingsModel.load(tmp_path).users.tolist()
+    assert found == (model if killed_at < 4 else other).users.tolist()
+    other.save(tmp_path)
+    assert RatingsModel.load(tmp_path).users.tolist() == other.users.tolist()
+    assert not list(tmp_path.glob("*.new"))

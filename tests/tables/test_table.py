@@ -1,6 +1,7 @@
 """From a raw table to features."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -177,16 +178,51 @@ def test_spaces_marks_and_words_for_missing(tmp_path):
     assert frame.isna().sum().tolist() == [1, 1]
 
 
+def test_numbers_become_numbers_and_codes_stay_text(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("whole,share,code,lab,big,yes,word\n1,0.5,01,1E2,12345678901234567890,True,a\n2,,1,100,7,False,1\n")
+    frame = read_table(path)
+    assert frame["whole"].tolist() == [1, 2]
+    assert frame["share"].dtype == np.float64
+    assert frame["code"].tolist() == ["01", "1"]
+    assert frame["lab"].tolist() == ["1E2", "100"]
+    assert frame["big"].tolist() == ["12345678901234567890", "7"]
+    assert frame["yes"].tolist() == [True, False]
+    assert frame["yes"].dtype == bool
+    assert frame["word"].tolist() == ["a", "1"]
+
+
+@pytest.mark.parametrize("odd", ["?", "0x14", "30%", "n/a"])
+def test_an_odd_cell_among_numbers_is_named(odd):
+    ages = [str(20 + k % 40) for k in range(200)]
+    ages[7] = odd
+    with pytest.warns(
+        UserWarning, match=f"age is a number in 199 of 200 rows and not in the others .'{re.escape(odd)}'"
+    ):
+        TableEncoder(min_count=2).fit(pd.DataFrame({"age": ages}))
+    ages = [str(20 + k) for k in range(199)] + [odd]
+    with pytest.raises(
+        ValueError, match=r"different values; expected at most 100\. age is a number in 199 of 200 rows"
+    ):
+        TableEncoder().fit(pd.DataFrame({"age": ages}))
+
+
 def test_files_that_are_refused(tmp_path, monkeypatch):
     (tmp_path / "empty.csv").write_text("a,b\n")
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
+    (tmp_path / "long.csv").write_text("a,b\n1,2,3\n1,2,3\n")  # pandas takes the first of three for names of rows
+    (tmp_path / "short.csv").write_text('a,b\n"x\ny",2\n1\n')  # the line in the file, not the number of the row
+    (tmp_path / "twice.csv").write_text("a,b, a\n1,2,3\n")
     (tmp_path / "nothing.csv").write_text("")
     (tmp_path / "broken.parquet").write_bytes(b"no")
     for name, sentence in [
         ("absent.csv", "is not there; expected a file"),
         ("p.xlsx", "ends in '.xlsx'; expected a table in .csv, .tsv or .parquet"),
         ("empty.csv", "has 2 columns and no rows"),
-        ("ragged.csv", "ragged.csv cannot be read as .csv: .*line 3"),
+        ("ragged.csv", "ragged.csv, line 3, has 3 fields and the header has 2; expected as many"),
+        ("long.csv", "long.csv, line 2, has 3 fields and the header has 2"),
+        ("short.csv", "short.csv, line 4, has 1 field and the header has 2"),
+        ("twice.csv", r"more than one column 'a' \(numbers 1, 3\)"),
         ("nothing.csv", "cannot be read as .csv"),
         ("broken.parquet", "cannot be read as .parquet"),
     ]:

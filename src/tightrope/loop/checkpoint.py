@@ -1,10 +1,12 @@
 """A run on disk: arrays in safetensors, the rest as JSON in its header, one file, replaced atomically; no pickle."""
 
+import functools
 import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -19,7 +21,7 @@ from tightrope.tree import Tree
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
 
-_FORMAT = "tightrope checkpoint 1"
+_FORMAT = "tightrope checkpoint 2"
 
 
 class CheckpointError(ValueError):
@@ -99,11 +101,9 @@ class Checkpoint:
     def load(self, like: Tree) -> Saved:
         """Read the file into the structure of `like`; refuse what is not this run's."""
         try:
-            arrays, about = read_file(self.path, "checkpoint")
+            arrays, about = read_file(self.path, _FORMAT)
         except FileError as error:
             raise CheckpointError(f"{error} {_REMEDY}") from error
-        if about["format"] != _FORMAT:
-            raise CheckpointError(f"{self.path} was written by another version of tightrope. {_REMEDY}")
         other = [part for part, mark in self.fingerprint.items() if about["fingerprint"].get(part) != mark]
         if other:
             raise CheckpointError(
@@ -112,7 +112,8 @@ class Checkpoint:
             )
         paths, treedef = jax.tree_util.tree_flatten_with_path(like)
         keys = [jax.tree_util.keystr(path) for path, _ in paths]
-        if set(keys) != set(arrays):
+        kinds = {key: (np.shape(leaf), np.asarray(leaf).dtype) for key, (_, leaf) in zip(keys, paths, strict=True)}
+        if kinds != {key: (array.shape, array.dtype) for key, array in arrays.items()}:
             raise CheckpointError(f"{self.path} holds other arrays than this run's state. {_REMEDY}")
         carry = jax.tree.unflatten(treedef, [jnp.asarray(arrays[key]) for key in keys])
         return Saved(carry, about["step"], about["seconds"], about["rows"], about["bound"], about["gaps"])
@@ -123,10 +124,14 @@ _REMEDY = "Give another path, or delete the file to start afresh."
 
 def fingerprint(ready: Prepared, track: Callable[..., Any] | None) -> dict[str, str]:
     """What a run is, part by part, so that a refusal can say which part differs."""
+    from tightrope import __version__ as version  # the package imports this file while it is made
+
     problem, sampler, x = ready.problem, ready.sampler, ready.x
     theta = sampler.example()
     batch = jax.tree.map(lambda s: jax.ShapeDtypeStruct((1, *s.shape), s.dtype), theta)
     functions = digest_function(problem.value_and_gradient, x, ready.lam, batch)  # derivatives may be the user's own
+    if problem.oracle is not None and problem.oracle.numpy:  # compiled code calls it back and does not see inside
+        functions = digest(functions, digest_python(problem.oracle.fn))
     tracked = "" if track is None else digest_function(track, x)
     made = digest_function(sampler.fn, jax.random.key(0)) if isinstance(sampler, Generator) else ""
     return {
@@ -138,6 +143,7 @@ def fingerprint(ready: Prepared, track: Callable[..., Any] | None) -> dict[str, 
         "seed": str(ready.plan.seeds),
         "batch size": str((ready.plan.batch_size, ready.sizes)),
         "version of JAX": jax.__version__,
+        "version of tightrope": version,
     }
 
 
@@ -160,6 +166,21 @@ def digest_function(fn: Any, *example: Any) -> str:
     """A hash of what a function computes: its jaxpr and the constants it closes over, not its name or address."""
     closed = jax.make_jaxpr(fn)(*example)
     return digest(_without_address(str(closed.jaxpr)), list(_constants(closed)))
+
+
+def digest_python(fn: Any) -> str:
+    """A hash of a function that is not compiled: its bytecode, its constants and what it closes over; not its globals."""
+    if isinstance(fn, functools.partial):
+        return digest(digest_python(fn.func), digest_object(fn.args), digest_object(fn.keywords))
+    if isinstance(fn, CodeType):
+        parts = [digest_python(c) if isinstance(c, CodeType) else repr(c) for c in fn.co_consts]
+        return digest(fn.co_code.hex(), " ".join(fn.co_names), *parts)
+    if hasattr(fn, "__code__"):
+        kept = [cell.cell_contents for cell in getattr(fn, "__closure__", None) or ()]
+        kept += [*(getattr(fn, "__defaults__", None) or ()), *(getattr(fn, "__kwdefaults__", None) or {}).values()]
+        parts = [digest_python(v) if hasattr(v, "__code__") else digest_object(v) for v in kept]
+        return digest(digest_python(fn.__code__), *parts)
+    return digest(digest_python(type(fn).__call__), digest_object(getattr(fn, "__dict__", {})))
 
 
 def _constants(closed: "ClosedJaxpr") -> Iterator[Any]:

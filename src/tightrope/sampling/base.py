@@ -81,6 +81,22 @@ class Sampler(ABC):
         """Refuse a plan that cannot be met."""
 
 
+def refuse_what_wraps(who: str, array: np.ndarray) -> None:
+    """Refuse whole numbers that JAX, as configured, cannot hold: it would keep their last 32 bits without a word."""
+    kept = jax.dtypes.canonicalize_dtype(array.dtype)
+    if array.dtype.kind not in "iu" or kept == array.dtype or not array.size:
+        return
+    least, most = int(array.min()), int(array.max())
+    limits = np.iinfo(kept)
+    if least < limits.min or most > limits.max:
+        strange = most if most > limits.max else least
+        raise ValueError(
+            f"{who}: the data has the whole number {strange:,} ({array.dtype}), and JAX as it is configured holds "
+            f"{limits.min:,} to {limits.max:,}. Number what it stands for from 0 on, give it as floats, or enable 64 bits "
+            '(jax.config.update("jax_enable_x64", True) before anything else).'
+        )
+
+
 def filled(rows: Tree, steps: int, plan: Plan, length: int) -> Buffer:
     """A buffer for `length` steps whose first ones are made of the given rows; the rest only fills the shape."""
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sampling.base import Blocks, Draws, Plan, Sampler
+from tightrope.sampling.base import Blocks, Draws, Plan, Sampler, refuse_what_wraps
 from tightrope.tree import Array, Tree, pytree, set_field, static
 
 _INDICES_AT_ONCE = 4096
@@ -98,6 +98,8 @@ def _as_rows(leaf: Any) -> Any:
         )
     if array.ndim == 0:
         raise ValueError("Rows: a single number was given; expected arrays with one row per sample.")
+    if isinstance(array, np.ndarray):
+        refuse_what_wraps("Rows", array)
     if array.dtype.kind == "f" and not bool(np.all(np.isfinite(array))):
         bad = int(np.argwhere(~np.isfinite(np.asarray(array)))[0][0])
         raise ValueError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 import jax
 import numpy as np
 
-from tightrope.sampling.base import Buffer, Draws, Plan, Sampler, block_length, filled
+from tightrope.sampling.base import Buffer, Draws, Plan, Sampler, block_length, filled, refuse_what_wraps
 from tightrope.tree import Tree
 
 
@@ -37,12 +37,22 @@ class Stream(Sampler):
 
     def example(self) -> Tree:
         """The shapes and dtypes of one sample, read off the first batch (which is kept, not lost)."""
+        return jax.tree.map(
+            lambda a: jax.ShapeDtypeStruct(a.shape[1:], jax.dtypes.canonicalize_dtype(a.dtype)), self._first()
+        )
+
+    @property
+    def content(self) -> tuple[Tree, ...]:
+        """The first batch: what comes after it is not known before it is read."""
+        return (self._first(),)
+
+    def _first(self) -> Tree:
         batches = self._batches(0)
         first = next(batches, None)
         if first is None:
             raise ValueError("Stream: the stream is empty; expected at least one batch.")
         self._peeked = itertools.chain([first], batches)
-        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], jax.dtypes.canonicalize_dtype(a.dtype)), first)
+        return first
 
     def open(self, plan: Plan) -> Draws:
         """Read batches as they are needed and cut them to size."""
@@ -76,6 +86,8 @@ def _as_batch(batch: Tree) -> Tree:
             f"Stream: a batch has arrays of shapes {[a.shape for a in jax.tree.leaves(arrays)]}; expected arrays "
             "with the same number of rows."
         )
+    for array in jax.tree.leaves(arrays):
+        refuse_what_wraps("Stream", array)
     return arrays
 
 

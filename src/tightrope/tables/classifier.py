@@ -25,7 +25,6 @@ FOLDER = ModelFolder(
     arrays="classifier.safetensors",
     meaning="table.json",
     pictures=(FRONTIER, TRACE),
-    sealed=True,
 )
 
 

@@ -24,7 +24,6 @@ FOLDER = ModelFolder(
     arrays="constrained.safetensors",
     meaning="constrained.json",
     pictures=(ROC,),
-    sealed=True,
 )
 JUDGE = 0.5
 """The share of the rows that judges."""

@@ -1,5 +1,6 @@
 """From a table of text and numbers to features: what each column means, and what is wrong with it."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ MOST_WORDS = 100
 TEXT = ("indicators", "codes")
 """What text can become."""
 
+_IDENTIFIER = "Is it an identifier?"
 _NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal", "boolean"}
 
 
@@ -175,15 +177,28 @@ def _read_column(values: "pd.Series[Any]", rows: np.ndarray, least: int, coded: 
             "(--drop)."
         )
     words, codes = np.unique(values.astype(str).to_numpy(str), return_inverse=True)
+    odd = _odd_cells(name, words, codes)
     if len(words) > MOST_WORDS:
         raise ValueError(
-            f"{name} is text with {len(words):,} different values; expected at most {MOST_WORDS}. Is it an identifier? "
+            f"{name} is text with {len(words):,} different values; expected at most {MOST_WORDS}. {odd or _IDENTIFIER} "
             "Leave it out (--drop), or merge its values into fewer."
         )
+    if odd:
+        warnings.warn(f"{odd} All its values were taken for words.", stacklevel=2)
     if coded:
         return Column(name, tuple((str(word),) for word in words), coded)
     groups = merge_rare(np.bincount(codes[rows], minlength=len(words)), least)
     return Column(name, tuple(tuple(str(words[code]) for code in group) for group in groups))
+
+
+def _odd_cells(name: str, words: np.ndarray, codes: np.ndarray) -> str:
+    """A sentence about the cells that make text of a column in which most are numbers; empty where that is not so."""
+    number = ~np.isnan(pd.to_numeric(pd.Series(words), errors="coerce").to_numpy(np.float64))
+    rows = int(np.sum(number[codes]))
+    if number.all() or 2 * rows <= len(codes):
+        return ""
+    some = some_of([repr(str(word)) for word in words[~number]], 3)
+    return f"{name} is a number in {rows:,} of {len(codes):,} rows and not in the others ({some}): correct these cells?"
 
 
 def _encode(column: Column, values: "pd.Series[Any]") -> list[np.ndarray]:

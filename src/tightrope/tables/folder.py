@@ -1,14 +1,20 @@
-"""A model's folder: its arrays, what they mean in JSON, a report and a picture. The JSON knows the hash of the arrays."""
+"""A model's folder: its arrays, what they mean in JSON, a report and a picture.
+
+The JSON has a hash of the arrays and of itself. A save that is killed leaves the old model or the new one: both files are
+written beside the old ones before either takes its place, and between the two the JSON that belongs to the arrays is still
+found by its name, `*.new`.
+"""
 
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tightrope
-from tightrope.files import FileError
+from tightrope.files import FileError, replace_file, seal
 
 REPORT = "report.txt"
 
@@ -23,7 +29,6 @@ class ModelFolder:
         arrays: the name of the file with the arrays.
         meaning: the name of the JSON file that says what they mean.
         pictures: the names a picture can have.
-        sealed: whether the JSON file has a hash of its own contents, so that a change by hand is refused.
     """
 
     command: str
@@ -31,7 +36,6 @@ class ModelFolder:
     arrays: str
     meaning: str
     pictures: tuple[str, ...]
-    sealed: bool
 
     @property
     def format(self) -> str:
@@ -47,23 +51,29 @@ class ModelFolder:
         """Write the arrays, by `save`, and what is said about them; the folder is made where it is not there."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        save(folder / self.arrays)
-        said = {"format": self.format, "version": tightrope.__version__, **about, self._key: self._hash(folder)}
-        seal = {"sha256": _seal(said)} if self.sealed else {}
-        text = json.dumps(said | seal, indent=1, ensure_ascii=False)
-        (folder / self.meaning).write_text(text + "\n", encoding="utf-8")
+        arrays, meaning = folder / self.arrays, folder / self.meaning
+        if self._half_done(folder):
+            os.replace(_new(meaning), meaning)
+        save(_new(arrays))
+        said = {"format": self.format, "version": tightrope.__version__, **about, self._key: _hash(_new(arrays))}
+        text = json.dumps(said | {"sha256": seal(said)}, indent=1, ensure_ascii=False)
+        replace_file(_new(meaning), f"{text}\n".encode())
+        for old in (REPORT, *self.pictures):  # of another model, from here on
+            (folder / old).unlink(missing_ok=True)
+        os.replace(_new(arrays), arrays)
+        os.replace(_new(meaning), meaning)
 
     def read(self, folder: str | Path) -> tuple[Path, dict[str, Any]]:
         """Where the arrays are and what is said about them; a folder that was changed or is something else is refused."""
         folder = Path(folder)
-        for name in (self.meaning, self.arrays):
+        meaning = self.meaning_in(folder)
+        for name in (meaning.name, self.arrays):
             if not (folder / name).is_file():
                 there = f"has no {name}" if folder.is_dir() else "is no folder"
                 raise FileError(f"{folder} {there}; expected a folder that tightrope {self.command} wrote.")
-        meaning = folder / self.meaning
         try:
             about = json.loads(meaning.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise FileError(f"{meaning} cannot be read ({error}). {self.remedy}") from error
         if not isinstance(about, dict) or not str(about.get("format")).startswith(self.kind):
             raise FileError(f"{meaning} was not written by tightrope {self.command}. {self.remedy}")
@@ -71,20 +81,18 @@ class ModelFolder:
             version = about.get("version")
             raise FileError(f"{folder} was written by another version of tightrope, {version}. {self.remedy}")
         changed = f"was changed or damaged after it was written: its hash does not match. {self.remedy}"
-        if self.sealed and about.pop("sha256", None) != _seal(about):
+        if about.pop("sha256", None) != seal(about):
             raise FileError(f"{meaning} {changed}")
-        if about.get(self._key) != self._hash(folder):
+        if about.get(self._key) != _hash(folder / self.arrays):
             raise FileError(f"{folder / self.arrays} {changed}")
         return folder / self.arrays, about
 
     def add_report(self, folder: Path, text: Sequence[str], picture: str, draw: Callable[[str], Any]) -> list[str]:
         """Put a report of several paragraphs and a picture beside the model; gives the names of all files.
 
-        Older pictures go. The new one, by `draw`, is left out where matplotlib is not installed.
+        The picture, by `draw`, is left out where matplotlib is not installed.
         """
-        (folder / REPORT).write_text("\n\n".join(text) + "\n", encoding="utf-8")
-        for old in self.pictures:
-            (folder / old).unlink(missing_ok=True)
+        replace_file(folder / REPORT, ("\n\n".join(text) + "\n").encode())
         files = [self.arrays, self.meaning, REPORT]
         try:
             draw(str(folder / picture))
@@ -96,9 +104,18 @@ class ModelFolder:
     def _key(self) -> str:
         return f"{Path(self.arrays).stem}_sha256"
 
-    def _hash(self, folder: Path) -> str:
-        return hashlib.sha256((folder / self.arrays).read_bytes()).hexdigest()
+    def _half_done(self, folder: Path) -> bool:
+        """Whether a save was killed between its two files: the arrays are the new ones, and the JSON still lies beside."""
+        return _new(folder / self.meaning).is_file() and not _new(folder / self.arrays).exists()
+
+    def meaning_in(self, folder: Path) -> Path:
+        """The JSON file that belongs to the arrays."""
+        return _new(folder / self.meaning) if self._half_done(folder) else folder / self.meaning
 
 
-def _seal(about: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+def _new(path: Path) -> Path:
+    return path.with_name(f"{path.name}.new")
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -9,5 +9,5 @@ from tightrope.tables.constrained import ConstrainedTable
 
 def load_classifier(folder: str | Path) -> TableClassifier | ConstrainedTable:
     """Read a folder of `tightrope fit` or `tightrope classify`; one that was changed or is something else is refused."""
-    kind = ConstrainedTable if (Path(folder) / constrained.FOLDER.meaning).exists() else TableClassifier
+    kind = ConstrainedTable if constrained.FOLDER.meaning_in(Path(folder)).exists() else TableClassifier
     return kind.load(folder)

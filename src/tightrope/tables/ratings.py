@@ -27,7 +27,6 @@ FOLDER = ModelFolder(
     arrays="completion.safetensors",
     meaning="ratings.json",
     pictures=(PICTURE,),
-    sealed=False,
 )
 
 

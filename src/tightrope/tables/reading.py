@@ -1,8 +1,10 @@
 """Tables in files: reading one, and refusing columns that are not there and values that are missing."""
 
+import csv
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -10,6 +12,12 @@ from tightrope.files import FileError
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """What stands for a missing value in a text file. "None" and "?" are words like any other."""
+
+_CODES = r"[+-]?(0\d+|\d+[eE]\d+|\d{19,})"
+"""What looks like a number and is more likely a code, since as a number it would be written otherwise: 01, 1E2, or too
+long to be told from its neighbours. A column that has one stays text, so that no two codes become one number."""
+
+_BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -37,16 +45,55 @@ def read_table(path: str | Path) -> pd.DataFrame:
             raise
         raise FileError(f"{path} cannot be read as {suffix}: {str(error).strip().rstrip('.')}.") from error
     frame.columns = [str(name).strip() for name in frame.columns]
+    _refuse_twice(path, list(frame.columns))
     if frame.empty:
         raise FileError(f"{path} has {len(frame.columns)} columns and no rows; expected at least one row.")
     return frame
 
 
 def _read_text(path: Path, separator: str) -> pd.DataFrame:
-    return pd.read_csv(
-        path, sep=separator, skipinitialspace=True, keep_default_na=False, na_values=list(MISSING), low_memory=False,
-        encoding="utf-8-sig",
+    """Text, with columns of numbers and of True and False turned into these."""
+    _refuse_ragged(path, separator)
+    frame = pd.read_csv(
+        path, sep=separator, skipinitialspace=True, keep_default_na=False, na_values=list(MISSING), dtype=str,
+        index_col=False, encoding="utf-8-sig",
     )  # fmt: skip
+    return frame.apply(_typed) if len(frame) else frame
+
+
+def _refuse_ragged(path: Path, separator: str) -> None:
+    """Refuse rows that are longer or shorter than the header: which of their fields belongs to which column?"""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
+        try:
+            header = next((row for row in reader if row), [])
+            _refuse_twice(path, [name.strip() for name in header])
+            for row in reader:
+                if row and len(row) != len(header):
+                    raise FileError(
+                        f"{path}, line {reader.line_num:,}, has {len(row)} field{'s' * (len(row) > 1)} and the header has "
+                        f"{len(header)}; expected as many. Correct this line: is a separator missing, or one too many?"
+                    )
+        except csv.Error as error:
+            raise FileError(f"{path}, line {reader.line_num:,}, cannot be read: {error}.") from error
+
+
+def _refuse_twice(path: Path, names: Sequence[str]) -> None:
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        places = some_of([str(k) for k, name in enumerate(names, 1) if name == twice], 5)
+        raise FileError(f"{path} has more than one column {twice!r} (numbers {places}); expected a name for each.")
+
+
+def _typed(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """A column of text as numbers or as True and False, where every cell is one."""
+    words = pd.Series(column.dropna().unique())
+    if len(words) and words.isin(list(_BOOLEANS)).all():
+        return column.map(_BOOLEANS)
+    numbers = pd.to_numeric(words, errors="coerce")
+    if numbers.isna().any() or words.astype(str).str.fullmatch(_CODES).any():
+        return column
+    return pd.to_numeric(column)
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
