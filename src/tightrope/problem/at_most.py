@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from tightrope._errors import coefficient
-from tightrope.tree import Array, Tree, float_dtype
+from tightrope.tree import Array, Tree, float_dtype, nonzero
 
 Loss = Callable[..., Any]
 
@@ -87,7 +87,8 @@ def ratio_at_most(numerator: Loss, denominator: Loss) -> Loss:
 def conditional_mean_at_most(loss: Loss, given: Loss) -> Loss:
     """E[loss(x, .) | given] <= levels: the mean of the loss where `given` holds, however often that is.
 
-    E (loss 1_given) / E 1_given, convex where the loss is and `given` depends on theta alone.
+    E (loss 1_given) / E 1_given, convex where the loss is and `given` depends on theta alone. Where the condition never
+    holds, the mean counts as 0.
 
     Args:
         loss: loss(x, theta), a number or a vector of them; with `params` a third argument.
@@ -145,7 +146,7 @@ class _Ratio:
 
     def __call__(self, x: Tree, theta: Tree, *params: Any, inner: tuple[Array, Array]) -> Array:
         above, below = inner
-        return above / below
+        return above / nonzero(below)  # a stream may begin with samples that weigh nothing
 
 
 @dataclasses.dataclass(frozen=True)

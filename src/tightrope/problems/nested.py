@@ -21,6 +21,7 @@ from tightrope.problem import (
 from tightrope.problems.solved import Constants, Solved, normals, solve_equations
 from tightrope.sampling import Generator
 from tightrope.sets import L2Ball
+from tightrope.tree import nonzero
 
 _RADIUS = 2.0
 _UNKNOWN = Constants(2 * _RADIUS, nan, nan, nan, nan, nan, nan, nan)  # bounds of plain problems say nothing of these
@@ -200,7 +201,7 @@ def conditional() -> Solved:
     return Solved.of_table(
         "conditional",
         Problem(
-            lambda x, theta, inner: inner[0] / inner[1],
+            lambda x, theta, inner: inner[0] / nonzero(inner[1]),
             conditional_mean_at_most(
                 lambda x, theta: jnp.logaddexp(0.0, jnp.dot(theta["a"], x)), given=lambda x, theta: 1 - theta["y"]
             ),
