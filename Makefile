@@ -46,6 +46,7 @@ verify: install
 	$(BIN)/python -m studies.defaults
 	$(BIN)/python -m studies.certificates
 	$(BIN)/python -m studies.projection_free
+	$(BIN)/python -m studies.nested
 
 bench: install
 	$(BIN)/python -m benchmarks.imports

@@ -180,14 +180,14 @@ def page(found: pd.DataFrame, biased: pd.DataFrame, hand: pd.DataFrame) -> tuple
         ),
     }
     lines = [
-        f"{len(SEEDS)} seeds, T from {HORIZONS[0]:,} to {HORIZONS[-1]:,}. Gaps are means of F(x_t) - F* over a run; H is that of",
-        "the T at which a violation is most certain, with half its 95 % interval.",
+        f"{len(SEEDS)} seeds, T from {HORIZONS[0]:,} to {HORIZONS[-1]:,}. Gaps are means of F(x_t) - F* over a run; H is",
+        "that of the T at which a violation is most certain, with half its 95 % interval.",
         "",
         *markdown(
             ["problem", "CSCGD", "first gap", "last gap", "slope (95 %)", "H", "at T"], map(_of_rates, _each(found))
         ),
         "",
-        f"The bias of a plain treatment: {SAMPLES:,} samples each, H at the output in the mean over 10 seeds; 0 is the bound.",
+        f"The bias of a plain treatment: {SAMPLES:,} samples each, H at the output in the mean over 10 seeds; 0 is allowed.",
         "",
         *markdown(["problem", "way", "steps", "level", "H"], map(_of_bias, _each(biased))),
         "",
