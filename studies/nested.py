@@ -151,6 +151,7 @@ def on_rows(name: str, n: int = 500, seed: int = 0) -> dict[str, Any]:
         solved = NESTED[name]()
         rows = solved.rows(n, seed) if solved.table is None else solved.table
         result = tr.minimize(solved.problem, rows, tol=1e-8, progress=False)
+        assert result.objective is not None
         best = by_cvxpy(name, rows)
         return {
             "problem": name,

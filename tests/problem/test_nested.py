@@ -241,7 +241,7 @@ def test_the_check_looks_at_the_composition():
         levels=0.5,
     )
     report = tr.check_problem(problem, np.random.default_rng(0).uniform([0.5, 0.2], 1.0, size=(200, 2)))
-    (found,) = [finding for finding in report.findings if finding.about == "convexity"]
+    (found,) = [finding for finding in report.findings if finding.what == "convexity"]
     assert not found.ok
 
 

@@ -87,12 +87,12 @@ class _Stacked:
 
 @dataclasses.dataclass(frozen=True)
 class _NestedStack(_Stacked):
-    """A stack in which some parts are functions of means."""
+    """A stack in which some parts are functions of means, and which sees theirs."""
 
     def inner(self, x, theta, *params) -> tuple[Any, ...]:
         return tuple(part.inner(x, theta, *params) if hasattr(part, "inner") else () for part in self.parts)
 
-    def __call__(self, x, theta, *params, inner) -> Array:
+    def __call__(self, x, theta, *params, inner=()) -> Array:
         values = [
             part(x, theta, *params, inner=u) if hasattr(part, "inner") else part(x, theta, *params)
             for part, u in zip(self.parts, inner, strict=True)

@@ -193,10 +193,8 @@ class MeasuredCSCGD(NestedCSCGD):
         of_outer, of_inner = theta
         seen, push = jax.linearize(lambda point: batch_inner(problem, point, of_inner), x)
         beta = _forgets(scales, t)
-        least, largest = (
-            jnp.where(t == 1, seen, jnp.minimum(least, seen)),
-            jnp.where(t == 1, seen, jnp.maximum(largest, seen)),
-        )
+        least = jnp.minimum(jnp.where(t == 1, inf, least), seen)
+        largest = jnp.maximum(jnp.where(t == 1, -inf, largest), seen)
         z_next = jnp.clip(beta * seen + (1 - beta) * (z + push(subtract(x, before))), least, largest)
         f, h, at_x, at_z = batch_outer(problem, x, z_next, lam, of_outer)
         g = add_scaled(at_x, 1, jax.linear_transpose(push, x)(at_z)[0])
