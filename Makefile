@@ -7,7 +7,7 @@ COMPLETION := .venv-completion/.installed
 
 ON_GPU := JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false
 
-.PHONY: install demo test test-gpu lint types verify bench bench-fairness bench-completion clean
+.PHONY: install demo test test-gpu lint types verify torture bench bench-fairness bench-completion clean
 
 install: $(STAMP)
 
@@ -48,6 +48,15 @@ verify: install
 	$(BIN)/python -m studies.projection_free
 	$(BIN)/python -m studies.nested
 
+# Attacks; an hour on two cores. What they found is in docs/reliability.md.
+torture: install
+	$(BIN)/python -m torture.bits
+	$(BIN)/python -m torture.tables
+	$(BIN)/python -m torture.arguments
+	$(BIN)/python -m torture.memory
+	$(BIN)/python -m torture.interrupts
+	$(BIN)/python -m torture.kills
+
 bench: install
 	$(BIN)/python -m benchmarks.imports
 	$(BIN)/python -m benchmarks.speed
@@ -58,6 +67,7 @@ bench: install
 	$(MAKE) bench-fairness
 
 bench-fairness: $(PEERS)
+	.venv-peers/bin/python -m benchmarks.metric_frame
 	.venv-peers/bin/python -m benchmarks.fairness
 
 bench-completion: $(COMPLETION)

@@ -159,8 +159,10 @@ its domain may be written in other units and nothing changes but rounding. It is
 ## The rule
 
 Lengths are counted in widths w of the domain. A run begins with a pilot of 32 to 63 steps (fewer in a run of fewer than 64),
-which stands still: half of it at x_1, half of it as far off as the objective pulls. Then come epochs, which end at ..., T/4,
-T/2, T. Each starts from the mean point and multipliers of the second half of the one before, and takes n steps of
+which stands still: half of it at x_1, half of it as far off as the objective pulls. There gradients are taken with
+the first Lam_i (below) as multipliers, so that sigma_g has in it what these add. Then come epochs, which end at ...,
+T/4, T/2, T. Each starts from the mean point and multipliers of the second half of the one before, and
+takes n steps of
 
     eta     = R / (2 sigma_g sqrt n)        sigma_g: root mean square of |w o (grad f + lambda' grad h)|
     gamma_i = Lam_i / (2 sigma_i sqrt n)    sigma_i: root mean square of h_i; lambda_i stays below 4 Lam_i

@@ -23,8 +23,8 @@ def cells(name: str, kind: type[Method]) -> list[str]:
     """A method's line of the table."""
     what = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).replace("|", "\\|")
     needs = ", ".join(sorted(kind.needs))
-    rates = map(rate, kind.published)
-    return [f"`{name}`", f"`{kind.__name__}`", needs, *map(str, kind.cost), *rates, kind.margin or "-", what]
+    rates, proof = map(rate, kind.published[:2]), kind.published.proof or "-"
+    return [f"`{name}`", f"`{kind.__name__}`", needs, *map(str, kind.cost), *rates, proof, kind.margin or "-", what]
 
 
 def page() -> str:
@@ -41,12 +41,13 @@ def page() -> str:
         "  that look at all the data from time to time say in `gradients_of_refreshes` what that costs.",
         '- **gap, violation**: proven to fall like this with the number T of samples; "zero" where the mean violation is',
         "  proven to vanish with a margin that is large enough; - where nothing is proven.",
+        "- **the proof is**: of what, where that is not the method as it runs by default.",
         "- **margin**: the coefficient of the tightening.",
         "",
         "`tightrope leaderboard` compares them: [who wins where](leaderboard.md).",
         "",
         *markdown(
-            ("name", "class", "needs", "S", "G", "P", "L", "gap", "violation", "margin", "what"),
+            ("name", "class", "needs", "S", "G", "P", "L", "gap", "violation", "the proof is", "margin", "what"),
             (cells(name, kind) for name, kind in METHODS.items()),
         ),
     ]

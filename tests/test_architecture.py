@@ -17,7 +17,7 @@ SOURCE = Path(tr.__file__).parent
 
 # From the bottom up; a room imports from itself and from the rooms before it. Rooms of one line do not know each other.
 ROOMS = [
-    {"_jaxlib", "_errors", "files", "precision"},
+    {"_jaxlib", "_errors", "arrow", "files", "precision"},
     {"tree"},
     {"sets", "sampling", "confidence", "fairness", "datasets"},
     {"problem"},

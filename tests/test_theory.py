@@ -457,6 +457,7 @@ def test_a_pilot_says_where_no_point_is_strictly_feasible():
         theory.csoa_tight(found.constants, T)
 
 
+@pytest.mark.slow
 def test_a_pilot_in_other_units():
     f, h, x = 1e6, 1e-6, 1e3
 

@@ -9,7 +9,13 @@ import typing
 
 if typing.TYPE_CHECKING:
     from tightrope.core import *  # noqa: F403
-    from tightrope.estimators import ConstrainedClassifier, FairLogisticRegression, StructuredMatrixCompletion
+    from tightrope.estimators import (
+        ConstrainedClassifier,
+        FairLogisticRegression,
+        StructuredMatrixCompletion,
+        fairness_report,
+    )
+    from tightrope.fairness import metrics
 
 __version__ = "0.1.0"
 
@@ -58,7 +64,9 @@ __all__ = [
     "dual_step",
     "entropic_risk_at_most",
     "equality",
+    "fairness_report",
     "lift_cvar",
+    "metrics",
     "minimize",
     "penalised",
     "pytree",
@@ -76,8 +84,10 @@ __all__ = [
 def __getattr__(name: str) -> typing.Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("ConstrainedClassifier", "FairLogisticRegression", "StructuredMatrixCompletion"):
+    if name in ("ConstrainedClassifier", "FairLogisticRegression", "StructuredMatrixCompletion", "fairness_report"):
         from tightrope import estimators as home
+    elif name == "metrics":
+        from tightrope import fairness as home
     else:
         from tightrope import core as home
     globals()[name] = getattr(home, name)

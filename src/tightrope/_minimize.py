@@ -2,6 +2,7 @@
 
 import dataclasses
 import operator
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from tightrope.loop.gap import inside_of, refuse_below_rounding
 from tightrope.loop.held_out import marks_of
 from tightrope.loop.judges import Judges
 from tightrope.loop.margin import margin_note
+from tightrope.loop.oscillation import oscillation_note
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
@@ -29,12 +31,15 @@ from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import as_sampler
-from tightrope.tree import Array, Tree
+from tightrope.sets.base import Shape
+from tightrope.tree import Array, Tree, all_finite
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
+_MOST_NUMBER = 1e300  # beyond it are infinity and whole numbers that no float holds
+_MOST_ROWS = 10_000_000  # of a trace
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 
@@ -138,6 +143,7 @@ def minimize(
         ('SOLVED', 0.0)
     """
     _check_options(output, record, time_limit, tol, checkpoint_every, chunk)
+    _check_handles(callback, track, checkpoint)
     certified = output == "certified"
     if certified and heldout is None:
         raise ValueError('output="certified" needs rows that judge; give some that are not in the data as heldout.')
@@ -196,7 +202,7 @@ def minimize(
             output="feasible", feasible_point=feasible_point, record=0, progress=False,
         )  # fmt: skip
 
-    inside_of_stream = ready.x if feasible_point is None else feasible_point
+    inside_of_stream = ready.x if feasible_point is None else _checked_inside(ready, feasible_point)
     return judges.pulled(result, again if sampler.n is not None else None, inside_of_stream)
 
 
@@ -240,13 +246,21 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
         refuse_below_rounding(ready.problem, ready.x, ready.lam, ready.sampler.rows, tol)
     if _gives_feasible(ready.method):
         return None
-    candidates = (
-        [ready.x] if given is None else [jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), given, ready.x), ready.x]
-    )
+    candidates = [ready.x] if given is None else [_checked_inside(ready, given), ready.x]
     towards = strictly_feasible(ready.problem, ready.sampler.rows, candidates, minimize)
     if towards is None and tol is not None:
         raise ValueError("tol needs a strictly feasible point and none was found; give one as feasible_point.")
     return towards
+
+
+def _checked_inside(ready: Prepared, given: Tree) -> Tree:
+    """A `feasible_point` in the dtype of the run; refuses one of another shape, and one that is not finite."""
+    if Shape.of(given) != Shape.of(ready.x):
+        raise ValueError(f"feasible_point has shape {Shape.of(given)}; expected {Shape.of(ready.x)}, as x has.")
+    point = jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), given, ready.x)
+    if not bool(all_finite(point)):
+        raise ValueError("feasible_point has NaN or infinite values; expected finite numbers.")
+    return point
 
 
 def _gives_feasible(method: Method) -> bool:
@@ -270,14 +284,25 @@ def _refuse_without_gap(kind: type[Method]) -> None:
 def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoint_every: Any, chunk: Any) -> None:
     if output not in (None, "average", "last", "feasible", "certified"):
         raise ValueError(f'output is {output!r}; expected "average", "last", "feasible" or "certified".')
-    if not isinstance(record, int) or record < 0:
-        raise ValueError(f"record is {record!r}; expected how many rows the trace should have.")
+    if not isinstance(record, int) or not 0 <= record <= _MOST_ROWS:
+        raise ValueError(f"record is {record!r}; expected how many rows the trace should have, at most {_MOST_ROWS:,}.")
     for name, value in (("time_limit", time_limit), ("tol", tol)):
-        if value is not None and not (np.isfinite(value) and value > 0):
+        if value is not None and not (isinstance(value, int | float | np.number) and 0 < value < _MOST_NUMBER):
             raise ValueError(f"{name} is {value!r}; expected a positive number.")
     for name, value in (("checkpoint_every", checkpoint_every), ("chunk", chunk)):
         if value is not None:
             whole_number("minimize", name, value)
+
+
+def _check_handles(callback: Any, track: Any, checkpoint: Any) -> None:
+    for name, value, what in (
+        ("callback", callback, "a Snapshot"),
+        ("track", track, "x that returns a dict of numbers"),
+    ):
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} is {value!r}; expected a function of {what}.")
+    if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike):
+        raise TypeError(f"checkpoint is {checkpoint!r}; expected the path of a file.")
 
 
 _POINTS = {
@@ -323,7 +348,9 @@ def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree
         status, message = Status.INFEASIBLE_IN_SAMPLES, conflict
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
     margin = margin_note(ready, x, step, worth.samples) if step else None
-    notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, margin, pulled and str(pulled))
+    swings = oscillation_note(ready, trace, worth) if step else None
+    notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, margin, swings)
+    notes += (pulled and str(pulled),)
     return Result(
         x=x,
         output=chosen,
@@ -374,6 +401,6 @@ def _dual(method: Method, carry: Carry, chosen: str, sums: Summary) -> np.ndarra
 
 
 def _cost(ready: Prepared, step: int, seconds: float) -> TotalCost:
-    size, cost = ready.plan.batch_size, ready.method.total_cost(step)
+    size, cost = ready.plan.batch_size, ready.method.cost_in(ready.problem.domain, step)
     gradients = gradients_used(ready.method, step, size, ready.sampler.n or 0)
     return TotalCost(step, cost.samples * size, gradients, cost.projections, cost.lmos, seconds)

@@ -76,7 +76,8 @@ class Result:
         status: how the run ended; `status.value` is a sentence.
         message: more on that, e.g. the step at which a value stopped being finite; may be empty.
         trace: a DataFrame of bounded length: step, samples, passes, seconds, the running means of objective and
-            constraints over the samples of the run, multipliers; full-data values where asked for.
+            constraints over the samples of the run, multipliers, the weight of all steps in these means; full-data values
+            where asked for.
         cost: steps, samples, gradients, projections, linear minimisations, seconds.
         state: the method's state, for experts; to go on from here pass the result as `warm_start`.
         method: the method, with its coefficients.

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import tightrope as tr
 from tightrope.cli import app as cli
 from tightrope.estimators.fair import classifier as fair
+from tightrope.estimators.fair.refusal import Refused
 from tightrope.experiments.paper import Claim
 from tightrope.fairness.metrics import group_rates, p_rule, p_rule_bounds
 from tightrope.fairness.sensitive import read_sensitive
@@ -230,6 +231,49 @@ def test_a_promise_that_cannot_be_kept_is_the_estimators_sentence(folder, tmp_pa
     monkeypatch.setattr(fair, "choose", choose)
     said = call("fit", folder / "people.csv", *GOOD, "--p-rule", 0.99, "--out", tmp_path / "model")
     assert said == (1, "", "p_rule=0.99 cannot be promised with 95% confidence.\n")
+
+
+def test_a_refusal_draws_its_frontier_where_the_model_would_be(folder, tmp_path, monkeypatch):
+    c = np.geomspace(1, 0.01, 5)
+    columns = ("accuracy", "accuracy_low", "accuracy_high", "p_rule", "p_rule_low", "p_rule_high", "p_rule_bound")
+    path = pd.DataFrame({"threshold": c} | dict.fromkeys(columns, 0.7 - 0.1 * c))
+
+    def choose(*_, **__):
+        raise Refused("p_rule=0.99 cannot be promised.", path)
+
+    out = tmp_path / "model"
+    words = ("fit", folder / "people.csv", *GOOD, "--p-rule", 0.99, "--out", out)
+    with monkeypatch.context() as patched:
+        patched.setattr(fair, "choose", choose)
+        for _ in range(2):  # the picture is not in the way of the next attempt
+            said = call(*words)
+            assert said == (1, f"Written to {out}: frontier.png.\n", "p_rule=0.99 cannot be promised.\n")
+            assert [file.name for file in out.iterdir()] == ["frontier.png"]
+            assert (out / "frontier.png").stat().st_size > 10_000
+    (out / "more").touch()
+    assert "model is not empty" in call(*words).err
+
+
+def test_options_reach_the_classifier(folder, tmp_path, monkeypatch):
+    seen = []
+
+    def choose(built, asked, **options):
+        seen.append((built.task, options))
+        raise ValueError("seen")
+
+    monkeypatch.setattr(fair, "choose", choose)
+    path = tmp_path / "coded.csv"
+    PEOPLE.assign(region=np.arange(len(PEOPLE)) % 3).to_csv(path, index=False)
+    words = ("fit", path, *GOOD, "--sensitive", "region", "--p-rule", 0.5, "--out", tmp_path / "model")
+    assert "is continuous. If its numbers are codes of groups, say" in call(*words).err
+    kind = ("--sensitive-kind", "region=categorical")
+    call(*words, *kind, "--confidence", 0.8, "--radius", 3)
+    call(*words, *kind, "--no-intersections")
+    (first, options), (second, _) = seen
+    assert (options["confidence"], first.radius) == (0.8, 3.0)
+    assert [a.name for a in first.sensitive.attributes] == ["sex", "region", "sex & region"]
+    assert [a.name for a in second.sensitive.attributes] == ["sex", "region"]
+    assert "--sensitive-kind is 'region'; expected a name and a value" in call(*words, "--sensitive-kind", "region").err
 
 
 # ---- predict ---------------------------------------------------------------------------------------------------------

@@ -5,16 +5,20 @@ Nearly all data has 640 rows, which is a size that rows are filled up to, so tha
 
 import dataclasses
 import pickle
+import warnings
 from typing import Any
 
 import jax
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
@@ -23,8 +27,10 @@ from sklearn.preprocessing import StandardScaler
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
 from tightrope.estimators.fair import frontier, training
+from tightrope.estimators.fair.intersections import smallest_group
+from tightrope.estimators.fair.refusal import Refused, refusal
 from tightrope.estimators.fair.streaming import GROUP
-from tightrope.estimators.fair.task import Task
+from tightrope.estimators.fair.task import Task, read_task
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.files import FileError, read_file, write_file
 from tightrope.problems.fair import fair_classification
@@ -252,6 +258,123 @@ def test_a_handful_of_rows_is_warned_of():
         fair().fit(features, Y, sensitive_features=S)
 
 
+# ---- intersections and kinds -----------------------------------------------------------------------------------------
+
+
+def test_the_groups_that_attributes_make_together_are_constrained(tmp_path):
+    """Two attributes, neither of which has much to do with the score, and which together are the one that has."""
+    sex = np.arange(N) // 2 % 2
+    people = pd.DataFrame({"sex": np.where(sex, "M", "F"), "town": np.where(sex == S, "A", "B")})
+    cells = people["sex"] + " & " + people["town"]
+    model = fair(covariance=0.02).fit(X, Y, sensitive_features=people)
+    both = model.attributes_[2]
+    assert (both.name, both.kind, set(both.groups)) == ("sex & town", "intersection", set(cells))
+    sizes = [abs(covariance(score(model), cells == cell)) for cell in both.groups]
+    assert 0.0199 < max(sizes) <= 0.02
+    assert abs(covariance(score(model), sex)) < 0.015
+    assert "cov(sex & town=F & A)" in model.result_.constraints.index
+    model.save(tmp_path / "model")
+    assert tr.FairLogisticRegression.load(tmp_path / "model").attributes_ == model.attributes_
+
+
+def test_what_is_crossed_and_what_is_not():
+    people = PEOPLE[["sex", "race"]]
+
+    def names(given, **parameters):
+        read: Any = read_task(fair(**parameters), X, Y, given, None).sensitive
+        return [a.name for a in read.attributes]
+
+    assert names(people) == ["sex", "race", "sex & race"]
+    assert names(PEOPLE) == ["sex", "race", "age", "sex & race"]
+    assert names(people, intersections=False) == ["sex", "race"]
+    assert names(people, covariance={"sex": 0.1, "race": 0.1}) == ["sex", "race"]
+    assert names(people, covariance={"sex": 0.1, "race": 0.1, "sex & race": 0.2}) == ["sex", "race", "sex & race"]
+    assert names(people.assign(both=people["sex"] + people["race"])) == ["sex", "race", "both"]  # nothing new
+    assert names(PEOPLE[["sex", "age"]]) == ["sex", "age"]
+
+
+def test_later_batches_have_the_intersections_of_the_first():
+    people = PEOPLE[["sex", "race"]]
+    model = fair()
+    first: Any = read_task(model, X, Y, people, None).sensitive
+    later: Any = read_task(model, X[:9], Y[:9], people[:9], None, known=first.attributes)
+    assert later.sensitive.attributes == first.attributes
+    np.testing.assert_array_equal(later.columns, first.columns[:9])
+
+
+def test_rare_intersections_are_one_with_a_warning():
+    race = np.where(np.arange(N) < 30, "D", PEOPLE["race"])
+    people = PEOPLE[["sex"]].assign(race=race)
+    counts = people.groupby(["sex", "race"]).size()
+    with pytest.warns(
+        UserWarning, match=r"sex and race make together, \d are treated as one, .* fewer than \d+ rows"
+    ) as told:
+        task = read_task(fair(covariance=None, p_rule=0.5), X, Y, people, None)
+    assert f"F & D ({counts['F', 'D']} rows)" in str(told[0].message)
+    read: Any = task.sensitive
+    sizes = np.bincount(read.groups(2))
+    assert len(sizes) < len(counts)
+    assert sizes.min() >= smallest_group(float(np.mean(Y > 0)))
+    assert sizes.sum() == N
+    few = np.arange(N) < 40
+    with pytest.warns(UserWarning, match="make together are not constrained: of 6 all but one at most have fewer than"):
+        read_task(fair(), X[few], Y[few], PEOPLE[["sex", "race"]][few], None)
+
+
+def test_numbers_that_may_be_codes():
+    codes = pd.Series(np.arange(N) % 6, name="region")
+    with pytest.warns(UserWarning, match="region has few values, all whole numbers, and is taken for a quantity"):
+        task = read_task(fair(), X, Y, codes, None)
+    assert task.columns.shape == (N, 1)
+    for kind, columns in (("categorical", 6), ("continuous", 1), ({"region": "categorical"}, 6)):
+        assert read_task(fair(sensitive_kind=kind), X, Y, codes, None).columns.shape == (N, columns)
+    asked: dict[str, Any] = {"covariance": None, "p_rule": 0.5}
+    with pytest.raises(ValueError, match=r"region is continuous. If its numbers are codes .*{'region': 'categorical'}"):
+        read_task(fair(**asked), X, Y, codes, None)
+    assert read_task(fair(**asked, sensitive_kind="categorical"), X, Y, codes, None).columns.shape == (N, 6)
+
+
+# ---- forms of data ---------------------------------------------------------------------------------------------------
+
+
+def test_sparse_features_and_arrow_tables(fitted):
+    table = pa.table({"income": X[:, 0], "hours": X[:, 1], "sensitive_features": SEX})
+    for form in (sparse.csr_array(X), sparse.coo_matrix(X), table.select([0, 1])):
+        model = fair().fit(form, Y, sensitive_features=S)
+        np.testing.assert_allclose(model.coef_, fitted.coef_, rtol=1e-10)
+        np.testing.assert_allclose(model.decision_function(form), fitted.decision_function(X))
+    named = fair(sensitive="sensitive_features").fit(table, pa.array(Y))
+    np.testing.assert_allclose(named.coef_, fitted.coef_, rtol=1e-10)
+    np.testing.assert_array_equal(named.predict(table), fitted.predict(X))
+    assert list(named.feature_names_in_) == ["income", "hours"]
+    pd.testing.assert_frame_equal(named.report(table, pa.array(Y)).frame, fitted.report(X, Y, SEX).frame)
+
+
+def test_a_random_state_of_none_draws_as_numpy_was_told_to():
+    model = fair(random_state=None)
+    np.random.seed(2)
+    one, two = model._seed(), model._seed()
+    np.random.seed(2)
+    assert (model._seed(), one != two) == (one, True)
+    assert fair(random_state=None).fit(X, Y, sensitive_features=S).random_state is None
+    assert fair(random_state=5)._seed() == 5
+
+
+def test_a_report_on_the_estimator(fitted):
+    labels = np.where(Y > 0, "yes", "no")
+    worded = fair().fit(X, labels, sensitive_features=S)
+    table = worded.report(X, labels, PEOPLE[["sex", "race"]]).by_group("sex")
+    for group in "FM":
+        of = group == SEX
+        assert table.loc[group, "accuracy"] == pytest.approx(fitted.score(X[of], Y[of]))
+        assert table.loc[group, "selection_rate"] == pytest.approx(np.mean(fitted.predict(X[of]) > 0))
+    assert fitted.report(X, sensitive_features=S).overall.index.tolist() == ["selection_rate"]
+    with pytest.raises(ValueError, match="report needs sensitive_features"):
+        fitted.report(X, Y)
+    with pytest.raises(ValueError, match="y has the label 'maybe'; expected one of"):
+        worded.report(X, ["maybe"] * N, SEX)
+
+
 # ---- labels, scikit-learn's tools --------------------------------------------------------------------------------------
 
 
@@ -367,6 +490,20 @@ def test_thresholds_and_copies_of_rows_leave_the_problem_what_it_is(n):
         np.testing.assert_allclose(part / np.abs(part).sum(), whole / np.abs(whole).sum(), rtol=1e-9)
 
 
+def test_a_gap_is_told_where_it_would_show_in_probabilities():
+    """root(gap/2): 0.001 is not worth a word, 0.02 is, unless few rows leave the probabilities as uncertain anyway."""
+    ended = fair(passes=1.0)
+    with pytest.warns(ConvergenceWarning, match=r"probabilities may be off by 1 \(root mean square\)"):
+        ended.fit(X, Y, sensitive_features=S)
+    for n, gap, told in ((N, 2e-6, False), (N, 8e-4, True), (12, 8e-4, False)):
+        task = Task(X[:n], Y[:n], None, np.ones(n), "demographic_parity", 0.0, 10.0, True)
+        run = dataclasses.replace(ended.result_, trace=pd.DataFrame({"gap": [gap]}))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            training.warn_of_gap(run, training.build(task))
+        assert bool(caught) == told, (n, gap)
+
+
 # ---- other methods -----------------------------------------------------------------------------------------------------
 
 
@@ -436,11 +573,88 @@ def test_the_papers_search_judges_by_the_rows_it_was_solved_on():
     assert nearest["p_rule"] == pytest.approx(min(rate) / max(rate), abs=0.01)
 
 
-def test_a_rule_that_cannot_be_promised():
-    with pytest.raises(
-        ValueError, match=r"p_rule=0.99 cannot be promised with 95% confidence: the best on the path is"
-    ):
-        tr.FairLogisticRegression(p_rule=0.99).fit(X, Y, sensitive_features=S)
+def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(promised, tmp_path):
+    model: Any = clone(promised)
+    model.set_params(p_rule=0.99)
+    model.coef_ = promised.coef_  # of an earlier fit
+    sentence = r"p_rule=0.99 cannot be promised with 95% confidence: the best on the path is"
+    with pytest.raises(Refused, match=sentence) as refused:
+        model.fit(X, Y, sensitive_features=SEX)
+    counts = {f"sensitive_features={group}": int(np.sum(group == SEX)) for group in "FM"}
+    sizes = [f"{name} ({count:,} rows)" for name, count in counts.items()]
+    said = str(refused.value)
+    assert " against ".join(sizes) in said or " against ".join(reversed(sizes)) in said
+    table = model.frontier()
+    copy = pickle.loads(pickle.dumps(refused.value))
+    assert (type(copy), str(copy)) == (Refused, said)
+    pd.testing.assert_frame_equal(copy.frontier, table)
+    pd.testing.assert_frame_equal(table, promised.frontier())  # nothing but what was asked differs
+    model.plot_frontier(str(tmp_path / "refused.png"))
+    assert (tmp_path / "refused.png").stat().st_size > 10_000
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    best = table["p_rule_bound"].max()
+    offered = np.floor(100 * best) / 100
+    had = table[table["p_rule_bound"] >= offered].iloc[0]
+    assert f"p_rule={offered:g} can be had, at an accuracy of {had['accuracy']:.3f} (--p-rule {offered:g}" in said
+    assert frontier._largest(table, offered, "p_rule_bound", "", None) == had["threshold"]  # pyright: ignore
+
+
+def refusal_of(asked: float, bound: float, estimate: float, n: tuple[int, int] = (300, 340)) -> str:
+    """The sentence of a path of one threshold, for two groups of so many rows."""
+    rows = sum(n)
+    task = Task(
+        X[:rows], Y[:rows], read_sensitive(np.repeat(["F", "M"], n), "sex"), np.ones(rows), PARITY, 0.0, 10.0, True
+    )
+    known = {"threshold": 0.1, "accuracy": 0.8, "p_rule": estimate, "p_rule_bound": bound, "selected": 0.5}
+    table = pd.DataFrame([known | {"group": "sex=F", "against": "sex=M"}])
+    return str(refusal(asked, table, task, "p_rule_bound", "with 95% confidence"))
+
+
+PARITY = "demographic_parity"
+
+
+def test_advice_of_a_refusal_is_for_the_case_at_hand():
+    # log(0.9/0.7) is 2.13 times log(0.9/0.8), and an error falls as the root of the rows
+    assert "About 4.6 times as many rows of these groups would do, or less confidence (confidence=0.9" in refusal_of(
+        0.8, 0.7, 0.9
+    )
+    assert "times as many" not in refusal_of(0.8, 0.7, 0.75)  # the estimate itself is too low
+    assert "sex=F is too small: were it selected like everybody, it would take some 55 rows" in refusal_of(
+        0.8, 0.1, 0.9, (40, 600)
+    )
+    assert "can be had" not in refusal_of(0.8, 0.0, 0.5)
+
+
+def test_rows_without_weight_change_nothing(promised):
+    more = np.concatenate([X, X[::-1] + 1.0]), np.concatenate([Y, -Y]), np.concatenate([SEX, SEX])
+    order = np.argsort(np.arange(2 * N) % N, kind="stable")  # in between the others
+    weight = np.repeat([2.0, 0.0], N)[order]
+    model: Any = clone(promised)
+    model.fit(more[0][order], more[1][order], more[2][order], sample_weight=weight)
+    assert model.threshold_ == promised.threshold_
+    np.testing.assert_allclose(model.coef_, promised.coef_, rtol=1e-9)
+    pd.testing.assert_frame_equal(model.frontier(), promised.frontier(), rtol=1e-9)
+
+
+def test_a_path_is_judged_by_weights():
+    """The weights of rows as if they were repeated, those of classes not at all; and a row of weight 3 is one person."""
+    times = 1 + np.arange(N) % 3
+    rows = np.repeat(np.arange(N), times)
+    decided = np.stack([X[:, 0] > 3, X[:, 0] + X[:, 1] > 3.5], axis=1)
+    tables = []
+    for kept, weight in ((np.arange(N), times), (rows, None)):
+        model = tr.FairLogisticRegression(p_rule=0.5, class_weight={-1.0: 1.0, 1.0: 9.0})
+        task = read_task(model, X[kept], Y[kept], SEX[kept], weight)
+        tables.append(frontier._table(task, np.array([0.1, 0.2]), decided[kept], 0.95, 0))
+    for name in ("accuracy", "p_rule", "selected", "group", "against"):
+        pd.testing.assert_series_equal(tables[0][name], tables[1][name])
+    right = np.average(decided == (Y > 0)[:, None], axis=0, weights=times)
+    np.testing.assert_allclose(tables[0]["accuracy"], right)
+    assert np.all(tables[0]["p_rule_bound"] < tables[1]["p_rule_bound"])
+    width = [table["accuracy_high"] - table["accuracy_low"] for table in tables]
+    # 2 is the mean weight and 14/3 that of squares: N/(4/(14/3)) rows are worth what 2N repeated ones seem to be
+    np.testing.assert_allclose(width[0] / width[1], np.sqrt(7 / 3), rtol=0.05)
 
 
 def test_the_rule_needs_groups():
@@ -722,7 +936,7 @@ def test_bad_later_batches():
         ({"confidence": 95}, "confidence is 95; expected a number between 0 and 1"),
         ({"confidence": "high"}, "confidence is 'high'; expected a number between 0 and 1"),
         ({"random_state": -1}, "random_state is -1; expected a whole number"),
-        ({"random_state": None}, "random_state is None; expected a whole number"),
+        ({"random_state": "any"}, "random_state is 'any'; expected a whole number"),
         ({"class_weight": "even"}, "class_weight"),
     ],
 )
@@ -738,7 +952,12 @@ def test_bad_parameters(parameters, sentence):
         ({"sensitive_features": S[:5]}, "sensitive_features has 5 rows and X has 640"),
         ({"sensitive_features": np.ones(N)}, "only one value"),
         ({"y": np.ones(N)}, "y has only one class, .*1.0.*; expected two"),
-        ({"y": np.arange(N) % 3}, "Only binary classification is supported"),
+        ({"y": np.arange(N) % 3}, "Only binary classification .* the largest of several scores keeps no rule"),
+        ({"sample_weight": (S > 0).astype(float)}, "All rows of sensitive_features = 0.0 have sample_weight 0"),
+        (
+            {"X": sparse.csr_array((N, 10_000_000))},
+            "X is sparse with 640 rows and 10,000,000 columns; expected at most",
+        ),
         ({"sample_weight": -np.ones(N)}, "[Nn]egative"),
         ({"sample_weight": (Y > 0).astype(float)}, "only one class among the rows with weight"),
         ({"X": np.where(X > 4, np.nan, X)}, "NaN"),

@@ -72,7 +72,16 @@ def test_p_rule_at_the_edges():
         (lambda: p_rule([1, 0, 1], [1.0, 2.0, 3.0]), TypeError, "is continuous and has no groups"),
         (lambda: p_rule([1, 2, 1], list("FMM")), ValueError, "y_pred has values such as 1, 2; expected booleans"),
         (lambda: p_rule([-1, 0, 1], list("FMM")), ValueError, "y_pred has values such as -1, 0, 1"),
-        (lambda: p_rule(["yes", "no", "no"], list("FMM")), ValueError, "values such as 'yes', 'no'"),
+        (
+            lambda: p_rule(["yes", "no", "so"], list("FMM")),
+            ValueError,
+            "values such as 'yes', 'no', 'so'; .* pos_label=",
+        ),
+        (lambda: p_rule(["no", "no", "no"], list("FMM")), ValueError, "say which of them means being selected"),
+        (lambda: p_rule([1, 2, 1], list("FMM"), pos_label=3), ValueError, "two labels, one of them pos_label=3"),
+        (lambda: p_rule([1, 0, 1], list("FMM"), [1, -1, 1]), ValueError, "sample_weight has values that are negative"),
+        (lambda: p_rule([1, 0, 1], list("FMM"), [0, 0, 0]), ValueError, "or no positive one"),
+        (lambda: p_rule([1, 0, 1], list("FMM"), [1, 1]), ValueError, r"sample_weight has shape \(2,\); expected 3"),
         (lambda: p_rule([1, np.nan, 1], list("FMM")), ValueError, "values such as 1.0, nan"),
         (lambda: p_rule([1, 0], list("FMM")), ValueError, r"y_pred has shape \(2,\); expected 3 values"),
         (lambda: group_rates([1, 0, 1], list("FMM"), [1, 0]), ValueError, "y_true has shape"),
@@ -85,6 +94,58 @@ def test_p_rule_at_the_edges():
 def test_bad_input(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()
+
+
+# ---- weights and labels ----------------------------------------------------------------------------------------------
+
+
+def test_a_weighted_rate_is_that_of_repeated_rows():
+    times = np.arange(N) % 4  # some are 0
+    rows = np.repeat(np.arange(N), times)
+    weighted = group_rates(SCORE > 0, BOTH, TRUTH, sample_weight=times)
+    repeated = group_rates(SCORE[rows] > 0, BOTH.iloc[rows], TRUTH[rows])
+    rates = ["selection_rate", "accuracy", "true_positive_rate"]
+    pd.testing.assert_frame_equal(weighted[rates], repeated[rates])
+    assert weighted["count"].tolist() == group_rates(SCORE[times > 0] > 0, BOTH[times > 0])["count"].tolist()
+    ours, theirs = p_rule_bounds(SCORE > 0, BOTH, sample_weight=times), p_rule_bounds(SCORE[rows] > 0, BOTH.iloc[rows])
+    assert ours.estimate[0] == pytest.approx(theirs.estimate[0])
+    assert ours.error[0] > 1.2 * theirs.error[0]  # a person who weighs three is one person
+
+
+def test_rows_without_weight_and_the_unit_of_weights_change_no_bound():
+    decisions = path(SCORE, SEX == "M", 3)
+    plain = p_rule_bounds(decisions, BOTH)
+    more = np.concatenate([decisions, ~decisions]), pd.concat([BOTH, BOTH[::-1]])
+    for given, weight in (((decisions, BOTH), np.full(N, 7.0)), (more, np.repeat([3.0, 0.0], N))):
+        for ours, theirs in zip(p_rule_bounds(*given, sample_weight=weight), plain, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_the_error_of_a_weighted_ratio_is_that_of_many_samples(monkeypatch):
+    """Weights that go with the decision, where counting effective rows by the weights alone would halve the error."""
+    monkeypatch.setattr("tightrope.fairness.metrics.DRAWS", 20)
+    rng, n = np.random.default_rng(4), 2000
+    found = []
+    for _ in range(300):
+        sex, decided = np.arange(n) % 2, rng.random(n) < 0.05
+        weight = np.where(decided, 8.0, 1.0) * rng.uniform(0.5, 1.5, n)
+        bounds = p_rule_bounds(decided, sex, sample_weight=weight)
+        r = [weight[decided & (s == sex)].sum() / weight[s == sex].sum() for s in (0, 1)]
+        found.append((np.log(r[0] / r[1]), bounds.error[0]))
+    logs, errors = np.array(found).T
+    assert logs.std() == pytest.approx(errors.mean(), rel=0.15)
+
+
+def test_labels_in_text():
+    words = np.where(SCORE > 0, "yes", "no")
+    assert p_rule(words, BOTH) == p_rule(SCORE > 0, BOTH)
+    assert p_rule(words, BOTH, pos_label="no") == p_rule(SCORE <= 0, BOTH)
+    assert p_rule(np.where(SCORE > 0, 7, 3), SEX, pos_label=7) == p_rule(SCORE > 0, SEX)
+    truth = np.where(TRUTH, "yes", "no")
+    pd.testing.assert_frame_equal(group_rates(words, BOTH, truth), group_rates(SCORE > 0, BOTH, TRUTH))
+    nobody = group_rates(["no"] * N, SEX, truth)  # the labels are known from both together
+    assert nobody["selection_rate"].tolist() == [0, 0]
+    np.testing.assert_array_equal(p_rule_bounds(words[:, None], SEX).lower, p_rule_bounds(SCORE > 0, SEX).lower)
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------------------
@@ -112,6 +173,20 @@ def test_the_estimate_is_the_p_rule():
     bounds = p_rule_bounds(decisions, BOTH)
     np.testing.assert_allclose(bounds.estimate, [p_rule(decisions[:, j], BOTH) for j in range(3)])
     assert np.all((bounds.lower > 0) & (bounds.lower < bounds.estimate))
+
+
+def test_the_pair_that_binds_is_named():
+    decisions = np.stack([SCORE > 0, (SCORE > 0) & (RACE != "C")], axis=1)
+    pair = p_rule_bounds(decisions, BOTH).pair
+    groups = group_rates(SCORE > 0, BOTH)
+    for column, (g, h) in zip(decisions.T, pair, strict=True):
+        rates = group_rates(column, BOTH)
+        assert groups["attribute"][g] == groups["attribute"][h]
+        assert rates["selection_rate"][g] < rates["selection_rate"][h]
+    assert groups["group"][pair[1, 0]] == "C"  # nobody of it is selected
+    small = p_rule_bounds(np.r_[np.arange(1000) % 10 < 4, np.arange(1000) % 10 < 3, np.arange(10) % 10 < 3.5],
+        np.repeat(["a", "b", "c"], [1000, 1000, 10]))  # fmt: skip
+    assert small.pair.tolist() == [[1, 2]]  # a is as far from b as c is, and better known
 
 
 def test_independent_classifiers_multiply_their_confidence():

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tightrope.datasets import load_adult
-from tightrope.fairness.sensitive import Attribute, read_sensitive
+from tightrope.fairness.intersections import combinations_of, intersection, with_intersection
+from tightrope.fairness.sensitive import Attribute, numbers_like_codes, read_sensitive
 
 SEX = ["F", "M", "M", "F", "M"]
 
@@ -176,3 +178,70 @@ def test_fifty_groups_are_still_an_attribute():
 def test_a_continuous_attribute_has_no_groups():
     with pytest.raises(TypeError, match="age is continuous and has no groups"):
         read_sensitive(pd.Series([1, 2, 3], name="age")).groups(0)
+
+
+# ---- kinds, arrow and intersections ----------------------------------------------------------------------------------
+
+
+def test_numbers_are_what_they_are_said_to_be():
+    codes = pd.DataFrame({"region": [0, 1, 2, 5, 5, 2], "bit": [0, 1, 1, 0, 1, 0]})
+    assert [a.kind for a in read_sensitive(codes).attributes] == ["continuous", "binary"]
+    read = read_sensitive(codes, kind={"region": "categorical", "bit": "continuous"})
+    assert [(a.kind, a.groups) for a in read.attributes] == [("categorical", (0, 1, 2, 5)), ("continuous", ())]
+    assert read.groups(0).tolist() == [0, 1, 2, 3, 3, 2]
+    assert [a.kind for a in read_sensitive(codes, kind="categorical").attributes] == ["categorical", "binary"]
+    for kind, sentence in (
+        ({"town": "categorical"}, "sensitive_kind is given for town; expected names among region, bit"),
+        ("groups", "sensitive_kind is 'groups'; expected 'categorical' or 'continuous', or a dict"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            read_sensitive(codes, kind=kind)
+    with pytest.raises(TypeError, match="sensitive_kind says continuous; expected numbers"):
+        read_sensitive(["a", "b"], kind="continuous")
+
+
+def test_codes_are_told_from_quantities():
+    rows = np.arange(60)
+    columns = {"codes": rows % 6, "years": rows, "halves": rows % 4 / 2, "bit": rows % 2, "many": rows % 11}
+    assert numbers_like_codes(read_sensitive(pd.DataFrame(columns))) == ["codes"]
+
+
+def test_arrow_tables_and_columns():
+    columns = {"sex": ["F", "M", "F"], "age": [20.0, 30.0, 41.0]}
+    table = pa.table({"sex": pa.array(columns["sex"]).dictionary_encode(), "age": columns["age"]})
+    ours, theirs = read_sensitive(table), read_sensitive(pd.DataFrame(columns))
+    assert ours.attributes == theirs.attributes
+    np.testing.assert_array_equal(ours.columns, theirs.columns)
+    np.testing.assert_array_equal(read_sensitive(table["sex"]).columns, theirs.columns[:, :1])
+
+
+BOTH = pd.DataFrame({"sex": list("FMFMFM"), "race": list("ABABBB"), "age": [1.5, 2.5, 3.5, 4.5, 5.5, 6.5]})
+
+
+def test_an_intersection_has_the_groups_that_are_there():
+    read = read_sensitive(BOTH)
+    cells, places = combinations_of(read)
+    assert cells == [("F", "A"), ("F", "B"), ("M", "B")]
+    assert [cells[p] for p in places] == list(zip(BOTH["sex"], BOTH["race"], strict=True))
+    crossed = with_intersection(read, intersection(read, [[("F", "A")], [("F", "B"), ("M", "B")]]))
+    assert crossed.names[-2:] == ("sex & race=F & A", "sex & race=F & B or M & B")
+    assert crossed.attributes[:3] == read.attributes
+    np.testing.assert_array_equal(crossed.groups(3), [0, 1, 0, 1, 1, 1])
+    np.testing.assert_array_equal(crossed.columns[:, -2:].sum(axis=1), 1)
+    assert crossed.only([3, 0]).names == ("sex & race=F & A", "sex & race=F & B or M & B", "sex")
+    assert crossed.only([3, 0]).owners == (0, 0, 1)
+
+
+def test_an_intersection_is_known_again_in_other_rows():
+    read = read_sensitive(BOTH)
+    crossed = with_intersection(read, intersection(read, [[("F", "A")], [("F", "B"), ("M", "B")]]))
+    other = pd.DataFrame({"sex": ["M", "F"], "race": ["A", "A"], "age": [1.0, 2.0]})  # the first was not there
+    again = read_sensitive(other, attributes=crossed.attributes)
+    assert again.attributes == crossed.attributes
+    assert again.groups(3).tolist() == [1, 0]
+
+
+def test_many_combinations_have_short_names():
+    read = read_sensitive(BOTH)
+    many = intersection(read, [[("F", "A")], [("F", str(i)) for i in range(5)]])
+    assert many.groups[1] == "F & 0 or F & 1 or 3 more"

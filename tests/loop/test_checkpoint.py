@@ -336,7 +336,8 @@ def test_what_a_killed_process_left_is_swept(file):
         pass
     left = file.with_name(f".{file.name}.{ended.pid}.tmp")
     others = file.with_name(f".{file.name}.{os.getpid()}0.tmp.bak")
-    left.write_bytes(b"half"), others.write_bytes(b"not ours")
+    left.write_bytes(b"half")
+    others.write_bytes(b"not ours")
     solve(file, steps=10)
     assert sorted(os.listdir(file.parent)) == sorted([file.name, others.name])
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize as scipy_minimize
+from slow import quick_first
 
 import tightrope as tr
 
@@ -195,7 +196,7 @@ def check(seeds, dtype, method) -> None:
     assert (judged.reported <= 10 * judged.exact + 200 * judged.unit).all(), judged[over > 200]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", quick_first([np.float32, np.float64], 1))
 def test_the_gap_is_never_below_the_true_one(dtype):
     check(range(0, 40, 2), dtype, "svrg-csoa")
     check(range(0, 8, 2), dtype, "bundle")

@@ -278,6 +278,22 @@ def test_a_generator_that_fails_at_some_step_is_stopped_there():
     assert 0 < result.cost.steps < 5000
 
 
+@pytest.mark.parametrize("method", ["svrg-csoa", "csoa", "cfw-csoa"])
+def test_a_point_without_values_is_not_the_last_good_one(method):
+    """The step that leaves the place where the objective has values is itself finite; only the next one sees it."""
+
+    def f(x, theta):
+        return jnp.dot(x, theta) + jnp.where(jnp.sum(x) < 0.9, jnp.nan, 0.0)
+
+    data = np.random.default_rng(0).uniform(0.5, 1.5, (200, 3))
+    problem = tr.Problem(f, lambda x, theta: jnp.sum(x)[None], tr.Box(0.0, 1.0, shape=3), 2.5)
+    result = tr.minimize(problem, data, method=method, steps=600, x0=np.ones(3))
+    assert result.status is tr.Status.NOT_FINITE
+    assert result.objective is not None
+    assert np.isfinite(result.objective)
+    assert float(np.sum(result.x)) >= 0.9
+
+
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 

@@ -137,7 +137,7 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
     with jax.disable_jit():
         for _ in range(5):
             state, _ = method.step(problem, state, theta)
-    cost = method.total_cost(5)
+    cost = method.cost_in(problem.domain, 5)
     assert calls == {"objective": cost.gradients, "project": cost.projections, "lmo": cost.lmos}
     assert cost.samples == 5 * method.cost.samples
 

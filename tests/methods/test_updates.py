@@ -140,6 +140,33 @@ def test_split_csoa_equals_a_numpy_loop(anytime, radii):
         assert np.abs(split_csoa_in_numpy(T, **given, anytime=anytime)[-2] - mean).max() > 0.01
 
 
+def test_split_csoa_is_csoa_in_a_set_that_is_its_own_enclosing_one():
+    method = tr.SplitCSOA(eta0=2.0, gamma0=0.5, kappa0=1.3, upsilon0=0.6)
+    result = tr.minimize(tr.Problem(f, h, tr.L2Ball(1.5, shape=D)), in_order(), method=method, steps=T)
+    x, lam, mean, dual = csoa_in_numpy(T, 2.0, 0.0, 0.6, 0.5, False)
+    for found, expected in ((result.last, x), (result.dual_last, lam), (result.average, mean), (result.dual, dual)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_array_equal(result.state.q, 0)
+    assert (result.cost.lmos, result.cost.projections) == (0, T)
+
+
+def test_split_csoa_ties_the_parts_that_have_another_set_around_them():
+    parts = tr.Product({"tied": tr.L1Ball(1.5, shape=D - 1), "own": tr.Box(-1.0, 1.0, shape=1)})
+
+    def whole(x):
+        return jnp.append(x["tied"], x["own"])
+
+    problem = tr.Problem(lambda x, theta: f(whole(x), theta), lambda x, theta: h(whole(x), theta), parts)
+    result = tr.minimize(problem, in_order(), method=tr.SplitCSOA(eta0=0.5), steps=T)
+    assert parts.tied(result.x) == {"tied": True, "own": False}
+    np.testing.assert_array_equal(result.state.q["own"], 0)
+    np.testing.assert_array_equal(result.last["own"], result.state.y["own"])
+    assert 0 < abs(result.last["own"][0]) < 1  # not a vertex
+    assert np.count_nonzero(result.last["tied"]) == 1  # a vertex
+    assert np.abs(result.state.q["tied"]).max() > 0.01
+    assert (result.cost.lmos, result.cost.projections) == (T, 0)
+
+
 @pytest.mark.parametrize("schedule", ["paper", "two_scale", "sqrt"])
 def test_fwcsoa_equals_a_numpy_loop(schedule):
     problem = tr.Problem(f, h, tr.L1Ball(1.5, shape=D))

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from core_cases import BALL, PROBLEM, ROWS, SAMPLERS, constraints, objective
+from slow import quick_first
 
 import tightrope as tr
 from tightrope.problems import PROBLEMS
@@ -44,7 +45,7 @@ CLEAN = {
 }
 
 
-@pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.parametrize("name", quick_first(CLEAN, ["functions", "numpy oracle", "exact constraints"]))
 def test_a_clean_problem_is_clean(name):
     report, found = findings(CLEAN[name], samples=37)
     assert report.ok, str(report)
@@ -112,10 +113,7 @@ def test_wrong_shapes_raise_as_they_do_in_a_run():
 # ---- scales ------------------------------------------------------------------------------------------------------------
 
 
-QUICK = ("simplex", "scalar", "neyman-pearson", "portfolio", "ill-scaled", "infeasible")
-
-
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in PROBLEMS])
+@pytest.mark.parametrize("name", quick_first(PROBLEMS, ["simplex", "portfolio", "infeasible"]))
 def test_the_problems_with_known_solutions_raise_no_false_alarm(name):
     """One of them is made of scales far apart, and that is what is said of it."""
     with jax.enable_x64(False):
@@ -178,6 +176,12 @@ DEFECTS = {
     "always": (scaled(level=9.0), NORMAL, "constraints", ["h[0] holds at every point tried, by"]),
     "never": (scaled(level=-9.0), NORMAL, "constraints", ["h[0] holds at no point tried"]),
 }
+
+
+def test_a_constant_objective_is_named():
+    problem = tr.Problem(lambda x, theta: jnp.round(1e-3 * x[0]), scaled().constraints, scaled().domain)
+    report = tr.check_problem(problem, NORMAL)
+    assert "the objective does not change with x at any point tried" in str(report)
 
 
 @pytest.mark.parametrize("name", DEFECTS)

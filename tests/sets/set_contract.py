@@ -298,6 +298,8 @@ def check_enclosing(o: Oracles) -> None:
         assert np.linalg.norm(p - v) <= o.tolerance(), "and stays where it is"
     assert asked(o.start + 3 * o.size * o.direction(rng))[-1], "a projection is in the enclosing set"
     assert around.cheap_projection
+    tied = jax.tree.leaves(o.set.tied(o.set.start()))
+    assert any(tied) == (around is not o.set), "a set that is its own says so, leaf by leaf"
     assert o.diameter <= float(around.diameter) * (1 + o.error)
     assert float(around.diameter) <= 2 * o.diameter * (1 + o.error), "the least that is promised"
 

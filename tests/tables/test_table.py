@@ -213,6 +213,7 @@ def test_files_that_are_refused(tmp_path, monkeypatch):
     (tmp_path / "long.csv").write_text("a,b\n1,2,3\n1,2,3\n")  # pandas takes the first of three for names of rows
     (tmp_path / "short.csv").write_text('a,b\n"x\ny",2\n1\n')  # the line in the file, not the number of the row
     (tmp_path / "twice.csv").write_text("a,b, a\n1,2,3\n")
+    (tmp_path / "nul.csv").write_text("a,b\n1,2\n3,\0\n")
     (tmp_path / "nothing.csv").write_text("")
     (tmp_path / "broken.parquet").write_bytes(b"no")
     for name, sentence in [
@@ -222,6 +223,7 @@ def test_files_that_are_refused(tmp_path, monkeypatch):
         ("ragged.csv", "ragged.csv, line 3, has 3 fields and the header has 2; expected as many"),
         ("long.csv", "long.csv, line 2, has 3 fields and the header has 2"),
         ("short.csv", "short.csv, line 4, has 1 field and the header has 2"),
+        ("nul.csv", "nul.csv, line 3, has a NUL character"),
         ("twice.csv", r"more than one column 'a' \(numbers 1, 3\)"),
         ("nothing.csv", "cannot be read as .csv"),
         ("broken.parquet", "cannot be read as .parquet"),

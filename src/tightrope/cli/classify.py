@@ -1,13 +1,12 @@
 """`tightrope classify`: a classifier with a certified rate, from a table."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tightrope.cli.errors import Debug, UsageError, stoppable
-from tightrope.cli.fit_predict import DropMissing, without_missing
+from tightrope.cli.fit_predict import DropMissing, name_and_value, without_missing
 from tightrope.cli.output import check_folder
 from tightrope.cli.printing import busy, noted, print_written, say_notes
 
@@ -60,11 +59,11 @@ def classify(
     """
     subject_to: dict[str, list[str]] = {}
     for sign, limits in (("<=", at_most), (">=", at_least)):
-        for name, number in _pairs(limits or (), "--at-most" if sign == "<=" else "--at-least", "fpr=0.003"):
+        for name, number in name_and_value(limits or (), "--at-most" if sign == "<=" else "--at-least", "fpr=0.003"):
             subject_to.setdefault(name, []).append(f"{sign} {number}")
     if not subject_to:
         raise UsageError("Neither --at-most nor --at-least was given; expected a limit, such as --at-most fpr=0.003.")
-    costs = dict(_pairs(cost or (), "--cost", "fp=1")) or None
+    costs = dict(name_and_value(cost or (), "--cost", "fp=1")) or None
     check_folder(out, force)
 
     from tightrope.tables.constrained import classify_table, constrained_columns
@@ -84,12 +83,3 @@ def classify(
     notes = [note for note in notes if not note.startswith("Not certified")]  # the certificate has said it
     say_notes(notes)
     print_written(out, made.save(out, notes))
-
-
-def _pairs(words: Sequence[str], option: str, example: str) -> list[tuple[str, str]]:
-    """Names and what they are set to."""
-    pairs = [word.partition("=") for word in words]
-    wrong = next((word for word, (name, _, value) in zip(words, pairs, strict=True) if not name or not value), None)
-    if wrong is not None:
-        raise UsageError(f"{option} is {wrong!r}; expected a name and a number, such as {example}.")
-    return [(name.strip(), value.strip()) for name, _, value in pairs]

@@ -54,6 +54,15 @@ def fit(
     ] = "indicators",
     test_share: Annotated[float, typer.Option(help="The share of the rows that is held out to measure on.")] = 0.3,
     notion: Annotated[str, typer.Option(help="demographic_parity or equal_opportunity.")] = "demographic_parity",
+    confidence: Annotated[float, typer.Option(help="With which --p-rule is to hold on rows not seen.")] = 0.95,
+    radius: Annotated[float, typer.Option(help="Of the ball that standardised coefficients lie in.")] = 10.0,
+    intersections: Annotated[
+        bool, typer.Option(help="Constrain the groups that several sensitive columns make together, too.")
+    ] = True,
+    sensitive_kind: Annotated[
+        list[str] | None,
+        typer.Option(help="What a sensitive column of numbers is: NAME=categorical or NAME=continuous; several times."),
+    ] = None,
     method: Annotated[str, typer.Option()] = "auto",  # its help is written by FitCommand
     seed: Annotated[int, typer.Option(help="The same one gives the same model.", min=0)] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
@@ -67,20 +76,31 @@ def fit(
         raise UsageError(f"Neither --p-rule nor --covariance was given; {_ONE_OF_THEM}")
     if p_rule is not None and covariance is not None:
         raise UsageError(f"--p-rule and --covariance were both given; {_ONE_OF_THEM}")
+    kinds = dict(name_and_value(sensitive_kind or (), "--sensitive-kind", "region=categorical"))
     check_folder(out, force)
 
-    from tightrope.tables.classifier import fit_table, used_columns
+    from tightrope.estimators.fair.refusal import Refused
+    from tightrope.tables.classifier import draw_refused, fit_table, used_columns
     from tightrope.tables.reading import read_table
 
     frame = read_table(people)
     _, used = used_columns(frame, label, sensitive, drop or (), sensitive_as_features)
     frame, notes = without_missing(frame, used) if drop_missing else (frame, [])
     search = " and searching for the threshold" if p_rule is not None else ""
-    with stoppable(), noted(notes), busy(f"Fitting to {len(frame):,} rows{search} ..."):
-        fitted = fit_table(
-            frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
-            text=text, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion, method=method,
-        )  # fmt: skip
+    try:
+        with stoppable(), noted(notes), busy(f"Fitting to {len(frame):,} rows{search} ..."):
+            fitted = fit_table(
+                frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
+                text=text, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion,
+                method=method, confidence=confidence, radius=radius, intersections=intersections,
+                sensitive_kind=kinds or None,
+            )  # fmt: skip
+    except Refused as refused:
+        say_notes(notes)
+        drawn = draw_refused(refused, p_rule, out)
+        if drawn:
+            print_written(out, drawn)
+        raise
     print_report(fitted, notes)
     print_written(out, fitted.save(out, notes))
 
@@ -125,6 +145,15 @@ def predict(
     say_notes(notes)
     if out is not None:
         print(f"Written to {out}: {len(predictions):,} rows.")
+
+
+def name_and_value(words: Sequence[str], option: str, example: str) -> list[tuple[str, str]]:
+    """Names and what they are set to, from words such as "fpr=0.003"."""
+    pairs = [word.partition("=") for word in words]
+    wrong = next((word for word, (name, _, value) in zip(words, pairs, strict=True) if not name or not value), None)
+    if wrong is not None:
+        raise UsageError(f"{option} is {wrong!r}; expected a name and a value, such as {example}.")
+    return [(name.strip(), value.strip()) for name, _, value in pairs]
 
 
 def without_missing(frame: "pd.DataFrame", used: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":

@@ -30,10 +30,12 @@ def methods(as_json: Json = False, debug: Debug = False) -> None:
     table = Table("name", "class", "needs", *heads, box=None, pad_edge=False)
     for name, kind in METHODS.items():
         counts = [str(count or "") for count in kind.cost]
-        table.add_row(name, kind.__name__, ", ".join(sorted(kind.needs)), *counts, *map(_rate, kind.published))
+        rates = [rate and rate + "*" * bool(kind.published.proof) for rate in map(_rate, kind.published[:2])]
+        table.add_row(name, kind.__name__, ", ".join(sorted(kind.needs)), *counts, *rates)
     print_table(table)
     print("A step takes S samples, G gradients, P projections and L linear minimisations.")
-    print("Gap and violation are proven to fall like these powers of the samples T. --json says more.")
+    print("Gap and violation are proven to fall like these powers of the samples T; --json says more.")
+    print("* The proof is not of the method as it runs by default: --json and docs/methods.md say of what.")
 
 
 def sets(as_json: Json = False, debug: Debug = False) -> None:

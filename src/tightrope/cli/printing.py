@@ -62,8 +62,10 @@ def noted(notes: list[str]) -> Iterator[None]:
     """Add the warnings of the library to the notes, each of them once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield
-    notes += dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+        try:
+            yield
+        finally:
+            notes += dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
 
 
 @contextlib.contextmanager

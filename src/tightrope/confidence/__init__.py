@@ -1,9 +1,10 @@
 """Confidence bounds: how large a mean, a rate or a ratio can still be, given a sample that nothing was chosen on.
 
 A bound says which: proven at every sample size (`binomial_upper`, `bounded_upper`, `Anytime`, `umbrella_order`), or
-asymptotic (`studentised_upper`, `ratio_lower`). Every one is one-sided. "All of them hold" needs no Bonferroni: if each U_i
-is above H_i with probability 1 - alpha, then so is max_i U_i above max_i H_i, because it fails only where the bound of
-the largest H_i does (Berger's intersection-union test).
+asymptotic (`studentised_upper`, `ratio_lower`). Every one is one-sided, but for intervals to report (`wilson`,
+`ratio_interval`, `difference_interval`; asymptotic). "All of them hold" needs no Bonferroni: if each U_i is above H_i with
+probability 1 - alpha, then so is max_i U_i above max_i H_i, because it fails only where the bound of the largest H_i does
+(Berger's intersection-union test).
 """
 
 from tightrope.confidence.anytime import Anytime as Anytime
@@ -17,5 +18,8 @@ from tightrope.confidence.ratio import ratio_lower as ratio_lower
 from tightrope.confidence.sequence import fixed_sequence as fixed_sequence
 from tightrope.confidence.studentised import skewness_shortfall as skewness_shortfall
 from tightrope.confidence.studentised import studentised_upper as studentised_upper
+from tightrope.confidence.two_rates import difference_interval as difference_interval
+from tightrope.confidence.two_rates import ratio_interval as ratio_interval
+from tightrope.confidence.two_rates import wilson as wilson
 from tightrope.confidence.umbrella import umbrella_least as umbrella_least
 from tightrope.confidence.umbrella import umbrella_order as umbrella_order

@@ -1,16 +1,26 @@
 """Sensitive attributes: what a column of people's sex, race or age means, and the numbers a covariance is made of."""
 
 import dataclasses
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tightrope.arrow import from_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MOST_GROUPS = 50
 """A column with more groups than this is taken for an identifier."""
+
+FEW_CODES = 10
+"""Numbers that are whole and of at most so many different values look like codes of groups."""
+
+KINDS = ("categorical", "continuous")
+"""What a user may say that a column of numbers is."""
+
+INTERSECTION = "intersection"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,13 +29,15 @@ class Attribute:
 
     Attributes:
         name: what it is called, "sex".
-        kind: "binary", "categorical" or "continuous".
+        kind: "binary", "categorical", "continuous", or "intersection" of all that are binary or categorical.
         groups: its values, sorted; () for a continuous attribute, which has no groups.
+        cells: for an intersection, the combinations of values that make each of its groups.
     """
 
     name: str
     kind: str
     groups: tuple[Any, ...] = ()
+    cells: tuple[tuple[tuple[Any, ...], ...], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,6 +81,17 @@ class Sensitive:
                 codes = np.unique(codes * len(attribute.groups) + self.groups(i), return_inverse=True)[1]
         return np.where(np.bincount(codes)[codes] < 10, -1 - positive.astype(int), codes)
 
+    def only(self, kept: Sequence[int]) -> "Sensitive":
+        """The same people with some of the attributes, given by their places."""
+        columns = [k for i in kept for k, owner in enumerate(self.owners) if owner == i]
+        return Sensitive(
+            attributes=tuple(self.attributes[i] for i in kept),
+            values=tuple(self.values[i] for i in kept),
+            columns=self.columns[:, columns],
+            owners=tuple(list(kept).index(self.owners[k]) for k in columns),
+            names=tuple(self.names[k] for k in columns),
+        )
+
     def take(self, rows: Sequence[int] | np.ndarray) -> "Sensitive":
         """The rows given, by number or by a mask; attributes and groups stay, even where no row of a group is left."""
         rows = np.asarray(rows)
@@ -76,20 +99,25 @@ class Sensitive:
 
 
 def read_sensitive(
-    sensitive: Any, name: str = "sensitive_features", attributes: Sequence[Attribute] | None = None
+    sensitive: Any,
+    name: str = "sensitive_features",
+    attributes: Sequence[Attribute] | None = None,
+    kind: "str | Mapping[Any, str] | None" = None,
 ) -> Sensitive:
     """Read sensitive attributes from whatever a user has, and say in a sentence what is wrong with them.
 
     Text, booleans and columns of type category or object are binary when they have two values and categorical when they
     have more. Numbers are binary when they have two values and continuous otherwise: give codes of groups as text or as
-    categories.
+    categories, or say `kind="categorical"`.
 
     Args:
         sensitive: one attribute (1-D) or several (2-D, a column each): an array, a list, or a Series or DataFrame of
-            pandas, polars or anything alike. A `Sensitive` is returned as it is.
+            pandas, polars, pyarrow or anything alike. A `Sensitive` is returned as it is.
         name: what the argument is called in errors, and an attribute that has no name of its own.
         attributes: what is known of the attributes from other rows: the same ones are expected, in the same order, and
             these rows need not have all their groups.
+        kind: what columns of numbers are: "categorical", a group for each number, or "continuous"; one word for all, or a
+            dict by name.
 
     Example:
         >>> import pandas as pd
@@ -104,22 +132,62 @@ def read_sensitive(
     """
     if isinstance(sensitive, Sensitive):
         return sensitive
-    named = _named_columns(sensitive, name)
+    named = _named_columns(from_arrow(sensitive), name)
+    crossed = [attribute for attribute in attributes or () if attribute.kind == INTERSECTION]
+    attributes = None if attributes is None else [a for a in attributes if a.kind != INTERSECTION]
     if attributes is None:
-        read = [_read_column(label, column, name) for label, column in named]
+        kinds = _kinds(kind, [label for label, _ in named])
+        read = [_read_column(label, column, name, kinds.get(label)) for label, column in named]
     elif len(attributes) != len(named):
         known = ", ".join(attribute.name for attribute in attributes)
         raise ValueError(f"{name} has {len(named)} columns; expected {len(attributes)}: {known}.")
     else:
         read = [_read_known(attribute, column, name) for attribute, (_, column) in zip(attributes, named, strict=True)]
     attributes = tuple(attribute for attribute, _, _ in read)
-    return Sensitive(
+    found = Sensitive(
         attributes=attributes,
         values=tuple(values for _, values, _ in read),
         columns=np.hstack([numbers for _, _, numbers in read]),
         owners=tuple(i for i, attribute in enumerate(attributes) for _ in _column_names(attribute)),
         names=tuple(label for attribute in attributes for label in _column_names(attribute)),
     )
+    if crossed:
+        from tightrope.fairness.intersections import with_intersection  # which is made of what is read here
+
+        found = with_intersection(found, crossed[0])
+    return found
+
+
+def numbers_like_codes(read: Sensitive) -> list[str]:
+    """The continuous attributes that have few values, all of them whole: they may be codes of groups.
+
+    Example:
+        >>> numbers_like_codes(read_sensitive([0, 1, 2, 2, 1, 0], "region"))
+        ['region']
+    """
+    found = []
+    for i, attribute in enumerate(read.attributes):
+        if attribute.kind == "continuous":
+            values = np.unique(read.columns[:, read.owners.index(i)])
+            if len(values) <= FEW_CODES and len(values) < len(read) and np.all(values == np.round(values)):
+                found.append(attribute.name)
+    return found
+
+
+def _kinds(kind: Any, labels: list[str]) -> dict[str, str]:
+    """What each column is said to be, by name."""
+    if kind is None:
+        return {}
+    by_name: dict[str, Any] = (
+        {str(k): v for k, v in kind.items()} if isinstance(kind, Mapping) else dict.fromkeys(labels, kind)
+    )
+    strange = [label for label in by_name if label not in labels]
+    if strange:
+        raise ValueError(f"sensitive_kind is given for {', '.join(strange)}; expected names among {', '.join(labels)}.")
+    wrong = next((value for value in by_name.values() if value not in KINDS), None)
+    if wrong is not None:
+        raise ValueError(f"sensitive_kind is {wrong!r}; expected {' or '.join(map(repr, KINDS))}, or a dict of them.")
+    return by_name
 
 
 def _named_columns(sensitive: Any, name: str) -> list[tuple[str, "pd.Series[Any]"]]:
@@ -173,8 +241,10 @@ def _series(column: Any) -> "pd.Series[Any]":
     return pd.Series(column.to_list())
 
 
-def _read_column(label: str, column: "pd.Series[Any]", name: str) -> tuple[Attribute, np.ndarray, np.ndarray]:
-    """The attribute, its values as given, and its columns of numbers."""
+def _read_column(
+    label: str, column: "pd.Series[Any]", name: str, kind: str | None
+) -> tuple[Attribute, np.ndarray, np.ndarray]:
+    """The attribute, its values as given, and its columns of numbers; `kind` says what numbers are."""
     from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
     where = label if label == name else f"{name}: {label}"
@@ -197,9 +267,11 @@ def _read_column(label: str, column: "pd.Series[Any]", name: str) -> tuple[Attri
             "anybody else. Leave this attribute out, or give more rows."
         )
     raw = column.to_numpy() if is_number or column.dtype == bool else values
-    if len(groups) == 2:
+    if kind == "continuous" and not is_number:
+        raise TypeError(f"{where} is {column.dtype} and sensitive_kind says continuous; expected numbers.")
+    if len(groups) == 2 and kind != "continuous":
         return Attribute(label, "binary", groups), raw, codes[:, None].astype(np.float64)
-    if is_number:
+    if is_number and kind != "categorical":
         return Attribute(label, "continuous"), raw, values[:, None]
     if len(groups) > MOST_GROUPS:
         raise ValueError(
@@ -250,6 +322,6 @@ def _groups(values: np.ndarray, where: str) -> tuple[tuple[Any, ...], np.ndarray
 
 
 def _column_names(attribute: Attribute) -> tuple[str, ...]:
-    if attribute.kind == "categorical":
+    if attribute.kind in ("categorical", INTERSECTION):
         return tuple(f"{attribute.name}={group}" for group in attribute.groups)
     return (attribute.name,)

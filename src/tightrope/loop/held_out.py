@@ -19,9 +19,13 @@ _LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as l
 _COINCIDENCE = 1e-6
 
 
-def read_held_out(heldout: Any) -> Tree:
-    """Held-out rows as given; of a generator fresh samples, which no step of any run sees."""
+def read_held_out(heldout: Any, like: Tree = None) -> Tree:
+    """Held-out rows as given; of a generator fresh samples, which no step of any run sees. `like` is a sample as the data
+    has them: rows of other shapes are refused."""
     sampler = as_sampler(heldout)
+    given, expected = (jax.tree.map(lambda s: s.shape, one) for one in (sampler.example(), like))
+    if like is not None and given != expected:
+        raise ValueError(f"heldout has rows of shapes {given}; expected {expected}, as the data has.")
     if sampler.n is not None:
         return sampler.rows
     rows = sampler.fresh(2**32 - 1, _FRESH)

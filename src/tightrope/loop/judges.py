@@ -34,7 +34,7 @@ class Judges:
 
     def __init__(self, ready: Prepared, heldout: Any, confidence: float, ranges: Any):
         self.ready, self.confidence = ready, checked_confidence(confidence)
-        self.rows = read_held_out(heldout)
+        self.rows = read_held_out(heldout, ready.sampler.example())
         self.ranges = read_ranges(ranges, ready.names)
         check_shapes(ready.problem, ready.x, Rows(self.rows).example())
         if ready.sampler.n is not None:

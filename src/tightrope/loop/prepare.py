@@ -1,6 +1,7 @@
 """Resolve what was asked for and check it once, before the first step: each refusal is a sentence."""
 
 import dataclasses
+import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,10 @@ def _steps(steps: int | None, passes: float | None, sampler: Sampler, method: Me
         raise ValueError(f"passes needs rows at hand and a {type(sampler).__name__} was given; give steps instead.")
     if not np.isfinite(passes) or passes <= 0:
         raise ValueError(f"passes is {passes!r}; expected a positive number.")
-    return steps_within(method, passes, batch_size, sampler.n)
+    total = steps_within(method, passes, batch_size, sampler.n)
+    if total >= 2**31:
+        raise ValueError(f"passes is {passes:g}, {total:.3g} steps; expected fewer than 2^31. Use a larger batch.")
+    return total
 
 
 def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> Tree:
@@ -172,9 +176,16 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
     if warm_start is not None:
         if x0 is not None:
             raise ValueError("x0 and warm_start were both given; expected one of them: they say where to start.")
+        if not hasattr(warm_start, "where_to_go_on"):
+            raise TypeError(
+                f"warm_start is {warm_start!r}; expected the Result of an earlier run. A point is given as x0."
+            )
         x0 = warm_start.where_to_go_on
     if x0 is None:
+        _refuse_too_large(jax.eval_shape(domain.start))
         return domain.start()
+    if not all(map(_is_real, jax.tree.leaves(x0))):
+        raise TypeError(f"x0 is {x0!r}; expected arrays of real numbers.")
     x = jax.tree.map(lambda v: jnp.asarray(v, float_dtype(x0)), x0)
     if domain.shape is not None and Shape.of(x) != domain.shape:
         raise ValueError(f"x0 has shape {Shape.of(x)}; expected {domain.shape}, the shape of the domain's points.")
@@ -186,6 +197,26 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
         raise ValueError(f"x0 is outside the domain {domain.name}, which has no projection; give a point inside.")
     warnings.warn(f"x0 is outside the domain {domain.name}; starting at its projection instead.", stacklevel=4)
     return domain.project(x)
+
+
+def _is_real(leaf: Any) -> bool:
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
+
+
+def _refuse_too_large(x: Tree) -> None:
+    """Refuse points that do not fit into memory: inside the compiler they would end the process."""
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(x))
+    if size > 2**50 or (size > 2**32 and hasattr(os, "sysconf") and size > _memory()):
+        count = sum(leaf.size for leaf in jax.tree.leaves(x))
+        raise ValueError(
+            f"The domain's points have {count:,} coordinates, {size / 2**30:,.0f} GiB each, which is more than this machine "
+            "has. Use a smaller shape, or a set of factored points such as tr.NuclearBall(..., rank=...)."
+        )
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _warm_multipliers(warm_start: "Result", n: int, dtype: Any) -> Array:

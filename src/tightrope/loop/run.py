@@ -66,7 +66,7 @@ class Outcome:
 
 def record_steps(steps: int, points: int) -> list[int]:
     """Steps worth a row of the trace: half spread evenly, half in ratio, and the last one."""
-    half = max(1, points // 2)
+    half = max(1, min(points, 2 * steps) // 2)
     even = np.linspace(steps / half, steps, half)
     ratio = np.geomspace(1, steps, half)
     at = np.maximum(np.round(np.concatenate([even, ratio])), 1).astype(int).tolist() if points else []
@@ -97,6 +97,7 @@ class _Run:
         self.ready, self.options, self.checkpoint = ready, options, checkpoint
         self.driver = Driver(program, ready.sampler.open(ready.plan), refresh_period(ready.method))
         self.out = Outcome(Position(program.start(), 0), [], 0.0)
+        self.begun = self.sound = self.out.position  # the start; the last look at all the data that met no flaw
         self.track_names = track_names(program.variant, ready.x)
         self.records = record_steps(ready.steps, options.record)
         self.judge, self.bound = Judge(options.tol, options.until_solved), Bound()
@@ -118,6 +119,8 @@ class _Run:
             if buffer is None:
                 return
             self.out.position = self.driver.advance(position, ready, buffer)
+            if self.driver.refresh_due(position.step):
+                self.sound = position
             now = time.perf_counter()
             self.out.seconds = before + now - began
             self._set_pace(buffer.steps / (now - chunk_began))
@@ -282,8 +285,19 @@ class _Run:
 
     def back_to_last_good(self, error: NotFiniteError) -> None:
         """Stand where everything was finite, and say what was not."""
-        self.out.position = error.good
-        self.stop(Status.NOT_FINITE, f"{self._culprit(error.broken)} is not finite in step {error.step:,}.")
+        self.out.position = next(filter(self._is_sound, (error.good, self.out.position, self.sound)), self.begun)
+        self.out.rows = [row for row in self.out.rows if row["step"] <= self.out.position.step]
+        said = f"{self._culprit(error.broken)} is not finite in step {error.step:,}."
+        nowhere = self.out.position is self.begun and not self._is_sound(self.begun)
+        self.stop(Status.NOT_FINITE, said + " Nor is it at the starting point: give an x0 where it is." * nowhere)
+
+    def _is_sound(self, position: Position) -> bool:
+        """Whether all rows have finite values at the point that would be returned: the last step may have left the place
+        where there are any, and only the next one saw it. What is not at hand cannot be asked."""
+        if self.ready.sampler.n is None:
+            return True
+        f, h = full_values(self.ready.problem, output(self.ready.method, position.carry), self.ready.sampler.rows)
+        return bool(np.isfinite(f) and np.all(np.isfinite(h)))
 
     def _culprit(self, carry: Carry) -> str:
         names, sums = self.ready.names, summarise(carry.totals.scalars, len(self.ready.names), self.track_names)
@@ -302,6 +316,7 @@ class _Run:
         knows_objective = self.ready.problem.knows_objective
         sums = summarise(self.out.position.carry.totals.scalars, len(self.ready.names), self.track_names)
         row = self._row(sums.objective if knows_objective else None, sums.h, sums.lam)
+        row |= {"weight": float(sums.weight)}
         row |= {name: float(value) for name, value in sums.tracked.items()}
         row |= {name: float(value) for name, value in self.out.position.record.items()}
         row |= self._on_all_rows() if self.options.trace_full else {}

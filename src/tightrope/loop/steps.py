@@ -173,6 +173,7 @@ class Summary(NamedTuple):
     h: np.ndarray
     lam: np.ndarray
     tracked: dict[str, Any]
+    weight: Any  # of all steps so far
 
 
 def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
@@ -182,7 +183,7 @@ def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
     means = sums / np.where(weight > 0, weight, np.nan)
     k = sums.shape[-1] - 2 * n
     tracked = {name: means[..., 2 + i] for i, name in enumerate(track_names)}
-    return Summary(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked)
+    return Summary(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked, weight[..., 0])
 
 
 def track_names(variant: Variant, x: Tree) -> list[str]:

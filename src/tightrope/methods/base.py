@@ -11,6 +11,7 @@ import numpy as np
 from tightrope._errors import coefficient, one_of, whole_number
 from tightrope.precision import in_full_precision
 from tightrope.problem import Problem
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, set_field, subtract
 
 Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values"]
@@ -55,6 +56,7 @@ class Rates(NamedTuple):
 
     gap: float | None = None  # None: nothing is proven
     violation: float | None = None  # inf where the average violation is proven to be zero
+    proof: str = ""  # what the proof is of, where that is not the method as it runs by default
 
 
 class Proof(NamedTuple):
@@ -156,6 +158,10 @@ class Method(ABC):
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost with a batch of one, refreshes aside; to override where steps differ."""
         return Cost(*(steps * one for one in self.cost))
+
+    def cost_in(self, domain: ConvexSet, steps: int) -> Cost:
+        """What so many steps cost in this set; to override where some sets need less."""
+        return self.total_cost(steps)
 
     def tightening(self, horizon: int) -> float:
         """The upsilon that a run of `horizon` steps ends with; 0 for methods that do not tighten."""

@@ -4,8 +4,10 @@ Every number here has the units of something that the run has seen, so f, any h_
 other units and nothing changes but rounding. Lengths are measured in y = x/w, with w the widths of the domain.
 
 A run is a pilot and epochs that double. The pilot stands still: half of it at x_1, and half of it as far off as the
-objective pulls, for constraints are often flat where a run begins. An epoch starts from the mean point and multipliers of
-the second half of the one before, and takes n steps of
+objective pulls, for constraints are often flat where a run begins. There gradients are taken with the multipliers
+Lam_i (below), because what multipliers add to the noise counts before they are there: steps made for the noise of
+grad f alone throw x about, constraints are violated wherever it lands, and multipliers grow although they cannot help.
+An epoch starts from the mean point and multipliers of the second half of the one before, and takes n steps of
 
     eta     = R / (2 sigma_g sqrt n)                      sigma_g: root mean square of |w o (grad f + lambda' grad h)|
     gamma_i = Lam_i / (2 sigma_i sqrt n)                  sigma_i: of h_i;  lambda_i stays below 4 Lam_i
@@ -95,7 +97,7 @@ class Measured(NamedTuple):
     end: Array
     sigma_g: Array
     sigma_h: Array
-    Lam: Array  # 0 in the pilot, so that multipliers stand still
+    Lam: Array  # in the second half of the pilot, the multipliers that gradients are taken with
     R: Array  # 0 in the pilot, so that x stands still
     x: Tree  # where the epoch began; in the pilot, x_1
     pull: Array  # |w o mean grad f| at x_1
@@ -124,6 +126,11 @@ def end_of(stage: Array, horizon: Array, anytime: bool) -> Array:
 def counts(m: Measured, t: Array) -> Array:
     """Whether step t belongs to the means that the next epoch starts from: the pilot, or the second half of an epoch."""
     return (m.stage < 2) | (t - m.begin > (m.end - m.begin) // 2)
+
+
+def pressing(m: Measured, lam: Array) -> Array:
+    """The multipliers that a step takes its gradient with: lam, and in the second half of the pilot those to be expected."""
+    return jnp.where(m.stage == 1, m.Lam, lam)
 
 
 def observe(m: Measured, x: Tree, lam: Array, wg: Tree, h: Array, t: Array) -> Measured:
@@ -216,17 +223,22 @@ def turn(
     n, still = _length(m), m.stage == 0
     counted = (m.end - m.begin - jnp.where(m.stage < 2, 0, (m.end - m.begin) // 2)).astype(lam.dtype)
     mean_x, mean_lam = jax.tree.map(lambda total: total / counted, m.seen.x), m.seen.lam / counted
-    sigma_g, sigma_h = _noise(m.sigma_g, m.seen.g, n, m.stage), _noise(m.sigma_h, m.seen.h, n, m.stage)
+    sigma_h = _noise(m.sigma_h, m.seen.h, n, m.stage)
     # from the pilot: multipliers that would make up for all that the objective can change
     pull = jnp.where(still, norm(mean_x), m.pull)
     first = jnp.maximum(pull * reach / nonzero(sigma_h * np.sqrt(max(1, lam.size))), lam)
+    # and what they add to the noise of grad f; those that pressed were made for the noise of h at x_1 alone
+    pressed = jnp.dot(m.Lam, sigma_h)
+    added = jnp.sqrt(m.seen.g / n) * jnp.dot(first, sigma_h) / nonzero(pressed)
+    sigma_g = _noise(m.sigma_g, m.seen.g, n, m.stage)
+    sigma_g = jnp.where((m.stage == 1) & (pressed > 0), jnp.hypot(m.sigma_g, added), sigma_g)
     # from an epoch: those it found
     force = jnp.maximum(mean_lam, _SHARE * jnp.dot(mean_lam, sigma_h) / nonzero(sigma_h))
     later = jnp.clip(force, _LEAST * m.Lam, _MOST * m.Lam)
     moved = norm(length_in(w, subtract(mean_x, m.x)))
     nearer = jnp.clip(2 * moved, _NEARER * m.R, reach)
     pilot = m.stage < 2
-    Lam = jnp.where(still, 0, jnp.where(pilot, first, later))
+    Lam = jnp.where(still, jnp.where(sigma_h > 0, first, 0), jnp.where(pilot, first, later))
     R = jnp.where(still, 0, jnp.where(pilot, reach, nearer))
     away = jax.lax.cond(still, far, lambda _: m.x, mean_x)
 
@@ -241,6 +253,13 @@ def turn(
         fresh.seen, stage, m.end, end_of(stage, horizon, anytime), sigma_g, sigma_h, Lam, R, began, pull, m.mean_h
     )
     return next_epoch, x_next, jnp.where(pilot, lam, mean_lam)
+
+
+def far_by_projection(domain: ConvexSet, x: Tree, direction: Tree) -> Tree:
+    """A point far off x along minus a direction (in scaled coordinates): as far as the domain is wide, and back into it."""
+    size = norm(direction)
+    longest = jnp.asarray(domain.scaled_diameter, size.dtype) / nonzero(size)
+    return domain.project(add_scaled(x, -longest, slope_in(domain.widths(x), direction)))
 
 
 def _length(m: Measured) -> Array:

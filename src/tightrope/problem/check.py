@@ -38,6 +38,7 @@ def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
                 f"Problem: objective(x, theta) returns {given} for one sample; expected a scalar. It sees ONE sample; "
                 "the library averages over batches."
             )
+        _refuse_without_gradient("objective", f)
         counts = [
             _check_vector(name, _shape_of(name, fn, *args, **seen.get(name, {})))
             for name, args in (("constraints", (x, theta, *extra)), ("exact_constraints", (x, *extra)))
@@ -71,7 +72,8 @@ def _shape_of(name: str, fn: Any, *args: Any, **named: Any) -> Any:
     except Exception as error:
         shapes = ", ".join(str(jax.tree.map(jnp.shape, a)) for a in args)
         raise ValueError(
-            f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): {error}"
+            f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): "
+            f"{str(error).strip().rstrip('.')}."
         ) from error
 
 
@@ -84,7 +86,16 @@ def _check_vector(name: str, h: Any) -> int:
     if not hasattr(h, "shape") or len(h.shape) != 1:
         given = f"shape {h.shape}" if hasattr(h, "shape") else f"a {type(h).__name__}"
         raise ValueError(f"Problem: {name} returns {given} for one sample; expected a vector of N values.")
+    _refuse_without_gradient(name, h)
     return h.shape[0]
+
+
+def _refuse_without_gradient(name: str, value: Any) -> None:
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        raise TypeError(
+            f"Problem: {name} returns {value.dtype}, which has no gradient in x; expected real floating-point numbers. "
+            "Was a comparison, a count or a cast to whole numbers meant to be smooth?"
+        )
 
 
 # ---- on request -------------------------------------------------------------------------------------------------------
@@ -194,19 +205,25 @@ def _gradients(means: Callable, points: list[Tree], names: list[str], problem: P
     """The derivative along random chords must lie between the two one-sided differences, which at a kink are apart."""
     eps, jacobian = float(jnp.finfo(float_dtype(points[0])).eps), jax.jit(jax.jacrev(means))
     step = eps ** (1 / 3)
-    worst, culprit = 0.0, ""
+    worst, culprit, flat = 0.0, "", np.ones(len(names), bool)
     for here, there in itertools.pairwise(points):
         direction = subtract(there, here)
         middle = add_scaled(here, 0.5, direction)
         up, level, down = (np.asarray(means(add_scaled(middle, t * step, direction))) for t in (1, 0, -1))
         rows = jacobian(middle)
         slope = np.asarray(jax.vmap(lambda row, d=direction: dot(row, d))(rows))
+        flat &= slope == 0
         sides = (up - level) / step, (level - down) / step
         error = np.maximum(np.maximum(np.minimum(*sides) - slope, slope - np.maximum(*sides)), 0)
         scale = np.abs(slope) + np.abs(up) + float(norm(direction)) * eps
         relative = error / np.maximum(scale, 1e-30)
         if relative.max() > worst:
             worst, culprit = float(relative.max()), names[int(relative.argmax())]
+    if flat.any():
+        name = names[int(flat.argmax())]
+        return Finding(
+            "gradients", False, f"{name} does not change with x at any point tried; is it constant, or rounded?"
+        )
     ok = worst < 30 * eps ** (1 / 2)
     if ok:
         return Finding("gradients", True, "agree with finite differences.")

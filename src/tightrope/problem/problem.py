@@ -257,7 +257,8 @@ class Problem:
         if self.oracle is not None:
             return oracle_values(self.oracle, x, theta, self.params)[0]
         assert self.objective is not None
-        return self.objective(x, theta, *self._extra, **self.seen_inside("objective", u))
+        seen = self.seen_inside("objective", u)
+        return jnp.asarray(self.objective(x, theta, *self._extra, **seen))  # a constant is a Python number
 
     def _constraints(self, x: Tree, theta: Tree, u: Any = None) -> Array:
         if self.oracle is not None:
@@ -288,8 +289,13 @@ def _sees_inner(fn: Callable[..., Any]) -> bool:
 
 
 def _checked_levels(levels: Any) -> Any:
-    if isinstance(levels, list | tuple):  # a container would be N leaves
-        levels = np.asarray(levels, float)
+    try:
+        if isinstance(levels, list | tuple):  # a container would be N leaves
+            levels = np.asarray(levels, float)
+        if not isinstance(levels, Tracer):
+            np.asarray(levels, float)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"Problem: levels is not a number or N numbers ({error}).") from error
     if np.ndim(levels) > 1:
         raise ValueError(f"Problem: levels has shape {np.shape(levels)}; expected a number or N numbers.")
     if not isinstance(levels, Tracer) and not np.all(np.isfinite(np.asarray(levels, float))):

@@ -97,7 +97,9 @@ def _as_rows(leaf: Any) -> Any:
             f"Rows: an array of dtype {array.dtype} was given; expected numbers. Encode text and categories first."
         )
     if array.ndim == 0:
-        raise ValueError("Rows: a single number was given; expected arrays with one row per sample.")
+        raise ValueError(
+            "Rows: a single number was given; expected arrays with one row per sample. Lists become one by np.array(data)."
+        )
     if isinstance(array, np.ndarray):
         refuse_what_wraps("Rows", array)
     if array.dtype.kind == "f" and not bool(np.all(np.isfinite(array))):

@@ -142,11 +142,17 @@ class ConvexSet(ABC):
     def enclosing(self) -> "ConvexSet":
         """A set around this one with a cheap projection: the smallest ball or box that is known in closed form.
 
-        Where nothing better is known, a ball around the starting point whose radius is the diameter.
+        Where nothing better is known, a ball around the starting point whose radius is the diameter. A ball or a box is its
+        own: it returns itself, and so says that no other set is needed around it.
         """
         from tightrope.sets.enclosing import BallAround  # a set itself, so that it cannot be imported above
 
         return BallAround(self.start(), self.diameter)
+
+    def tied(self, x: Tree) -> Tree:
+        """For every leaf of x, whether the enclosing set is another one there, so that a point of it has to be tied to X."""
+        another = self.enclosing() is not self
+        return jax.tree.map(lambda _: another, x)
 
     @abstractmethod
     def contains(self, x: Tree, tol: float | None = None) -> Array:

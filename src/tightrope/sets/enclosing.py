@@ -71,6 +71,10 @@ class BallAround(ConvexSet):
         step = scale(radius / nonzero(jnp.maximum(norm(offset), radius)), offset)
         return jax.tree.map(jnp.add, self._middle(x), step)
 
+    def enclosing(self) -> "BallAround":
+        """The ball itself."""
+        return self
+
     def lmo(self, g: Tree) -> Tree:
         """The point of the sphere straight against g, within the plane; the centre for g = 0."""
         v, back = ravel(g if self.along is None else self.along(g))

@@ -190,8 +190,14 @@ class Product(ConvexSet):
         return self._join(self._each(lambda part, p, q: part.mix(p, q, a), x, s))
 
     def enclosing(self) -> "Product":
-        """The product of the sets around the parts."""
-        return Product(self._join([part.enclosing() for part in self._parts()]))
+        """The product of the sets around the parts; itself where every part is its own."""
+        around = [part.enclosing() for part in self._parts()]
+        own = all(a is part for a, part in zip(around, self._parts(), strict=True))
+        return self if own else Product(self._join(around))
+
+    def tied(self, x: Tree) -> Tree:
+        """What each part says of its own piece."""
+        return self._join(self._each(lambda part, v: part.tied(v), x))
 
     @property
     def diameter(self) -> Array:

@@ -52,7 +52,7 @@ class L2Ball(Ball):
 
     def enclosing(self) -> "L2Ball":
         """The ball itself."""
-        return L2Ball(self.radius, self.shape)
+        return self
 
     def conic(self, x: Tree) -> conic.Conic:
         """One second-order cone."""
@@ -144,7 +144,7 @@ class LinfBall(Ball):
 
     def enclosing(self) -> "LinfBall":
         """The cube itself."""
-        return LinfBall(self.radius, self.shape)
+        return self
 
     def conic(self, x: Tree) -> conic.Conic:
         """Two sides for every coordinate."""

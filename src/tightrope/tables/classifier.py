@@ -10,7 +10,9 @@ import pandas as pd
 from sklearn.model_selection import train_test_split
 
 from tightrope.estimators.fair.classifier import FairLogisticRegression
-from tightrope.fairness.sensitive import Sensitive, read_sensitive
+from tightrope.estimators.fair.refusal import Refused
+from tightrope.fairness.intersections import with_intersection
+from tightrope.fairness.sensitive import INTERSECTION, Sensitive, read_sensitive
 from tightrope.tables.encoder import TableEncoder
 from tightrope.tables.folder import ModelFolder
 from tightrope.tables.reading import features_and_used, need_columns, refuse_missing, some_of
@@ -175,7 +177,8 @@ def fit_table(
 
     Example: `fit_table(load_adult(), "income", ["sex"], covariance=0.05).comparison`.
     """
-    features, labels, truth, attributes = _read(frame, label, sensitive, positive, drop, sensitive_as_features)
+    kind = parameters.get("sensitive_kind")
+    features, labels, truth, attributes = _read(frame, label, sensitive, positive, drop, sensitive_as_features, kind)
     classifier = FairLogisticRegression(**parameters, random_state=seed)
     train, test = _split(truth, attributes, test_share, seed)
     encoder = TableEncoder(text=text).fit(frame[features], fit_on=train)
@@ -186,9 +189,27 @@ def fit_table(
     unconstrained = {k: v for k, v in parameters.items() if k not in ("p_rule", "covariance")}
     plain = FairLogisticRegression(**unconstrained, random_state=seed).fit(X.iloc[train], y[train])
     decided = {"without": plain.predict(Z) == 1, "with constraint": fair.predict(Z) == 1}
-    comparison = compare(decided, attributes.take(test), truth[test], fair.notion)
+    crossed = [a for a in fair.attributes_ if a.kind == INTERSECTION]
+    held_out = with_intersection(attributes.take(test), crossed[0]) if crossed else attributes.take(test)
+    comparison = compare(decided, held_out, truth[test], fair.notion)
     model = TableClassifier(encoder, fair, label, labels, tuple(sensitive))
     return Fitted(model, plain, comparison, train, test)
+
+
+def draw_refused(refused: Refused, asked: float | None, folder: Path) -> list[str]:
+    """Draw the path of a p%-rule that was refused into a folder; gives the name of the file, if there is one.
+
+    There is none where matplotlib is not installed.
+    """
+    from tightrope.plotting import plot_frontier
+
+    try:
+        figure = plot_frontier(refused.frontier, asked)
+    except ImportError:
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / FRONTIER)
+    return [FRONTIER]
 
 
 def used_columns(
@@ -201,12 +222,14 @@ def used_columns(
     return features_and_used(frame, label, sensitive, drop, as_features, role="sensitive", called="the sensitive ones")
 
 
-def _read(frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: Any, drop: Any, as_features: bool):
+def _read(
+    frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: Any, drop: Any, as_features: bool, kind: Any
+):
     """Features, labels, which rows are positive, and the attributes; all checked before anything is computed."""
     features, used = used_columns(frame, label, sensitive, drop, as_features)
     refuse_missing(frame, used)
     labels = two_labels(frame[label], label, positive)
-    attributes = read_sensitive(frame[list(sensitive)], "The sensitive columns")
+    attributes = read_sensitive(frame[list(sensitive)], "The sensitive columns", kind=kind)
     return features, labels, is_label(frame[label], label, labels), attributes
 
 

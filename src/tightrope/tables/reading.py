@@ -69,6 +69,8 @@ def _refuse_ragged(path: Path, separator: str) -> None:
             header = next((row for row in reader if row), [])
             _refuse_twice(path, [name.strip() for name in header])
             for row in reader:
+                if any("\0" in field for field in row):  # pandas would end the field there
+                    raise FileError(f"{path}, line {reader.line_num:,}, has a NUL character; expected text. Remove it.")
                 if row and len(row) != len(header):
                     raise FileError(
                         f"{path}, line {reader.line_num:,}, has {len(row)} field{'s' * (len(row) > 1)} and the header has "
@@ -93,7 +95,10 @@ def _typed(column: "pd.Series[Any]") -> "pd.Series[Any]":
     numbers = pd.to_numeric(words, errors="coerce")
     if numbers.isna().any() or words.astype(str).str.fullmatch(_CODES).any():
         return column
-    return pd.to_numeric(column)
+    parsed = pd.to_numeric(column)
+    if parsed.dtype.kind != "f":
+        return parsed
+    return column.map(float, na_action="ignore").astype(float)  # to the last digit, which pandas may miss
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

@@ -77,16 +77,7 @@ def _by_group(rates: Mapping[str, pd.DataFrame], measure: str, column: str) -> l
 def _grouped(sensitive: Sensitive) -> Sensitive | None:
     """The attributes that have groups; None where none has."""
     kept = [i for i, attribute in enumerate(sensitive.attributes) if attribute.kind != "continuous"]
-    columns = [k for k, owner in enumerate(sensitive.owners) if owner in kept]
-    if not kept:
-        return None
-    return Sensitive(
-        attributes=tuple(sensitive.attributes[i] for i in kept),
-        values=tuple(sensitive.values[i] for i in kept),
-        columns=sensitive.columns[:, columns],
-        owners=tuple(kept.index(sensitive.owners[k]) for k in columns),
-        names=tuple(sensitive.names[k] for k in columns),
-    )
+    return sensitive.only(kept) if kept else None
 
 
 def _correlation(decided: np.ndarray, value: np.ndarray) -> float:

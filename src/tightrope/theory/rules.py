@@ -517,6 +517,10 @@ def _best(
     return at(z)
 
 
+_SEARCH = 1e-6
+"""To this a T is known at which a condition begins to hold that rests on a search for the best steps."""
+
+
 def _smallest(ratio: Callable[[float], float]) -> float:
     """The smallest whole T with ratio(T) <= 1, for a ratio that falls; inf where it does not within 60 decades."""
     from scipy.optimize import brentq
@@ -530,7 +534,7 @@ def _smallest(ratio: Callable[[float], float]) -> float:
     if log_ratio(high) > 0:
         return math.inf
     root: Any = brentq(log_ratio, low, high, xtol=1e-10)
-    return _whole(math.exp(root))
+    return _whole(math.exp(root) * (1 + _SEARCH))
 
 
 def _whole(T: float) -> float:

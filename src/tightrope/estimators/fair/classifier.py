@@ -8,14 +8,19 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tightrope.arrow import from_arrow
 from tightrope.estimators import rules
 from tightrope.estimators.fair.frontier import SEARCHES, choose, compute_frontier
+from tightrope.estimators.fair.refusal import Refused
+from tightrope.estimators.fair.report import FairnessReport, fairness_report
 from tightrope.estimators.fair.save_load import load_classifier, save_classifier
 from tightrope.estimators.fair.streaming import FairStream
-from tightrope.estimators.fair.task import features_of, read_task
+from tightrope.estimators.fair.task import features_of, has_second_label, read_task, sensitive_columns
 from tightrope.estimators.fair.training import build, train, warn_of_few, warn_of_gap
+from tightrope.fairness.sensitive import read_sensitive
 from tightrope.methods import Method
 from tightrope.problems.fair import NOTIONS
 
@@ -35,8 +40,9 @@ _RULES = {
     "confidence": rules.share("a number between 0 and 1"),
     "sensitive": _A_NAME.or_none(),
     "folds": rules.whole_number(2),
-    "random_state": rules.whole_number(0),
+    "random_state": rules.whole_number(0).or_none(),
 }
+_LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_")
 
 
 class FairLogisticRegression(ClassifierMixin, BaseEstimator):
@@ -59,6 +65,11 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         sensitive: names of columns of X (a DataFrame) that are sensitive, instead of `fit(sensitive_features=)`. They are
             taken out of the features.
         sensitive_as_features: leave these columns among the features all the same.
+        sensitive_kind: what sensitive columns of numbers are: "categorical", codes of groups, or "continuous"; one word for
+            all, or a dict by name. By default two different numbers are groups, and more are a quantity.
+        intersections: of several attributes, also constrain the groups that they make together, as the attribute
+            "sex & race". Those too small to be judged are treated as one, with a warning. A dict `covariance` constrains
+            them where it names them.
         l2: coefficient of the penalty l2/2 |x|^2 on standardised coefficients; the intercept has none.
         class_weight: as in scikit-learn: None, "balanced" or a dict.
         fit_intercept: whether the score has a constant.
@@ -72,7 +83,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         folds: how many folds the cross-validation has.
         confidence: the confidence of the bound on the p%-rule, one-sided and true for the whole path at once.
         scaling: for `partial_fit`, (means, deviations) of the features; by default those of the first batch.
-        random_state: a whole number; the same one gives the same classifier.
+        random_state: a whole number; the same one gives the same classifier. None draws another one for every fit.
 
     Attributes:
         coef_, intercept_: what the score is made of, shapes (1, n_features) and (1,), for features as given.
@@ -111,6 +122,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         notion: str = "demographic_parity",
         sensitive: Any = None,
         sensitive_as_features: bool = False,
+        sensitive_kind: Any = None,
+        intersections: bool = True,
         l2: float = 0.0,
         class_weight: Any = None,
         fit_intercept: bool = True,
@@ -122,13 +135,15 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         folds: int = 5,
         confidence: float = 0.95,
         scaling: Any = None,
-        random_state: int = 0,
+        random_state: int | None = 0,
     ):
         self.p_rule = p_rule
         self.covariance = covariance
         self.notion = notion
         self.sensitive = sensitive
         self.sensitive_as_features = sensitive_as_features
+        self.sensitive_kind = sensitive_kind
+        self.intersections = intersections
         self.l2 = l2
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
@@ -150,22 +165,33 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         """Learn from all the data at once.
 
         Args:
-            X: features: an array, or a DataFrame of pandas or polars.
+            X: features: an array, a sparse matrix, or a table of pandas, polars or pyarrow.
             y: labels of two kinds.
             sensitive_features: a column or several: binary, categorical or continuous. Required with a constraint.
-            sample_weight: a weight for each row, not negative.
+            sample_weight: a weight for each row, not negative. Rates and accuracy are judged by these weights, too; those of
+                `class_weight` are for training alone.
+
+        Raises:
+            Refused: where `p_rule` cannot be promised; it says what binds and what can be had, and `frontier()` has the
+                path that was tried.
         """
         self._check_parameters()
-        task = read_task(self, X, y, sensitive_features, sample_weight)
-        built, seed = build(task), int(self.random_state)
+        task = read_task(self, X, y, sensitive_features, sample_weight).with_weight()
+        built, seed = build(task), self._seed()
         threshold, frontier = self.covariance, None
         if self.p_rule is not None:
             options: dict[str, Any] = {"search": self.search, "folds": self.folds, "confidence": self.confidence}
-            threshold, frontier = choose(built, self.p_rule, **options, seed=seed)
+            try:
+                threshold, frontier = choose(built, self.p_rule, **options, seed=seed)
+            except Refused as refused:
+                for name in set(_LEARNT) & vars(self).keys():  # there is no classifier, not even an earlier one
+                    delattr(self, name)
+                self.frontier_ = refused.frontier
+                raise
         built = built.at(threshold)
         warn_of_few(built, getattr(self, "feature_names_in_", range(self.n_features_in_)))
         trained = train(built, method=self.method, passes=self.passes, tol=self.tol, seed=seed)
-        warn_of_gap(trained.result)
+        warn_of_gap(trained.result, built)
         self.coef_, self.intercept_ = trained.coef[None], np.array([trained.intercept])
         self.result_, self.dual_ = trained.result, np.asarray(trained.result.dual)
         self.threshold_ = dict(threshold) if isinstance(threshold, Mapping) else threshold
@@ -210,7 +236,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """The score of each row; the second label is predicted where it is positive."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, features_of(self, X), reset=False, dtype=np.float64)
+        X = features_of(self, from_arrow(X))
+        X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
         return X @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:
@@ -228,9 +255,9 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     def frontier(self, X: Any = None, y: Any = None, sensitive_features: Any = None, sample_weight: Any = None):
         """Accuracy against the p%-rule along a path of thresholds, with intervals, from out-of-fold predictions.
 
-        After `fit` with `p_rule` the path is there; otherwise give the training data. Columns: threshold, accuracy and
-        p_rule with two-sided 95 % intervals (_low, _high), p_rule_bound (one-sided, for all thresholds at once) and
-        selected (the share decided positive).
+        After `fit` with `p_rule` the path is there, also where the rule was refused; otherwise give the training data.
+        Columns: threshold, accuracy and p_rule with two-sided 95 % intervals (_low, _high), p_rule_bound (one-sided, for all
+        thresholds at once), selected (the share decided positive), and the pair of groups that binds (group, against).
         """
         if X is None:
             known = getattr(self, "frontier_", None)
@@ -241,8 +268,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             return known.copy()
         twin = type(self)(**(self.get_params(deep=False) | {"p_rule": 0.8, "covariance": None}))
         twin._check_parameters()
-        built = build(read_task(twin, X, y, sensitive_features, sample_weight))
-        return compute_frontier(built, folds=self.folds, confidence=self.confidence, seed=int(self.random_state))
+        built = build(read_task(twin, X, y, sensitive_features, sample_weight).with_weight())
+        return compute_frontier(built, folds=self.folds, confidence=self.confidence, seed=self._seed())
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
         """Draw the frontier, with the threshold chosen; saved to `path` where one is given."""
@@ -251,6 +278,39 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         table = self.frontier() if frontier is None else frontier
         chosen = getattr(self, "threshold_", None)
         return plot_frontier(table, self.p_rule, chosen if isinstance(chosen, float) else None, path)
+
+    def report(
+        self, X: Any, y: Any = None, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> FairnessReport:
+        """What the classifier gives to each group and intersection: rates, ratios and differences, with intervals.
+
+        Print it, show it in a notebook, or take its `frame`; `by_group` and `summary` have the numbers of fairlearn's
+        MetricFrame. Meant for rows that the classifier has not seen.
+
+        Args:
+            X: features.
+            y: the labels; without them there are selection rates alone.
+            sensitive_features: the attributes, any, unless `sensitive` names columns of X.
+            sample_weight: a weight for each row, not negative.
+
+        Example:
+            >>> import tightrope as tr
+            >>> from tightrope.datasets import rotated_gaussians
+            >>> X, y, s, _ = rotated_gaussians(n=640, phi=0.8)
+            >>> report = tr.FairLogisticRegression().fit(X, y).report(X, y, s)
+            >>> report.summary()["metric"].tolist()
+            ['selection_rate', 'accuracy', 'true_positive_rate', 'false_positive_rate']
+            >>> report.frame.shape
+            (8, 15)
+        """
+        X = from_arrow(X)
+        given = sensitive_columns(self, X, sensitive_features)
+        if given is None:
+            raise ValueError("report needs sensitive_features: report(X, y, sensitive_features=...).")
+        decided = self.decision_function(X) > 0
+        truth = None if y is None else has_second_label(self, from_arrow(y))
+        read = read_sensitive(given, kind=self.sensitive_kind)
+        return fairness_report(decided, read, truth, sample_weight=sample_weight, confidence=self.confidence)
 
     # ---- on disk -----------------------------------------------------------------------------------------------------
 
@@ -269,7 +329,13 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
         return tags
+
+    def _seed(self) -> int:
+        """The random state, or one drawn as scikit-learn does, which np.random.seed decides."""
+        drawn = check_random_state(None).randint(2**31) if self.random_state is None else self.random_state
+        return int(drawn)
 
     def _check_parameters(self) -> None:
         if self.p_rule is not None and self.covariance is not None:

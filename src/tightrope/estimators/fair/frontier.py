@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedKFold
 
+from tightrope.estimators.fair.refusal import judged_groups, refusal
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.training import Built, build, covariances, train, train_path
 from tightrope.fairness.metrics import p_rule_bounds
@@ -31,13 +32,14 @@ def choose(built: Built, p_rule: float, *, search: str, folds: int, confidence: 
     """
     if search == "cross-validation":
         table = compute_frontier(built, folds=folds, confidence=confidence, seed=seed)
-        return ChosenThreshold(_largest(table, p_rule, "p_rule_bound", f"with {confidence:.0%} confidence"), table)
+        how = f"with {confidence:.0%} confidence"
+        return ChosenThreshold(_largest(table, p_rule, "p_rule_bound", how, built.task), table)
     rows = np.random.default_rng(seed).permutation(len(built.task.y))[:BATCH_ROWS]
     part = built if len(rows) == len(built.task.y) else build(built.task.take(np.sort(rows)))
     thresholds = path_of_thresholds(part, seed)
     decided = _decisions(part, thresholds, part.task.X, seed)
     table = _table(part.task, thresholds, decided, confidence, seed)
-    return ChosenThreshold(_largest(table, p_rule, "p_rule", "on the rows it was solved on"), table)
+    return ChosenThreshold(_largest(table, p_rule, "p_rule", "on the rows it was solved on", part.task), table)
 
 
 def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) -> pd.DataFrame:
@@ -45,7 +47,8 @@ def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) 
 
     The largest threshold is the covariance of the classifier without constraint, from where on it binds. The column
     p_rule_bound holds with probability `confidence` for all thresholds at once, so that one may choose by it; p_rule_low
-    and p_rule_high, accuracy_low and accuracy_high are two-sided intervals for one threshold at a time.
+    and p_rule_high, accuracy_low and accuracy_high are two-sided intervals for one threshold at a time. The columns group
+    and against name the pair of groups whose bound is the lowest.
     """
     task = built.task
     assert task.sensitive is not None
@@ -70,24 +73,24 @@ def _decisions(built: Built, thresholds: np.ndarray, X: np.ndarray, seed: int) -
     return X @ coef.T + intercept > 0
 
 
-def _largest(table: pd.DataFrame, p_rule: float, column: str, how: str) -> float:
+def _largest(table: pd.DataFrame, p_rule: float, column: str, how: str, task: Task) -> float:
     enough = table[table[column] >= p_rule]
-    if len(enough):
-        return float(enough["threshold"].max())
-    best = table.iloc[int(np.argmax(table[column].fillna(-1.0)))]
-    raise ValueError(
-        f"p_rule={p_rule:g} cannot be promised {how}: the best on the path is {best[column]:.3f} (estimate "
-        f"{best['p_rule']:.3f}, accuracy {best['accuracy']:.3f}) at covariance={best['threshold']:.3g}. Ask for less, give "
-        "more rows, lower the confidence, or leave out features that stand in for the sensitive attribute."
-    )
+    if not len(enough):
+        raise refusal(p_rule, table, task, column, how)
+    return float(enough["threshold"].max())
 
 
 def _table(task: Task, thresholds: np.ndarray, decided: np.ndarray, confidence: float, seed: int) -> pd.DataFrame:
     assert task.sensitive is not None
     judged = task.y > 0 if task.notion == "equal_opportunity" else np.ones(len(task.y), bool)
-    bounds = p_rule_bounds(decided[judged], task.sensitive.take(judged), confidence, seed)
-    right = np.mean(decided == (task.y > 0)[:, None], axis=0)
-    error = 1.96 * np.sqrt(right * (1 - right) / len(decided))
+    bounds = p_rule_bounds(
+        decided[judged], task.sensitive.take(judged), confidence, seed, sample_weight=task.judged[judged]
+    )
+    share = task.judged / task.judged.sum()
+    hits = decided == (task.y > 0)[:, None]
+    right = share @ hits
+    error = 1.96 * np.sqrt(share**2 @ (hits - right) ** 2)
+    names = np.array(judged_groups(task)[0], object)
     with np.errstate(invalid="ignore"):
         low, high = (bounds.estimate * np.exp(sign * 1.96 * bounds.error) for sign in (-1, 1))
     columns: dict[str, Any] = {
@@ -99,6 +102,8 @@ def _table(task: Task, thresholds: np.ndarray, decided: np.ndarray, confidence: 
         "p_rule_low": np.nan_to_num(low),
         "p_rule_high": np.minimum(np.nan_to_num(high, nan=1.0), 1.0),
         "p_rule_bound": bounds.lower,
-        "selected": decided.mean(axis=0),
+        "selected": share @ decided,
+        "group": names[bounds.pair[:, 0]],
+        "against": names[bounds.pair[:, 1]],
     }
     return pd.DataFrame(columns)

@@ -23,7 +23,7 @@ def save_classifier(model: "FairLogisticRegression", path: Path) -> None:
         "classes": {"dtype": model.classes_.dtype.str, "values": model.classes_.tolist()},
         "feature_names": list(map(str, getattr(model, "feature_names_in_", []))) or None,
         "threshold": model.threshold_,
-        "attributes": [[a.name, a.kind, list(a.groups)] for a in model.attributes_],
+        "attributes": [[a.name, a.kind, a.groups, a.cells] for a in model.attributes_],
         "frontier": None if model.frontier_ is None else model.frontier_.to_dict("list"),
     }
     try:
@@ -44,7 +44,10 @@ def load_classifier(kind: type["FairLogisticRegression"], path: Path) -> "FairLo
     if about["feature_names"] is not None:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     model.threshold_ = about["threshold"]
-    model.attributes_ = tuple(Attribute(name, what, tuple(groups)) for name, what, groups in about["attributes"])
+    model.attributes_ = tuple(
+        Attribute(name, what, tuple(groups), tuple(tuple(map(tuple, group)) for group in cells))
+        for name, what, groups, cells in about["attributes"]
+    )
     model.frontier_ = None if about["frontier"] is None else pd.DataFrame(about["frontier"])
     model.report_ = about["report"]  # pyright: ignore[reportAttributeAccessIssue]
     return model

@@ -19,6 +19,8 @@ from tightrope.result import Result, Status
 
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled
 _COLUMNS = 8  # their number is filled up to a multiple of this one
+_VISIBLE = 0.005  # is an error of predicted probabilities that one may want to hear of, where it is not lost among
+_LOST = 0.1  # of the error that they have from so many rows
 _PATH_PASSES = 15.0  # leave a gap of 1e-6 or so, which decisions do not see
 
 
@@ -259,13 +261,21 @@ def warn_of_few(built: Built, names: Any) -> None:
         )
 
 
-def warn_of_gap(result: Result) -> None:
-    """Warn where the passes ran out before the tolerance was met, and the gap is one that would show."""
+def warn_of_gap(result: Result, built: Built) -> None:
+    """Warn where the passes ran out before the tolerance was met, and the gap is one that would show.
+
+    The mean of KL(p*, p) over the rows is at most the gap, since the slope of F at the optimum points nowhere down within
+    the constraints; and it is at least twice the mean of (p* - p)^2, by Pinsker. So root(gap / 2) bounds how far predicted
+    probabilities are off in the root mean square. Estimating d coefficients from n rows costs d / (2n) of loss, and
+    moves probabilities by root(d / n) / 2 at most.
+    """
     gap = result.trace["gap"].iloc[-1] if "gap" in result.trace else 0.0
-    if gap > 1e-6:
+    off, sampling = min(1.0, np.sqrt(gap / 2)), np.sqrt(len(built.scaling.mean) / len(built.task.y)) / 2
+    if off > max(_VISIBLE, _LOST * sampling):
         warnings.warn(
-            f"The passes ran out at a duality gap of {gap:.1e}. The classifier satisfies its constraint and may be less "
-            "accurate than it could be. Give more passes, or drop features that repeat one another.",
+            f"The passes ran out at a duality gap of {gap:.1e}: predicted probabilities may be off by {off:.2g} (root mean "
+            "square). The classifier satisfies its constraint and may be less accurate than it could be. Give more passes, "
+            "or drop features that repeat one another.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -146,7 +146,7 @@ def _setting(coefficients: Mapping[Any, float]) -> str:
 def _costs(entry: Entry, setting: str, steps: int) -> dict[str, int]:
     """What so many steps cost; of some methods it depends on the coefficients."""
     method = replace(entry.method, **json.loads(setting))
-    cost, size = method.total_cost(steps), entry.batch_size
+    cost, size = method.cost_in(entry.problem.domain, steps), entry.batch_size
     counted = cost.samples * size, gradients_used(method, steps, size, entry.n), cost.projections, cost.lmos
     return dict(zip(Cost._fields, counted, strict=True))
 

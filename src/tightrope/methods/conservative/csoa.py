@@ -1,5 +1,6 @@
 """CSOA: the conservative stochastic optimisation algorithm, with projections."""
 
+from functools import partial
 from math import inf
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,7 +12,7 @@ from tightrope.methods.measured import Measured, SelfMeasuring
 from tightrope.methods.schedules import Power
 from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, static
+from tightrope.tree import Array, Tree, add_scaled, pytree, static
 
 
 class MeasuredState(NamedTuple):
@@ -73,7 +74,9 @@ class CSOA(SelfMeasuring):
     name = "csoa"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=inf)
+    published = Rates(
+        gap=0.5, violation=inf, proof="of the coefficients of tr.theory; measured ones, the default, have none"
+    )
     tuned = ("eta0", "upsilon0")
     margin_power = 1 / 2
     where_some_are_given: ClassVar = {"eta0": 1.0, "delta": 0.01, "upsilon0": 2.0, "dual_scale": 1.0}
@@ -103,16 +106,12 @@ class CSOA(SelfMeasuring):
     def _measured_step(self, problem: Problem, state: MeasuredState, theta: Tree) -> tuple[MeasuredState, Info]:
         x, lam, t, horizon, scales = state
         domain, w = problem.domain, problem.domain.widths(x)
-        f, h, g = problem.value_and_gradient(x, lam, theta)
+        f, h, g = problem.value_and_gradient(x, measured.pressing(scales, lam), theta)
         wg = slope_in(w, g)
         scales = measured.observe(scales, x, lam, wg, h, t)
         x_next = domain.project(step_along(w, x, measured.eta(scales), g))
         lam_next = measured.dual_step(scales, lam, h, t)
-
-        def far(direction: Tree) -> Tree:
-            longest = jnp.asarray(domain.scaled_diameter, lam.dtype) / nonzero(norm(direction))
-            return domain.project(add_scaled(scales.x, -longest, slope_in(w, direction)))
-
+        far = partial(measured.far_by_projection, domain, scales.x)
         stands = scales, x_next, lam_next, t, horizon
         scales, x_next, lam_next = measured.turned(domain, *stands, anytime=self.anytime, jumps=True, far=far)
         weight = measured.weight(t, horizon, self.anytime, lam.dtype)

@@ -134,7 +134,11 @@ class FWCSOA(Method):
     name = "fw-csoa"
     needs = frozenset({"lmo"})
     cost = Cost(samples=1, gradients=2, lmos=1)
-    published = Rates(gap=0.25, violation=inf)
+    published = Rates(
+        gap=0.25,
+        violation=inf,
+        proof='of schedule="two_scale"; that of "paper" is claimed and fails, the default has none',
+    )
     tuned = ("eta0", "upsilon0")
     margin = "upsilon0"
 

@@ -12,7 +12,7 @@ from tightrope.methods.measured import Measured, SelfMeasuring, Tie
 from tightrope.methods.schedules import Power
 from tightrope.methods.widths import length_in, slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.sets import L2Ball
+from tightrope.sets import ConvexSet, L2Ball
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, static, subtract
 
 
@@ -63,6 +63,10 @@ class SplitCSOA(SelfMeasuring):
     gap is O(T^-1/2) and its expected violation zero for the coefficients of `tightrope.theory.split_csoa`; the proof is
     in docs/projection_free.md. With `anytime`, t takes the place of T, and the mean is weighted by 1/sqrt(t).
 
+    Where a set is its own Y (a ball, a box, a part of a product that is one), x = y holds by itself: there x_t is
+    y_t, q stays zero and nothing is minimised. In a ball or a box the method is therefore CSOA, step by step, with
+    its theorem and at its cost.
+
     f and h are evaluated at y, so that they must be defined and convex on Y; where they make sense on X alone, use
     `FWCSOA`. Only the mean is near a solution: x_t is a vertex, and y_t need not be in X. The sampled values that a run
     reports are those at y_t.
@@ -71,16 +75,18 @@ class SplitCSOA(SelfMeasuring):
     `tightrope.methods.measured`), with y in widths of Y and q as one more block of multipliers, and the mean weighs x_t by
     t. That is a rule, not a theorem.
 
-    A step costs one gradient, one linear minimisation and a few sums of vectors as long as x; the projection onto a ball or
-    a box is one of them, and is not counted. A sparse vertex saves nothing of that, because y and q are dense.
+    Elsewhere a step costs one gradient, one linear minimisation and a few sums of vectors as long as x; the
+    projection onto a ball or a box is one of them, and is not counted. A sparse vertex saves nothing of that,
+    because y and q are dense.
 
     Args:
         eta0: coefficient of the step of y. Where only some coefficients are given, the others are eta0 = 1 and
-            upsilon0 = 2, which suit f, h and x of order one.
+            upsilon0 = 1, which suit f, h and x of order one.
         upsilon0: coefficient of the tightening.
         kappa0: coefficient of the step of q; left out, 1/eta0, because eta kappa has no units. (The theorem's eta0 kappa0 is
             at most 0.58, for the worst problem there is.)
-        gamma0: coefficient of the step of lambda; left out, eta0, the single step of CSOA.
+        gamma0: coefficient of the step of lambda; left out, 1/eta0 as for q, which is a multiplier, too: eta0 then weighs
+            the point against its multipliers, and how far both go is left alone.
         lam_radius: R, at which lambda is cut; without one it is not.
         q_radius: M, at which q is cut; without one it is not.
         anytime: step sizes against t instead of the horizon T.
@@ -88,7 +94,7 @@ class SplitCSOA(SelfMeasuring):
     Example:
         >>> import tightrope as tr
         >>> tr.SplitCSOA(eta0=0.5).upsilon0
-        2.0
+        1.0
 
     References:
         The splitting is that of K. Asgari, M. J. Neely: Projection-Free Non-Smooth Convex Programming, arXiv:2208.05127,
@@ -109,11 +115,13 @@ class SplitCSOA(SelfMeasuring):
     needs = frozenset({"lmo"})
     cost = Cost(samples=1, gradients=1, lmos=1)
     vertices = True
-    published = Rates(gap=0.5, violation=inf)
+    published = Rates(
+        gap=0.5, violation=inf, proof="of the coefficients of tr.theory; measured ones, the default, have none"
+    )
     tuned = ("eta0", "upsilon0")
     positive = ("eta0",)
     margin_power = 1 / 2
-    where_some_are_given: ClassVar = {"eta0": 1.0, "upsilon0": 2.0}
+    where_some_are_given: ClassVar = {"eta0": 1.0, "upsilon0": 1.0}
     coefficients = ("eta0", "upsilon0", "kappa0", "gamma0", "lam_radius", "q_radius")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
@@ -132,15 +140,15 @@ class SplitCSOA(SelfMeasuring):
 
     def _step(self, problem: Problem, state: SplitState, theta: Tree) -> tuple[SplitState, Info]:
         x, lam, y, q, memory, t, horizon = state
-        kappa0 = 1 / self.eta0 if self.kappa0 is None else self.kappa0
-        coefficients = (self.eta0, self.eta0 if self.gamma0 is None else self.gamma0, kappa0, self.upsilon0)
+        gamma0, kappa0 = (1 / self.eta0 if given is None else given for given in (self.gamma0, self.kappa0))
+        coefficients = (self.eta0, gamma0, kappa0, self.upsilon0)
         eta, gamma, kappa, upsilon = (Power(c, 0.5, self.anytime)(t, horizon) for c in coefficients)
         domain = problem.domain
         f, h, g = problem.value_and_gradient(y, lam, theta)
         y_next = domain.enclosing().project(jax.tree.map(lambda v, a, b: v - eta * (a + b), y, g, q))
         lam_next = _within(self.lam_radius, dual_step(lam, h, gamma=gamma, shrink=0.0, upsilon=upsilon))
         q_next = _within(self.q_radius, add_scaled(q, kappa, subtract(y, x)))
-        x_next, memory = domain.warm_lmo(jax.tree.map(jnp.negative, q_next), memory)
+        x_next, memory = _answer(domain, y_next, q_next, memory)
         info = Info(x, lam, f, h, eta if self.anytime else jnp.ones_like(eta), domain.lmo_record(memory))
         return SplitState(x_next, lam_next, y_next, q_next, memory, t + 1, horizon), info
 
@@ -150,7 +158,7 @@ class SplitCSOA(SelfMeasuring):
         (x, lam, y, q, memory, t, horizon), scales, tie = state
         domain, around = problem.domain, problem.domain.enclosing()
         w, apart = around.widths(y), length_in(around.widths(y), subtract(y, x))
-        f, h, g = problem.value_and_gradient(y, lam, theta)
+        f, h, g = problem.value_and_gradient(y, measured.pressing(scales, lam), theta)
         pull = add_scaled(g, 1, q)
         scales = measured.observe(scales, y, lam, slope_in(w, pull), h, t)
         tie = measured.observe_tie(scales, tie, q, apart, t)
@@ -159,7 +167,8 @@ class SplitCSOA(SelfMeasuring):
         q_next = measured.tie_step(scales, tie, w, q, apart)
 
         def far(direction: Tree) -> Tree:
-            return domain.lmo(length_in(w, direction))
+            away = measured.far_by_projection(around, scales.x, direction)
+            return away if around is domain else _in_place(domain, domain.lmo(length_in(w, direction)), away)
 
         def turn_over(scales: Measured, tie: Tie, y: Tree, lam: Array, q: Tree) -> Any:
             following, y, lam = measured.turn(around, scales, y, lam, horizon, self.anytime, far)
@@ -171,7 +180,7 @@ class SplitCSOA(SelfMeasuring):
 
         due = measured.due(scales, t, horizon)
         scales, tie, q, y, lam_next = jax.lax.cond(due, turn_over, go_on, scales, tie, y_next, lam_next, q_next)
-        vertex, memory = domain.warm_lmo(jax.tree.map(jnp.negative, q), memory)
+        vertex, memory = _answer(domain, y, q, memory)
         # the pilot stands still at points of X, which are their own answer
         x_next = jax.tree.map(lambda a, b: jnp.where(scales.stage < 2, a, b), y, vertex)
         weight = measured.weight(t, horizon, self.anytime, lam.dtype)
@@ -182,6 +191,24 @@ class SplitCSOA(SelfMeasuring):
         """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
         cost = super().total_cost(steps)
         return cost._replace(lmos=cost.lmos + 1) if self.measures and steps > 1 else cost
+
+    def cost_in(self, domain: ConvexSet, steps: int) -> Cost:
+        """In a set that is its own Y, a projection in the place of every linear minimisation."""
+        cost = self.total_cost(steps)
+        return cost._replace(projections=cost.lmos, lmos=0) if domain.enclosing() is domain else cost
+
+
+def _answer(domain: ConvexSet, y: Tree, q: Tree, memory: Tree) -> tuple[Tree, Tree]:
+    """The next x, and the memory of the linear minimisation: the vertex that q points to, and y itself where Y is X."""
+    if domain.enclosing() is domain:
+        return y, memory
+    vertex, memory = domain.warm_lmo(jax.tree.map(jnp.negative, q), memory)
+    return _in_place(domain, vertex, y), memory
+
+
+def _in_place(domain: ConvexSet, vertex: Tree, y: Tree) -> Tree:
+    """The vertex, with y in its place where Y is X."""
+    return jax.tree.map(lambda tied, v, own: v if tied else own, domain.tied(y), vertex, y)
 
 
 def _within(radius: Any, v: Tree) -> Tree:

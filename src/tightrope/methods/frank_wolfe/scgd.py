@@ -58,7 +58,7 @@ class SCGD(Method):
     needs = frozenset({"lmo", "unconstrained"})
     cost = Cost(samples=1, gradients=1, lmos=1)
     output = "last"
-    published = Rates(gap=1 / 3)
+    published = Rates(gap=1 / 3, proof="with steps 1/(t + 1)")
     tuned = ("gamma0", "rho0")
     anytime = True
 

@@ -52,7 +52,7 @@ class CSA(Method):
     multipliers = False
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.5)
+    published = Rates(gap=0.5, violation=0.5, proof="with a mean of many samples in the switch; with one it fails")
     tuned = ("gamma0", "tol0")
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:

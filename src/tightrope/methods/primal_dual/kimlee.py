@@ -51,7 +51,7 @@ class KimLee(Method):
     positive = ("v0", "alpha0")
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=inf)
+    published = Rates(gap=0.5, violation=inf, proof="of the published method; the place of the margin is reconstructed")
     tuned = ("v0", "alpha0", "margin0")
     margin = "margin0"
     margin_power = 1 / 2

@@ -50,7 +50,7 @@ class MahdaviJinYang(Method):
     name = "mjy"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.25)  # of the plain method
+    published = Rates(gap=0.5, violation=0.25, proof="of constraints without noise")  # of the plain method
     tuned = ("eta0", "delta")
     margin = "margin0"
     margin_power = 1 / 4
@@ -110,7 +110,7 @@ class Jenatton(Method):
     positive = ("r0",)
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.25)
+    published = Rates(gap=0.5, violation=0.25, proof="of constraints without noise")
     tuned = ("eta0", "r0")
     anytime = True
 

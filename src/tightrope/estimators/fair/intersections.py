@@ -1,0 +1,63 @@
+"""Which groups of an intersection a fair classifier treats alike: those large enough to be judged, and the rest as one."""
+
+import warnings
+
+import numpy as np
+from scipy.special import ndtri
+
+from tightrope.datasets.features import merge_rare
+from tightrope.fairness.intersections import combinations_of, grouped_attributes, intersection, with_intersection
+from tightrope.fairness.sensitive import MOST_GROUPS, Sensitive
+
+KEPT, CONFIDENCE = 0.8, 0.95
+"""Of a group that is too small to show this p%-rule with this confidence although it is treated like all others, nothing
+can be promised."""
+
+
+def smallest_group(rate: float) -> int:
+    """How many people a group must have for a rate equal to everybody's to show the 80 % rule with 95 % confidence.
+
+    The logarithm of a rate r of n people has the variance (1 - r) / (n r), and log 0.8 must lie 1.645 deviations away.
+
+    Example:
+        >>> smallest_group(0.5), smallest_group(0.1)
+        (55, 490)
+    """
+    return int(np.ceil((ndtri(CONFIDENCE) / np.log(KEPT)) ** 2 * (1 - rate) / rate))
+
+
+def intersected(read: Sensitive, counted: np.ndarray, rate: float) -> Sensitive:
+    """The attributes and, where there are several with groups, their intersection; its rare groups are one, with a warning.
+
+    Args:
+        read: the attributes of n rows.
+        counted: (n,) booleans, the rows that count.
+        rate: what share of them is expected to be decided positive.
+    """
+    if len(grouped_attributes(read)) < 2:
+        return read
+    cells, places = combinations_of(read)
+    if len(cells) <= max(len(read.attributes[i].groups) for i in grouped_attributes(read)):
+        return read  # they are the groups of one of the attributes
+    names = [read.attributes[i].name for i in grouped_attributes(read)]
+    counts = np.bincount(places[counted], minlength=len(cells))
+    least = smallest_group(rate)
+    if len(cells) > MOST_GROUPS:
+        least = max(least, int(np.sort(counts)[-MOST_GROUPS + 1]))
+    merged = sorted(merge_rare(counts, least), key=len)  # what is merged comes last, and takes what is not known yet
+    if len(merged) == 1:
+        warnings.warn(
+            f"The groups that {' and '.join(names)} make together are not constrained: of {len(cells)} all but one at "
+            f"most have fewer than {least:,} rows, and nothing could be shown of them.",
+            stacklevel=4,
+        )
+        return read
+    if len(merged[-1]) > 1:
+        few = ", ".join(f"{' & '.join(map(str, cells[c]))} ({counts[c]:,} rows)" for c in merged[-1][:6])
+        warnings.warn(
+            f"Of the groups that {' and '.join(names)} make together, {len(merged[-1])} are treated as one, because some "
+            f"have fewer than {least:,} rows and nothing could be shown of them: {few}"
+            f"{', ...' if len(merged[-1]) > 6 else ''}.",
+            stacklevel=4,
+        )
+    return with_intersection(read, intersection(read, [[cells[c] for c in group] for group in merged]))
