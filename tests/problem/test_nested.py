@@ -1,5 +1,7 @@
 """Functions of means: exact on all rows, refused where a plain expectation is meant, tracked by CSCGD, certified."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -281,3 +283,12 @@ def test_what_cannot_be_done_is_said():
     for call, said in cases:
         with pytest.raises((TypeError, ValueError), match=said):
             call()
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_page_run():
+    page = Path(__file__).parents[2] / "docs" / "nested.md"
+    namespace: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+        exec(block, namespace)
+    assert namespace["result"].method.name == "cscgd"
