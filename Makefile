@@ -59,6 +59,7 @@ torture: install
 
 bench: install
 	$(BIN)/python -m benchmarks.imports
+	$(BIN)/python -m benchmarks.first_calls
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.finite_data --big
 	$(BIN)/python -m benchmarks.lmo

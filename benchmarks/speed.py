@@ -18,7 +18,7 @@ import numpy as np
 import tightrope as tr
 from benchmarks import workload as w
 
-PASSES, SWEEP = 10, 64
+PASSES, SWEEP, LEVELS, SHORT = 10, 64, 256, 100
 
 
 def best_of(jobs: dict[str, Callable[[], Any]], repeats: int = 7) -> dict[str, float]:
@@ -56,6 +56,14 @@ def main() -> None:
             "sweep": lambda: tr.sweep(problem, sampler, grid, steps=w.N_ROWS)["objective"].sum(),
         }
     )
+    levels, sizes = np.linspace(0.05, 0.5, LEVELS), tr.CSOA(np.geomspace(0.1, 10, LEVELS), w.DELTA, 0.0)
+    one_size = tr.CSOA(w.ETA0, w.DELTA, 0.0)
+    side_by_side = best_of(
+        {  # the same work, so that what is left is what it costs to check a level
+            "levels": lambda: tr.sweep(problem, sampler, one_size, steps=SHORT, levels=levels)["objective"].sum(),
+            "step sizes": lambda: tr.sweep(problem, sampler, sizes, steps=SHORT)["objective"].sum(),
+        }
+    )
     one_pass = rows[: w.N_ROWS]
     in_numpy = {
         "numpy": lambda: w.numpy_loop(data, one_pass)[0],
@@ -69,6 +77,8 @@ def main() -> None:
         "numpy / minimize (at least 10)": a_step["numpy"] / a_step["minimize"],
         "numpy with gradients collapsed by hand / minimize": a_step["numpy, collapsed"] / a_step["minimize"],
         f"minimize / sweep of {SWEEP}, per configuration (at least 5)": a_step["minimize"] / a_step["sweep"],
+        f"sweep of {LEVELS} levels / of as many step sizes, {SHORT} steps (at most 1.2)": side_by_side["levels"]
+        / side_by_side["step sizes"],
     }
     print(f"\nlogistic loss, {w.D} features, 2 constraints, one sample a step, float32, one thread, {steps:,} steps")
     for name, ratio in ratios.items():

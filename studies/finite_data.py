@@ -117,7 +117,7 @@ def report(table: pd.DataFrame, versus: pd.DataFrame, falling: pd.DataFrame, bun
         "SVRG-CSOA makes its step sizes of what it measures: curvature, by a probe of some rows at first and by differences",
         "of gradients along the way; the distances that x and the multipliers travel; the slopes of the constraints. A",
         "judge keeps the best snapshot. CSOA, which measures its own scales, stands beside it at the same number of passes.",
-        'For as few coordinates `method="auto"` takes the bundle, see below.',
+        'For as few coordinates and a smooth loss `method="auto"` takes `SQP` (benchmarks/README.md has where it pays).',
         "",
         "## Linear programmes: never worse than CSOA",
         "",

@@ -1,9 +1,12 @@
 """Strictness for every test: rank promotion is an error, and dtype-sensitive tests run in both precisions."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import pytest
 
+os.environ["TIGHTROPE_COMPILATION_CACHE"] = "off"  # tests compile what they test
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -174,3 +174,18 @@ def test_points_are_the_outputs_that_minimize_gives():
         alone = tr.minimize(problem, ROWS, method=method, passes=9, batch_size=2)
         np.testing.assert_allclose(row["x"], alone.x, rtol=1e-10)
         assert row["full objective"] == pytest.approx(alone.objective, rel=1e-10)
+
+
+def test_all_levels_are_checked_in_one_look(monkeypatch):
+    """256 levels took ten times as long to check as to run; the tightest of them decides."""
+    looks, look = [], sweeping.prepare
+    monkeypatch.setattr(sweeping, "prepare", lambda *args, **options: looks.append(1) or look(*args, **options))
+    levels = np.linspace(0.5, 1.0, 256)
+    assert len(tr.sweep(TWO_SIDED, ROWS, tr.CSOA(eta0=0.1, upsilon0=0.1), steps=2, levels=levels)) == 256
+    assert len(looks) == 1
+    both = tr.stack(lambda x, theta: x[:1], tr.two_sided(lambda x, theta: x[0]))
+    problem = tr.Problem(objective, both, BALL, levels=1.0)
+    rows = np.array([[-5.0, 0.1, 0.9], [-5.0, 0.9, 0.3], [-5.0, 2.0, 2.0]])
+    assert problem.tightening_ceiling(jnp.zeros(3), ROWS[0], rows) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match=r"levels is \[-2.0, 2.0\]"):
+        problem.tightening_ceiling(jnp.zeros(3), ROWS[0], np.array([[0.0, 1.0, 1.0], [0.0, -2.0, 2.0]]))

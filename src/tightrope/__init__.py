@@ -8,6 +8,7 @@ Names are loaded when they are first used: `tightrope --help` needs no JAX, and 
 import typing
 
 if typing.TYPE_CHECKING:
+    from tightrope._compilation_cache import compilation_cache
     from tightrope.core import *  # noqa: F403
     from tightrope.estimators import (
         ConstrainedClassifier,
@@ -26,6 +27,7 @@ __all__ = [
     "GOCO",
     "METHODS",
     "SETS",
+    "SQP",
     "SVRFCSOA",
     "SVRGCSOA",
     "Box",
@@ -60,6 +62,7 @@ __all__ = [
     "StructuredMatrixCompletion",
     "certify",
     "check_problem",
+    "compilation_cache",
     "conditional_mean_at_most",
     "dual_step",
     "entropic_risk_at_most",
@@ -86,6 +89,8 @@ def __getattr__(name: str) -> typing.Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in ("ConstrainedClassifier", "FairLogisticRegression", "StructuredMatrixCompletion", "fairness_report"):
         from tightrope import estimators as home
+    elif name == "compilation_cache":  # called before JAX is loaded, it can also quieten it
+        from tightrope import _compilation_cache as home
     elif name == "metrics":
         from tightrope import fairness as home
     else:

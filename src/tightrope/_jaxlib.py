@@ -12,6 +12,10 @@ from jaxlib.version import __version__ as version
 
 _OPTION = "xla_cpu_experimental_ynn_fusion_type"
 
+WITHOUT_YNN = {_OPTION: ""}
+"""For `jax.jit(compiler_options=...)`: in 0.9.2 YNN ends the process, "(0 <= -1) is statically false", on Hessians in
+float32 of more than 1,024 rows of some shapes."""
+
 
 def warn_of_wrong_sums() -> None:
     """Say what is wrong with this jaxlib, unless the part that is wrong has been switched off."""

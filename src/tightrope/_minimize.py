@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._compilation_cache import hints_at_cache
 from tightrope._errors import whole_number
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.choose import Asked, second_choice
@@ -23,7 +24,7 @@ from tightrope.loop.margin import margin_note
 from tightrope.loop.oscillation import oscillation_note
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
-from tightrope.loop.steps import Carry, Summary, refuse_mean, running_mean, summarise, track_names
+from tightrope.loop.steps import Carry, Summary, answer, refuse_mean, running_mean, summarise, track_names
 from tightrope.loop.steps import output as output_of
 from tightrope.loop.worth import Worth, conflict_of, worth_of
 from tightrope.methods import Method, Refreshing, gradients_used
@@ -43,6 +44,7 @@ _MOST_ROWS = 10_000_000  # of a trace
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 
+@hints_at_cache
 @full_precision
 def minimize(
     problem: Problem,
@@ -76,13 +78,14 @@ def minimize(
     Args:
         problem: the problem.
         data: a pytree of arrays with a row per sample, or a `Rows`, `Generator` or `Stream`.
-        method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows the
-            bundle method where there are at most 200 coordinates and 50 constraints and `steps` is not given, and
-            SVRG-CSOA otherwise; for streams and generators CSOA, which measures its own scales. Where the domain has no
-            cheap projection, SVRF-CSOA and Split-CSOA stand in for these two (FW-CSOA where f or h is not finite around
-            the domain). The report says which was taken, and why. Where the duality gap of SVRG-CSOA or SVRF-CSOA falls no
-            more, or is out of reach after half of the `passes`, the bundle goes on with the rest of them, up to 500
-            coordinates; the report says so.
+        method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows, with
+            at most 50 constraints and unless `steps` is given, SQP where functions are smooth and there are at most 500
+            coordinates, and else the bundle method where there are at most 200; SVRG-CSOA otherwise. For streams and
+            generators it takes CSOA, which measures its own scales. Where the domain has no cheap projection, SVRF-CSOA
+            and Split-CSOA stand in for the latter two (FW-CSOA where f or h is not finite around the domain). The report
+            says which was taken, and why. Where the duality gap of SQP, SVRG-CSOA or SVRF-CSOA falls no more, or is out of
+            reach after half of the `passes`, the bundle goes on with the rest of them, up to 500 coordinates; the report
+            says so.
         steps: how many steps to take, T. Streams and generators need it.
         passes: for rows, instead of `steps`; a pass is as many per-row gradients as there are rows. With neither, a run on
             rows ends when its duality gap is at most 1e-4 of the scale of the objective (`Status.SOLVED`), when the gap no
@@ -102,8 +105,8 @@ def minimize(
             confidence asked for (`Status.CERTIFIED`), where the held-out rows can show it (else `NOT_CERTIFIED`). On rows
             this solves the problem once more, with lower levels.
         feasible_point: a point with every constraint strictly below its level, for the pull and the duality gap. Without
-            one the point where the run starts is tried, then a short run looks for one. The bundle method needs none. On
-            streams it is what output="certified" pulls towards, by default the starting point.
+            one the point where the run starts is tried, then a short run looks for one. SQP and the bundle method need
+            none. On streams it is what output="certified" pulls towards, by default the starting point.
         heldout: rows like the data that nothing is chosen on: `result.certificate` says what they show of `result.x`, as
             `tr.certify` does (which also bounds the gap in expectation). Rows that are also in the data are refused.
         confidence: of that certificate.
@@ -277,7 +280,8 @@ def _knows_gap(kind: type[Method]) -> bool:
 def _refuse_without_gap(kind: type[Method]) -> None:
     if not _knows_gap(kind):
         raise TypeError(
-            f'tol needs a duality gap, which {kind.__name__} does not know. Use method="svrg-csoa" or "bundle" on arrays.'
+            f"tol needs a duality gap, which {kind.__name__} does not know. "
+            'Use method="svrg-csoa", "sqp" or "bundle" on arrays.'
         )
 
 
@@ -397,7 +401,7 @@ def _dual(method: Method, carry: Carry, chosen: str, sums: Summary) -> np.ndarra
     """The multipliers that belong to the chosen point; NaN where the method estimates none."""
     if not method.multipliers:
         return np.full_like(sums.lam, np.nan)
-    return np.asarray(method.answer(carry.state)[1]) if chosen == "own" else sums.lam
+    return np.asarray(answer(method, carry.state)[1]) if chosen == "own" else sums.lam
 
 
 def _cost(ready: Prepared, step: int, seconds: float) -> TotalCost:

@@ -80,10 +80,11 @@ def sweep(
     if not named or not seeds:
         raise ValueError("sweep: no methods or no seeds were given; expected at least one of each.")
     grid, sampler = _level_grid(problem, levels), as_sampler(data)
-    prepared = {}
-    for (name, method), (level, _) in itertools.product(named.items(), grid):  # every check before any work
-        options: dict[str, Any] = {"steps": steps, "passes": passes, "batch_size": batch_size, "x0": x0}
-        prepared[name] = prepare(_at(problem, level), sampler, method, seeds=seeds, grids=True, **options)
+    options: dict[str, Any] = {"steps": steps, "passes": passes, "batch_size": batch_size, "x0": x0}
+    options |= {"levels": np.stack([level for level, _ in grid])}
+    prepared = {  # every check before any work
+        name: prepare(problem, sampler, method, seeds=seeds, grids=True, **options) for name, method in named.items()
+    }
     jobs = {name: _combinations(_as_given(named[name], ready), grid) for name, ready in prepared.items()}
     total = sum(len(combos) * ready.steps for combos, ready in zip(jobs.values(), prepared.values(), strict=True))
     tables, done = [], 0

@@ -12,6 +12,7 @@ from tightrope.methods import CSOA as CSOA
 from tightrope.methods import FWCSOA as FWCSOA
 from tightrope.methods import GOCO as GOCO
 from tightrope.methods import METHODS as METHODS
+from tightrope.methods import SQP as SQP
 from tightrope.methods import SVRFCSOA as SVRFCSOA
 from tightrope.methods import SVRGCSOA as SVRGCSOA
 from tightrope.methods import Bundle as Bundle

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
@@ -107,10 +108,29 @@ def ravel(x: Tree) -> tuple[Array, Callable[[Array], Tree]]:
     return ravel_pytree(x)
 
 
+def taken_apart(vector: np.ndarray, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    """The arrays that were put one after the other into a vector."""
+    arrays, first = [], 0
+    for shape in shapes:
+        last = first + math.prod(shape)
+        arrays.append(vector[first:last].reshape(shape))
+        first = last
+    return arrays
+
+
+def shaped_like(x: Tree, vector: np.ndarray) -> Tree:
+    """A vector as a point like x, on the host."""
+    if isinstance(x, np.ndarray | jax.Array):
+        return vector.reshape(x.shape)
+    leaves, treedef = jax.tree.flatten(x)
+    return treedef.unflatten(taken_apart(vector, [leaf.shape for leaf in leaves]))
+
+
 def astype(x: Tree, dtype: Any) -> Tree:
     """Every floating leaf as an array of one dtype; integer leaves (labels, indices) stay as they are."""
 
     def cast(leaf):
+        leaf = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)  # which is converted without being compiled
         return jnp.asarray(leaf, dtype) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else jnp.asarray(leaf)
 
     return jax.tree.map(cast, x)

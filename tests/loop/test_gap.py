@@ -11,6 +11,8 @@ from scipy.optimize import minimize as scipy_minimize
 from slow import quick_first
 
 import tightrope as tr
+from tightrope.problem.full_data import full_jacobian
+from tightrope.problem.rounding import few, glance, sizes_of
 
 ROWS, D = 48, 3
 
@@ -273,3 +275,29 @@ def test_a_resumed_run_remembers_the_best_bound(tmp_path):
     resumed = tr.minimize(problem, theta.astype(float), **settings, checkpoint=tmp_path / "c")
     assert resumed.message == whole.message
     np.testing.assert_array_equal(resumed.x, whole.x)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_glance_sees_what_sizes_and_a_pass_see(exact):
+    """A few rows and every row, with and without curvature, by one program; a last slice that is not full."""
+
+    def quadratic(x, theta):
+        return jnp.stack([jnp.dot(theta, x) ** 2, x[0] - x[1]])
+
+    theta, x = jnp.asarray(np.random.default_rng(0).normal(size=(601, 2))), jnp.array([0.3, -2.0])
+    problem = tr.Problem(
+        near_a_hundred,
+        None if exact else quadratic,
+        tr.L2Ball(2.0, shape=2),
+        levels=np.array([0.3, -0.5]),
+        exact_constraints=inner_of_one if exact else None,
+    )
+    for every_row, curvature in ((False, True), (True, False)):
+        seen, rows = glance(problem, x, theta, every_row, curvature), theta if every_row else few(theta)
+        expected = *full_jacobian(problem, x, rows), *sizes_of(problem, x, rows, curvature)
+        for found, right in zip((*seen[:4], *seen.sizes), expected, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
+def inner_of_one(x):
+    return jnp.stack([x @ x, x[0] - x[1]])

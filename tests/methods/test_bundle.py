@@ -11,8 +11,8 @@ import pytest
 import tightrope as tr
 from studies.finite_sums import finite
 from tightrope.methods.bundle.model import Looks, Model, Units, best_combination
-from tightrope.methods.bundle.second_order import with_secants
 from tightrope.methods.bundle.solve import region_of
+from tightrope.methods.curvature import with_secants
 from tightrope.tree import replace
 
 RNG = np.random.default_rng(7)

@@ -40,8 +40,9 @@ def fitted(kind, solved):
 
 
 def solved_for(kind):
-    """A linear programme; for penalties, which it leaves without a unique solution, a quadratic on the simplex."""
-    return EXACT["simplex" if "unconstrained" in kind.needs else "l1-lp"]()
+    """A linear programme; a quadratic on the simplex for methods that need curvature, and for penalties, which a linear
+    programme leaves without a unique solution."""
+    return EXACT["simplex" if {"unconstrained", "curvature"} & kind.needs else "l1-lp"]()
 
 
 def data_for(kind, solved, n):

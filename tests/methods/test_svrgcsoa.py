@@ -1,5 +1,7 @@
 """SVRG-CSOA: against a NumPy loop, its linear convergence, kinks, units, its judge, its duality gap."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,8 +11,14 @@ from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
 from studies.finite_sums import N, error, finite
+from tightrope.methods.conservative.svrgcsoa import Epoch
 from tightrope.problem.full_data import full_jacobian, full_values
 from tightrope.problems import portfolio
+
+
+def epoch_with(epoch: Epoch, x, **sums) -> Epoch:
+    """The epoch with other sums."""
+    return Epoch(x, epoch.sums._replace(**{name: jnp.asarray(value) for name, value in sums.items()}).packed())
 
 
 def test_the_error_falls_tenfold_every_two_epochs_until_rounding():
@@ -39,10 +47,10 @@ def test_forty_steps_equal_a_numpy_loop():
         i = order[t]
         if t % 10 == 0:  # what step sizes are made of is the library's own estimate; everything else is computed here
             w = sums / taken if taken else x
-            epoch = {"x": sums, "lam": duals, "taken": float(taken), "bent": bent, "bends": bends}
-            epoch = {k: jnp.asarray(v) for k, v in (epoch | {"apart": apart, "rises": rises}).items()}
-            now = {"x": jnp.asarray(x), "lam": jnp.asarray(lam), "t": jnp.asarray(t + 1, jnp.int32)}
-            state = refresh(PROBLEM, state._replace(**now, epoch=state.epoch._replace(**epoch)), DATA.data)
+            now: dict[str, Any] = {"x": jnp.asarray(x), "lam": jnp.asarray(lam), "t": jnp.asarray(t + 1, jnp.int32)}
+            seen = {"lam": duals, "taken": float(taken), "bent": bent, "bends": bends, "apart": apart, "rises": rises}
+            now["epoch"] = epoch_with(state.epoch, jnp.asarray(sums), **seen)
+            state = refresh(PROBLEM, state._replace(**now), DATA.data)
             steps = jax.tree.map(np.asarray, state.steps)
             x, sums, duals, taken = w, np.zeros(3), np.zeros(2), 0
             bent, bends, apart, rises = 0.0, 0.0, 0.0, np.zeros(2)
@@ -187,7 +195,8 @@ def test_an_epoch_that_went_wrong_does_not_replace_the_best_snapshot():
     method, state = result.method, result.state
     best, away = state.judge.best, jnp.full(8, 1000.0)
     f, h = full_values(problem, away, jnp.asarray(demand))
-    gone = state.epoch._replace(x=state.epoch.taken * away, f=state.epoch.taken * f, h=state.epoch.taken * h)
+    taken = state.epoch.sums.taken
+    gone = epoch_with(state.epoch, taken * away, f=taken * f, h=taken * h)
     np.testing.assert_array_equal(method.answer(state._replace(epoch=gone))[0], best.w)
     assert not np.array_equal(method.answer(state)[0], best.w)  # a good epoch does, judged or not
     np.testing.assert_array_equal(method.snapshot(state).w, best.w)

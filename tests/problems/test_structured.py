@@ -336,3 +336,22 @@ def test_entries_that_were_checked_are_not_checked_again(monkeypatch):
     again = structured_completion(seen, 5.0, 1.0)
     for p, q in zip(jax.tree.leaves(once.problem.params), jax.tree.leaves(again.problem.params), strict=True):
         np.testing.assert_array_equal(p, q)
+
+
+def test_entries_that_are_held_out_leave_their_places_empty():
+    """A completion of some entries has the shapes of one of all of them, and the same products."""
+    rng = np.random.default_rng(0)
+    at = rng.choice(60 * 50, 400, replace=False)
+    rows, columns, values = at // 50, at % 50, rng.normal(size=400)
+    some = rng.random(400) < 0.8
+    every = entries(rows, columns, values, (60, 50))
+    kept = entries(rows[some], columns[some], values[some], (60, 50), (rows, columns))
+    assert [leaf.shape for leaf in jax.tree.leaves(kept)] == [leaf.shape for leaf in jax.tree.leaves(every)]
+    x = LowRank(*(jnp.asarray(rng.normal(size=size)) for size in ((60, 3), (3, 3), (50, 3))))
+    dense = np.zeros((60, 50))
+    dense[rows[some], columns[some]] = values[some]
+    w = rng.normal(size=50)
+    made = cast(Any, kept.matrix(kept.values, 0.0, x))
+    np.testing.assert_allclose(made @ w, dense @ w, atol=1e-12)
+    np.testing.assert_allclose(made.T @ (dense @ w), dense.T @ (dense @ w), atol=1e-12)
+    assert np.sum(np.asarray(kept.seen(x)) != 0) == some.sum()

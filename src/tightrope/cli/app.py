@@ -1,9 +1,11 @@
 """The program `tightrope`: its commands, and the options that stand before a command."""
 
+import os
 from typing import Annotated
 
 import typer
 
+from tightrope._compilation_cache import turn_on
 from tightrope.cli.classify import classify
 from tightrope.cli.complete import complete
 from tightrope.cli.errors import Commands, Debug
@@ -45,5 +47,6 @@ for command in (classify, predict, complete, reproduce, leaderboard, methods, se
 
 
 def main() -> None:
-    """Run the program with the words of the command line."""
+    """Run the program with the words of the command line. What it compiles is kept for the next time."""
+    turn_on(os.environ)
     app()

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from tightrope._compilation_cache import mended
+
 if TYPE_CHECKING:
     from tightrope.tables.classifier import Fitted
     from tightrope.tables.ratings import CompletedRatings
@@ -65,7 +67,8 @@ def noted(notes: list[str]) -> Iterator[None]:
         try:
             yield
         finally:
-            notes += dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+            said = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+            notes += [sentence for sentence in said if not mended(sentence)]
 
 
 @contextlib.contextmanager

@@ -1,15 +1,17 @@
 """Which method: what "auto" means, and whether a method fits a problem and its data, and if not, why."""
 
 import difflib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from tightrope.methods import CSCGD, CSOA, METHODS, Bundle, Method, Refreshing, SplitCSOA
+from tightrope.methods import CSCGD, CSOA, METHODS, SQP, Bundle, Method, Refreshing, SplitCSOA
 from tightrope.sets import ConvexSet
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
+SMOOTH_COORDINATES = 500  # up to which second order pays on smooth functions, whatever their conditioning
 SECOND_COORDINATES = 500  # ... and up to half a second, a price worth paying where another method does not get there
 
 
@@ -22,6 +24,7 @@ class Asked(NamedTuple):
     constraints: int = 0
     values: bool = True  # whether the objective's value is known, and not only its gradient
     steps: bool = False  # whether the user gave a number of steps, which are those of a stochastic method
+    lacks: Callable[[], str | None] = lambda: "curvature"  # what a probe of the rows finds missing for second order
     around: bool = True  # whether f and h are finite on the set around the domain
     nested: bool = False  # whether objective or constraints are functions of means
 
@@ -34,8 +37,15 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     data = "the data is at hand" if asked.rows else "samples come in a stream"
     most = SECOND_COORDINATES if asked.nested else COORDINATES  # where nothing else is as good
     few = asked.coordinates <= most and asked.constraints <= CONSTRAINTS
+    size = f"with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
+    second = (
+        asked.coordinates <= SMOOTH_COORDINATES and asked.constraints <= CONSTRAINTS and asked.rows and not asked.steps
+    )
+    fits = {"rows": True, "values": asked.values, "nested": asked.nested}
+    if second and misfit(SQP, domain, **fits) is None and asked.lacks() is None:
+        return SQP(), f"{data}, {size}, and the functions are smooth"
     if asked.rows and not asked.steps and few and misfit(Bundle, domain, rows=True, values=asked.values) is None:
-        return Bundle(), f"{data}, with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
+        return Bundle(), f"{data}, {size}"
     if asked.nested:
         return CSCGD(schedule="measured"), f"{data}, and objective or constraints are functions of means"
     if projection_free(domain):
@@ -159,6 +169,22 @@ def misfit(
     if "one_constraint" in needs and constraints not in (None, 1):
         return f"{name} takes exactly one constraint and the problem has {constraints}; give their maximum as one."
     return None
+
+
+def missing(method: Method | type[Method], lacks: Callable[[], str | None]) -> str | None:
+    """Why the functions do not suit a method that needs second derivatives, in a sentence; None where they do."""
+    found = lacks() if "curvature" in method.needs else None
+    kind = type(method) if isinstance(method, Method) else method
+    name, remedy = kind.__name__, 'Use method="bundle", which needs no curvature and does not mind kinks.'
+    if found == "second derivatives":
+        return (
+            f"{name} needs second derivatives, and an oracle or a function with its own derivatives has none. {remedy}"
+        )
+    if found == "curvature":
+        return f"{name} needs curvature, and neither the objective nor a constraint bends on these rows. {remedy}"
+    return (
+        found and f"{name} needs smooth functions, and the objective or a constraint has kinks on these rows. {remedy}"
+    )
 
 
 def needs_rows(method: Method | type[Method]) -> bool:

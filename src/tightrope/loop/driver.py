@@ -6,7 +6,6 @@ everything is finite. The driver knows no algorithm and no set, keeps no clock a
 
 from typing import Any, NamedTuple, Protocol
 
-import jax.numpy as jnp
 import numpy as np
 
 from tightrope.loop.prepare import Prepared
@@ -52,7 +51,7 @@ class OneRun:
 
     def start(self) -> Carry:
         """The carry before the first step."""
-        ready, horizon = self.ready, jnp.asarray(self.ready.steps, jnp.int32)
+        ready, horizon = self.ready, np.int32(self.ready.steps)
         return start(ready.method, ready.problem, ready.x, ready.lam, horizon, self.variant)
 
     def refresh(self, carry: Carry) -> Carry:

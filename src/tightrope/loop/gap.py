@@ -16,8 +16,18 @@ import numpy as np
 from tightrope.loop.feasible import BEYOND, MARGIN
 from tightrope.methods.snapshot import Snapshot, lower_bound
 from tightrope.problem import Problem, full_values
-from tightrope.problem.full_data import full_jacobian
-from tightrope.problem.rounding import LOOK, UNITS, Sizes, absolute, count, eps_of, few, sizes_of
+from tightrope.problem.rounding import (
+    LOOK,
+    UNITS,
+    Sizes,
+    absolute,
+    count,
+    distance_across,
+    eps_of,
+    few,
+    glance,
+    sizes_of,
+)
 from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, norm
 
 _NEVER = 1 / 32  # a run may end where rounding is less than where it began, but not by more than this
@@ -86,14 +96,24 @@ def gap_of(problem: Problem, snap: Snapshot, inside: Inside, data: Tree, best: B
 
 def judged_by_every_row(problem: Problem, x: Tree, data: Tree) -> float:
     """How many times larger the sizes at x are by every row than by a few; at least one."""
-    return float(_ratio(problem, x, data)) if count(data) > LOOK else 1.0
+    if count(data) <= LOOK:
+        return 1.0
+    few, every = (glance(problem, x, data, each, curvature=False).sizes for each in (False, True))
+    return max(float(np.max(b / np.where(a == 0, 1, a), initial=1)) for a, b in zip(few, every, strict=True))
 
 
 def refuse_below_rounding(problem: Problem, x: Tree, lam: Array, data: Tree, tol: float) -> None:
     """Refuse a tolerance far below what rounding leaves certain, as estimated by a few rows at the starting point."""
-    dtype = np.dtype(float_dtype(x))
-    f, f_rounding, bound_rounding = map(float, _at_start(problem, x, lam, data))
-    least = f_rounding + bound_rounding
+    dtype, seen, weights = np.dtype(float_dtype(x)), glance(problem, x, data), np.asarray(lam, float)
+    f, sizes = float(seen.f), seen.sizes
+    sums, values = float(sizes.f), 0.0
+    if problem.domain.has_lmo:  # as in `_bound`, with the support at its largest
+        farthest, point = distance_across(problem), np.concatenate([np.ravel(v) for v in jax.tree.leaves(x)])
+        slopes = float(np.linalg.norm(sizes.grad + weights @ sizes.rows)) * farthest
+        products = float(np.abs(seen.grad + weights @ seen.rows) @ np.abs(point))
+        sums += float(sizes.f + weights @ sizes.h) + 2 * (slopes + products)
+        values = abs(f) + float(weights @ np.abs(seen.h))
+    least = eps_of(x) * (UNITS * sums + 4 * values)
     of_level = 2 * UNITS * float(np.finfo(dtype).eps) * abs(f)  # an objective mostly keeps its level
     if tol < max(of_level, _NEVER * least):
         remedy = "" if dtype == np.float64 else ', or compute in float64: jax.config.update("jax_enable_x64", True)'
@@ -135,21 +155,6 @@ def _look(problem: Problem, snap: Snapshot, data: Tree, every_row: bool) -> _See
     aim = MARGIN * (sizes.h + BEYOND * jnp.max(sizes.h, initial=0))
     parts = UNITS * eps * sizes.f, eps * aim
     return _Seen(snap.f, snap.h, *parts, bound, rounding, rounding / nonzero(by_few))
-
-
-@jax.jit
-def _ratio(problem: Problem, x: Tree, data: Tree) -> Array:
-    by_few, by_all = (sizes_of(problem, x, rows, curvature=False) for rows in (few(data), data))
-    ratios = jax.tree.map(lambda a, b: jnp.max(b / nonzero(a), initial=1), by_few, by_all)
-    return jnp.max(jnp.stack(jax.tree.leaves(ratios)))
-
-
-@jax.jit
-def _at_start(problem: Problem, x: Tree, lam: Array, data: Tree) -> tuple[Array, Array, Array]:
-    rows = few(data)
-    sizes, (f, h, grad, jacobian) = sizes_of(problem, x, rows, curvature=True), full_jacobian(problem, x, rows)
-    bound = _bound(problem, Snapshot(x, lam, f, h, grad, jacobian), sizes)
-    return f, UNITS * eps_of(x) * sizes.f, bound[1]
 
 
 def _bound(problem: Problem, snap: Snapshot, sizes: Sizes) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from tightrope.tree import Tree
 
 _MOST = 1 << 16  # rows that are marked, spread evenly
 _WORDS_AT_ONCE = 1 << 22
-_WORDS = 1 << 25  # that are read in all, where rows are wide
+_WORDS = 1 << 22  # that are read in all, where rows are wide: as long as a pass or two over as much data
 _FRESH = 1 << 16  # samples that are made of a generator
 _SURE = 0.9999
 _LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as little

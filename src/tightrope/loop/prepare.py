@@ -1,6 +1,7 @@
 """Resolve what was asked for and check it once, before the first step: each refusal is a sentence."""
 
 import dataclasses
+import functools
 import os
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope.loop.choose import Asked, misfit, projection_free, refuse_grids, resolve_method
+from tightrope.loop.choose import Asked, misfit, missing, projection_free, refuse_grids, resolve_method
 from tightrope.methods import Method, Refreshing, steps_within
+from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
 from tightrope.sampling import Plan, Sampler, as_sampler
@@ -62,6 +64,7 @@ def prepare(
     x0: Tree,
     warm_start: "Result | None" = None,
     grids: bool = False,
+    levels: np.ndarray | None = None,
     endless: bool = False,
 ) -> Prepared:
     """Resolve and check everything; raises a sentence, or returns what `minimize`, `sweep` and `Online` start from.
@@ -70,16 +73,21 @@ def prepare(
         problem, data, method, steps, passes, batch_size, x0, warm_start: as for `minimize`.
         seeds: one, or several for a sweep.
         grids: whether a coefficient may have several values.
+        levels: those of a sweep, L of them or L rows, in the place of the problem's own.
         endless: whether the run is fed by hand and has no end.
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem is a {type(problem).__name__}; expected a tightrope.Problem.")
+    if levels is not None:
+        problem = replace(problem, levels=levels[0])
     sampler = as_sampler(data)
     rows, theta = sampler.n is not None, sampler.example()
     x = _starting_point(problem, x0, warm_start)
     n = check_shapes(problem, x, theta)
     size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
-    asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, nested=problem.nested)
+    look = functools.cache(lambda: lacks(astype_problem(problem, float_dtype(x)), x, sampler.rows))
+    asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
+    asked = asked._replace(nested=problem.nested)
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
         some = sampler.fresh(0, _GLANCE)  # None of a stream, which would lose them: there a NaN stops the run
         finite = some is None or finite_around(astype_problem(problem, float_dtype(x)), x, some)
@@ -89,7 +97,7 @@ def prepare(
         refuse_grids(chosen)
     exact = problem.exact_constraints is not None
     fits = {"rows": rows, "constraints": n, "exact": exact, "values": problem.knows_objective, "endless": endless}
-    _refuse(misfit(chosen, problem.domain, **fits, nested=problem.nested))
+    _refuse(misfit(chosen, problem.domain, **fits, nested=problem.nested) or missing(chosen, look))
     chosen = chosen.for_problem(problem, x, theta)
     size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
     if problem.nested and sizes is not None:
@@ -98,10 +106,10 @@ def prepare(
     plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)
     sampler.check(plan)
     dtype = float_dtype(x)
-    lam = jnp.zeros((n,), dtype) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
+    lam = jnp.asarray(np.zeros((n,), dtype)) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
     jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
-    ceiling = problem.tightening_ceiling(x, theta)
+    ceiling = problem.tightening_ceiling(x, theta, levels)
     if not isinstance(method, Method):
         chosen, notes = _default_tightening(chosen, ceiling, total, notes)
     _check_tightening(chosen, ceiling, total)

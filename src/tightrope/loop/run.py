@@ -15,7 +15,7 @@ from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refr
 from tightrope.loop.gap import Bound, Gap, Inside, gap_of, judged_by_every_row
 from tightrope.loop.judge import Judge
 from tightrope.loop.progress import Progress
-from tightrope.loop.steps import Carry, output, running_mean, summarise, track_names
+from tightrope.loop.steps import Carry, answer, output, running_mean, summarise, track_names
 from tightrope.methods import Refreshing, gradients_used
 from tightrope.problem import full_values
 from tightrope.problem.full_data import full_constraints
@@ -193,7 +193,7 @@ class _Run:
             return True
         rounding, status = proof.rounding, self.judge.look(proof.gap, proof.rounding, proof.scale)
         if status not in (None, Status.STALLED):  # judge again, by the sizes of every row
-            more = judged_by_every_row(ready.problem, ready.method.answer(state)[0], ready.sampler.rows)
+            more = judged_by_every_row(ready.problem, answer(ready.method, state)[0], ready.sampler.rows)
             rounding = more * proof.rounding
             status = self.judge.look(proof.gap + (more - 1) * proof.rounding, rounding, proof.scale)
         self.out.lower = proof.lower - rounding
@@ -237,7 +237,7 @@ class _Run:
         proof = ready.method.proof(state) if isinstance(ready.method, Refreshing) else None
         if proof is None or proof.interior or proof.conflict:
             return ""
-        h = np.asarray(full_constraints(ready.problem, ready.method.answer(state)[0], ready.sampler.rows), float)
+        h = np.asarray(full_constraints(ready.problem, answer(ready.method, state)[0], ready.sampler.rows), float)
         worst = int(np.argmax(h))
         return (
             " No point satisfies every constraint strictly, as where an equality is written as two inequalities: a bound "

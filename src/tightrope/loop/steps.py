@@ -208,7 +208,18 @@ def output(method: Method, carry: Carry, which: str | None = None) -> Tree:
     which = which or method.output
     if which == "average":
         return average(carry)
-    return carry.state.x if which == "last" else method.answer(carry.state)[0]
+    return carry.state.x if which == "last" else answer(method, carry.state)[0]
+
+
+def answer(method: Method, state: Any) -> tuple[Tree, Array]:
+    """The method's own point and multipliers, as one program unless the method's state is Python's."""
+    on_host = isinstance(method, Refreshing) and method.on_host
+    return method.answer(state) if on_host else _answer_compiled(method, state)
+
+
+@jax.jit
+def _answer_compiled(method: Method, state: Any) -> tuple[Tree, Array]:
+    return method.answer(state)
 
 
 def running_mean(method: Method, carry: Carry) -> Tree | None:

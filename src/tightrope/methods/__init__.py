@@ -46,6 +46,7 @@ from tightrope.methods.primal_dual.nupi import NuPI as NuPI
 from tightrope.methods.primal_dual.opdmd import OPDMD as OPDMD
 from tightrope.methods.primal_dual.sapmm import SAPMM as SAPMM
 from tightrope.methods.primal_dual.slpmm import SLPMM as SLPMM
+from tightrope.methods.second_order.method import SQP as SQP
 
 METHODS: dict[str, type[Method]] = {
     kind.name: kind

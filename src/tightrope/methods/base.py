@@ -14,7 +14,9 @@ from tightrope.problem import Problem
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, set_field, subtract
 
-Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values"]
+Need = Literal[
+    "project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values", "curvature"
+]
 Output = Literal["average", "last", "own"]
 
 

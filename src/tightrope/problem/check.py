@@ -146,7 +146,8 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
 
 def astype_problem(problem: Problem, dtype: Any) -> Problem:
     """The problem with its own numbers (levels, domain) in one dtype; the user's params stay as they are."""
-    levels, domain = jnp.asarray(problem.levels, dtype), astype(problem.domain, dtype)
+    levels = problem.levels if isinstance(problem.levels, jax.Array) else np.asarray(problem.levels, dtype)
+    levels, domain = jnp.asarray(levels, dtype), astype(problem.domain, dtype)
     return replace(problem, levels=levels, domain=domain)
 
 

@@ -56,15 +56,16 @@ class _TwoSided:
 
     def tightening_ceiling(self, levels: np.ndarray, x, theta, *params) -> float:
         n = jax.eval_shape(self, x, theta, *params).shape[0] // 2
-        upper, lower = np.split(np.broadcast_to(levels, (2 * n,)), 2)
-        ceiling = float(np.min((upper + lower) / 2))
-        if ceiling <= 0:
+        upper, lower = np.split(np.broadcast_to(levels, (*levels.shape[:-1], 2 * n)), 2, axis=-1)
+        room = np.min((upper + lower) / 2, axis=-1)
+        if np.any(room <= 0):
             what = "an equality needs a tolerance" if self.tolerance else "a two-sided constraint needs room"
+            none = levels if np.ndim(room) == 0 else levels[np.argmin(room)]
             raise ValueError(
-                f"Problem: {what}, but levels is {levels.tolist()}, which leaves no strictly feasible point. "
+                f"Problem: {what}, but levels is {none.tolist()}, which leaves no strictly feasible point. "
                 "Give a positive level."
             )
-        return ceiling
+        return float(np.min(room))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +77,7 @@ class _Stacked:
 
     def tightening_ceiling(self, levels: np.ndarray, x, theta, *params) -> float:
         sizes = [jax.eval_shape(lambda *a, p=p: _alone(p, *a), x, theta, *params).shape[0] for p in self.parts]
-        pieces = np.split(np.broadcast_to(levels, (sum(sizes),)), np.cumsum(sizes)[:-1])
+        pieces = np.split(np.broadcast_to(levels, (*levels.shape[:-1], sum(sizes))), np.cumsum(sizes)[:-1], axis=-1)
         ceilings = [
             part.tightening_ceiling(piece, x, theta, *params)
             for part, piece in zip(self.parts, pieces, strict=True)

@@ -4,6 +4,7 @@ A nested problem takes two of them: the mean inside comes first, and what is aro
 """
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,13 @@ from tightrope.tree import Array, Mean, Tree
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
 _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
+
+
+class Some(NamedTuple):
+    """A few of the slices of all rows, spread evenly. Numbers may be traced: all rows and some are then one program."""
+
+    slices: Any  # how many
+    first: Any = 0  # where they begin
 
 
 @jax.jit
@@ -69,8 +77,10 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) 
 
 
 @full_precision
-def full_jacobian(problem: Problem, x: Tree, data: Tree, rows_a_slice: int = 1024) -> tuple[Array, Array, Tree, Tree]:
-    """f, h, grad f and the rows grad h_i at x over all rows; per-row gradients are never made.
+def full_jacobian(
+    problem: Problem, x: Tree, data: Tree, rows_a_slice: int = 1024, some: Some | None = None
+) -> tuple[Array, Array, Tree, Tree]:
+    """f, h, grad f and the rows grad h_i at x over all rows, or some of them; per-row gradients are never made.
 
     A backward pass gives one row, and goes through all N constraints for it; a forward pass gives one column. Where there
     are many constraints and not many more coordinates, columns are cheaper: time N d instead of N^2.
@@ -97,8 +107,9 @@ def full_jacobian(problem: Problem, x: Tree, data: Tree, rows_a_slice: int = 102
 
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
     if _columns_pay(problem, x, one):
-        return fold_rows(by_columns, data, min(rows_a_slice, _ROWS_FORWARD))
-    return fold_rows(by_rows, data, rows_a_slice)
+        size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
+        return fold_rows(by_columns, data, size, some)
+    return fold_rows(by_rows, data, rows_a_slice, some)
 
 
 def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int) -> tuple[Array, Array, Tree, Tree]:
@@ -125,18 +136,25 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     return True
 
 
-def fold_rows(of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int = 1024) -> Tree:
+def fold_rows(
+    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int = 1024, some: Some | None = None
+) -> Tree:
     """The sum over slices of of_slice(rows, weights): slices of fixed size, in which each row of the data weighs 1/n
-    once and 0 where the last slice reaches back over rows that were counted before."""
+    once and 0 where the last slice reaches back over rows that were counted before. With `some` of them, rows of these
+    alone count."""
     n = jax.tree.leaves(data)[0].shape[0]
     size = min(rows_a_slice, n)
+    every = -(-n // size)
 
     def sums_of(k):
-        start = jnp.minimum(k * size, n - size)
+        which = k if some is None else (some.first + k * every // some.slices) % every
+        start = jnp.minimum(which * size, n - size)
         rows = jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), data)
-        weights = jnp.where(start + jnp.arange(size) >= k * size, 1.0, 0.0)
-        return of_slice(rows, weights)
+        weights = jnp.where(start + jnp.arange(size) >= which * size, 1.0, 0.0)
+        return of_slice(rows, weights), jnp.sum(weights)
 
     zeros = Mean.zeros_like(jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(sums_of, 0)))
-    total = jax.lax.fori_loop(0, -(-n // size), lambda k, total: total.add(sums_of(k)).close_group(), zeros)
-    return jax.tree.map(lambda v: v / n, total.sum())
+    last = every if some is None else some.slices
+    total = jax.lax.fori_loop(0, last, lambda k, total: total.add(sums_of(k)).close_group(), zeros)
+    sums, weight = total.sum()
+    return jax.tree.map(lambda v: v / (n if some is None else weight.astype(v.dtype)), sums)

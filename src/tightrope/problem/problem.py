@@ -241,13 +241,15 @@ class Problem:
         """One name per constraint: the given ones, or h[0], h[1], ..."""
         return list(self.names) if self.names is not None else [f"h[{i}]" for i in range(n)]
 
-    def tightening_ceiling(self, x: Tree, theta: Tree) -> float:
+    def tightening_ceiling(self, x: Tree, theta: Tree, grid: np.ndarray | None = None) -> float:
         """The largest upsilon that leaves a feasible point, as far as the structure of the constraints tells.
 
-        For two-sided constraints |E q| <= c the two sides sum to -2c, so no tightening of c or more can be met.
+        For two-sided constraints |E q| <= c the two sides sum to -2c, so no tightening of c or more can be met. With a
+        grid of levels, L numbers or L rows: the largest that leaves one at each of them.
         """
         ceiling = getattr(self.constraints, "tightening_ceiling", None)
-        return float("inf") if ceiling is None else ceiling(np.asarray(self.levels), x, theta, *self._extra)
+        levels = np.asarray(self.levels) if grid is None else grid.reshape(len(grid), *grid.shape[1:] or (1,))
+        return float("inf") if ceiling is None else ceiling(levels, x, theta, *self._extra)
 
     @property
     def _extra(self) -> tuple[Any, ...]:

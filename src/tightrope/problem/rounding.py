@@ -1,13 +1,15 @@
 """By how much means over rows may be off because numbers are rounded: a few units of eps of the size of what is summed."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from tightrope.precision import full_precision
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, dot, float_dtype, replace
+from tightrope.tree import Array, Tree, dot, float_dtype, ravel, replace
 
 UNITS = 16  # of eps; the worst sum that was found, of one number repeated, was off by 8
 LOOK = 256  # rows by which sizes are judged until a run is about to end
@@ -59,6 +61,93 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
     n_constraints = jax.eval_shape(of_row, jax.tree.map(lambda a: a[0], data)).h.size
     numbers = sum(v.size for v in jax.tree.leaves(x)) * (1 + n_constraints)
     return full_mean(of_row, data, max(1, min(1024, _NUMBERS // numbers)))
+
+
+class Glance(NamedTuple):
+    """What some rows say of a point, on the host and in float64: means of values and slopes, and the sizes of what was
+    summed; slopes as vectors."""
+
+    f: np.ndarray
+    h: np.ndarray
+    grad: np.ndarray
+    rows: np.ndarray
+    sizes: Sizes
+
+
+def glance(problem: Problem, x: Tree, data: Tree, every_row: bool = False, curvature: bool = True) -> Glance:
+    """A glance at a few rows, spread evenly, or at every one. It is one program whichever they are: bounds on rounding take
+    long to compile, and a run needs them at its start, at its looks and at its end."""
+    return read_glance(glance_at(problem, x, data, every_row, curvature), x)
+
+
+def read_glance(seen: Array, x: Tree) -> Glance:
+    """What `glance_at` has found."""
+    d = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
+    values, slopes = np.split(np.asarray(seen, float).reshape(2, -1, 1 + d), [1], axis=2)
+    means, sizes = ((v[0, 0], v[1:, 0], s[0], s[1:]) for v, s in zip(values, slopes, strict=True))
+    return Glance(*means, Sizes(*sizes))
+
+
+@jax.jit
+@full_precision
+def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any, curvature: Any) -> Array:
+    """`glance`, for a program to go on while the device looks: a value and a slope for F and each H_i, as means and as
+    sizes, one after the other in one array, because each that is brought to the host takes its time."""
+    problem = linearised(problem, x, data)
+    n, d, dtype = count(data), sum(v.size for v in jax.tree.leaves(x)), float_dtype(x)
+    kinds = 1 + jax.eval_shape(problem.sample_values, x, jax.tree.map(lambda a: a[0], data))[1].size
+    size = max(1, min(LOOK, n, _NUMBERS // (kinds * (1 + d))))
+    varying, same = problem, jnp.zeros((2, 0, 1 + d), dtype)
+    if problem.exact_constraints is not None:  # they are the same in every row
+        varying, kinds = replace(problem, constraints=None, exact_constraints=None, levels=0.0), 1
+        same = _of_rows(problem, x, jax.tree.map(lambda a: a[:1], data), curvature)[:, 0, 1:]
+    stride = jnp.where(every_row, 1, -(-n // LOOK))
+
+    def add(k: Array, sums: Array) -> Array:
+        index = (k * size + jnp.arange(size)) * stride
+        rows = jax.tree.map(lambda a: jnp.take(a, index, axis=0, mode="clip"), data)
+        return sums + jnp.tensordot((index < n).astype(dtype), _of_rows(varying, x, rows, curvature), (0, 1)).astype(
+            dtype
+        )
+
+    of = -(-n // stride)
+    sums = jax.lax.fori_loop(0, -(-of // size), add, jnp.zeros((2, kinds, 1 + d), dtype))
+    return jnp.ravel(jnp.concatenate([sums / of.astype(dtype), same.astype(dtype)], axis=1))
+
+
+def _of_rows(problem: Problem, x: Tree, rows: Tree, curvature: Any) -> Array:
+    """For every row a value and a slope of f and each h_i, and their sizes: (2, rows, 1 + N, 1 + d)."""
+    flat, back = ravel(x)
+
+    def seen(point: Array) -> tuple[Array, Array]:
+        def of_row(theta: Tree) -> tuple[Array, Array]:
+            f, h, grad, each = problem.jacobian(back(point), jax.tree.map(lambda a: a[None], theta))
+            leaves = zip(jax.tree.leaves(each), jax.tree.leaves(x), strict=True)
+            each = jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
+            return jnp.append(f, h), jnp.concatenate([ravel(grad)[0][None], each])
+
+        return jax.vmap(of_row)(rows)
+
+    if problem.oracle is None:
+        (values, slopes), bend = jax.linearize(seen, flat)
+        bent = jax.lax.cond(curvature, lambda: _bent(bend, flat), lambda: jnp.zeros_like(slopes))
+    else:
+        (values, slopes), bent = seen(flat), 0
+    sizes = jnp.abs(values) + jnp.abs(slopes) @ jnp.abs(flat)
+    sizes = sizes.at[:, 1:].add(jnp.abs(jnp.asarray(problem.levels, sizes.dtype)))
+    means, sizes = ((v[..., None], s) for v, s in ((values, slopes), (sizes, jnp.abs(slopes) + bent)))
+    return jnp.stack([jnp.concatenate(means, axis=2), jnp.concatenate(sizes, axis=2)])
+
+
+def _bent(bend: Any, x: Array) -> Array:
+    """The size of curvature times point: once as it is and once with random signs."""
+    mixed = x * jax.random.rademacher(jax.random.key(0), x.shape, x.dtype)
+    return jnp.sum(jnp.abs(jax.vmap(lambda direction: bend(direction)[1])(jnp.stack([x, mixed]))), axis=0)
+
+
+def distance_across(problem: Problem) -> float:
+    """The diameter of the domain, computed on the host."""
+    return float(jax.device_get(problem.domain).diameter)
 
 
 def absolute(tree: Tree) -> Tree:

@@ -139,18 +139,30 @@ CELLS_PER_ENTRY = 4
 """A matrix with at most this many cells for each observed entry is kept as a `Grid`."""
 
 
-def entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> Entries | Grid:
-    """Lay out the observed entries; places must be distinct."""
-    if shape[0] * shape[1] <= CELLS_PER_ENTRY * len(values):
+def entries(
+    rows: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    shape: tuple[int, int],
+    like: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Entries | Grid:
+    """Lay out the observed entries; places must be distinct.
+
+    Args:
+        rows, columns, values, shape: the entries, and the size of the matrix.
+        like: rows and columns of these and more entries, whose shapes the layout gets, so that a program fits both.
+    """
+    all_rows, all_columns = (rows, columns) if like is None else like
+    if shape[0] * shape[1] <= CELLS_PER_ENTRY * len(all_rows):
         real, held = np.zeros(shape, bool), np.zeros(shape, values.dtype)
         real[rows, columns], held[rows, columns] = True, values
         return Grid(jnp.asarray(real), jnp.asarray(held))
     order = np.lexsort((columns, rows))
-    by_row, at = _blocks(rows[order], columns[order], shape[0])
+    by_row, at = _blocks(rows[order], columns[order], np.bincount(all_rows, minlength=shape[0]))
     place = np.empty(len(rows), np.int32)
     place[order] = at
     order = np.lexsort((rows, columns))
-    by_column, at_column = _blocks(columns[order], rows[order], shape[1])
+    by_column, at_column = _blocks(columns[order], rows[order], np.bincount(all_columns, minlength=shape[1]))
     source = np.zeros(by_column.other.size, np.int32)
     source[at_column] = place[order]
     held = np.zeros(by_row.other.size, values.dtype)
@@ -159,11 +171,12 @@ def entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tu
     return Entries(by_row, by_column, jnp.asarray(grids[0]), jnp.asarray(grids[1]))
 
 
-def _blocks(owner: np.ndarray, other: np.ndarray, n: int) -> tuple[Blocks, np.ndarray]:
-    """Blocks of entries sorted by owner, and the place of each entry in them, flattened."""
+def _blocks(owner: np.ndarray, other: np.ndarray, room: np.ndarray) -> tuple[Blocks, np.ndarray]:
+    """Blocks of entries sorted by owner, with room for so many of each, and the place of each entry, flattened."""
+    n = len(room)
     lengths = np.bincount(owner, minlength=n)
-    width = _width(len(owner), n)
-    blocks = -(-lengths // width)
+    width = _width(int(room.sum()), n)
+    blocks = -(-room // width)
     first = np.concatenate([[0], np.cumsum(blocks)])
     total = _few_shapes(int(first[-1]))
     within = np.arange(len(owner)) - np.repeat(np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)

@@ -64,6 +64,7 @@ def structured_completion(
     rounds: int | None = None,
     units: Literal["relative", "sum", "mean"] = "relative",
     empty: Literal["refuse", "keep"] = "refuse",
+    like: Observed | None = None,
     dtype: Any = None,
 ) -> CompletionProblem:
     """Build the problem from a partly observed matrix.
@@ -84,6 +85,7 @@ def structured_completion(
         units: "relative" as above; "sum" for f = (1/2) sum_I (X - M)^2 and h = (1/2) sum X^2 - beta; "mean" for
             f and h divided by the number of their entries.
         empty: whether to refuse rows and columns without any observation, or to keep them (their entries will be 0).
+        like: for "factored", these entries and more: both problems then share one compiled program.
         dtype: float32 or float64; by default JAX's own.
 
     Example:
@@ -110,7 +112,7 @@ def structured_completion(
     else:
         rank = whole_number("structured_completion", "rank", min(64, *seen.shape) if rank is None else rank)
         factored = LowRankBall(float(nuclear_norm), size=seen.shape, rank=rank, rounds=rounds or 10)
-        problem = _factored(seen, factored, params, sampled, dtype)
+        problem = _factored(seen, factored, params, sampled, dtype, like)
     return CompletionProblem(problem, Generator(_random_bits) if sampled else Rows(np.zeros(1, np.int32)))
 
 
@@ -139,8 +141,11 @@ def _scales(seen: Observed, beta: float, units: str) -> dict[str, Any]:
 # Functions live at module level: a second problem of the same shapes then compiles nothing.
 
 
-def _factored(seen: Observed, domain: LowRankBall, params: dict[str, Any], sampled: bool, dtype: Any) -> Problem:
-    table = entries(seen.rows, seen.columns, seen.values.astype(dtype), seen.shape)
+def _factored(
+    seen: Observed, domain: LowRankBall, params: dict[str, Any], sampled: bool, dtype: Any, like: Observed | None
+) -> Problem:
+    places = None if like is None else (like.rows, like.columns)
+    table = entries(seen.rows, seen.columns, seen.values.astype(dtype), seen.shape, places)
     params["entries"] = table
     if sampled:
         real = table.real if isinstance(table, Grid) else table.by_row.real

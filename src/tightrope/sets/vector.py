@@ -20,7 +20,7 @@ from tightrope.tree import Array, Tree, float_dtype, nonzero, norm, pytree, rave
 
 def _by_groups(radius: Any, groups: np.ndarray) -> conic.Conic:
     """The ball of the sum of these groups' norms; one point where there is no room."""
-    return conic.group_ball(float(radius), groups) if radius > 0 else conic.point(np.zeros(len(groups)))
+    return conic.group_ball(float(radius), groups) if float(radius) > 0 else conic.point(np.zeros(len(groups)))
 
 
 @pytree

@@ -1,5 +1,6 @@
 """The bounds of a completion, chosen by the error on entries that are held out."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +17,16 @@ from tightrope.estimators.completion.training import (
 )
 from tightrope.loop.progress import Progress
 from tightrope.problems.observed import Observed
+from tightrope.sets.low_rank import LowRank
 
-_STEPS = 30  # a completion on the path starts from its neighbour, and decisions do not see the last digits
+_EVERY = 4  # steps between two looks at the error of a completion, which starts from its neighbour on the path ...
+_STEPS = 32  # ... and ends when the error has settled, or after so many
 _FRACTIONS = (0.7, 0.5, 0.35, 0.25)
 _MOST_DOUBLINGS = 20
-_REFINEMENTS = (2**0.5, 2**0.25, 2**0.125)
-_FLAT = 1e-3  # where neighbours' errors differ by a smaller share, another look is not worth its time
+_MOST_REFINEMENTS = 6
+_NEAR = 0.05  # nuclear norms that are closer than this, in logarithms, are not told apart
+_FLAT = 1e-3  # errors that differ by a smaller share are the same
+_HOPELESS = 1e-2  # where twice the nuclear norm is worse by more than this share, four times would be, too
 
 
 class ChosenBounds(NamedTuple):
@@ -60,19 +65,27 @@ class _Path:
 
     def __init__(self, seen: Observed, centre: bool, rank: int | None, held_out: float, seed: int, bar: Progress):
         self.kept, self.held = hold_out(seen, held_out, seed)
-        self.options = {"centre": centre, "rank": rank, "seed": seed, "steps": _STEPS, "turns": 2}
+        self.options: dict[str, Any] = {
+            "centre": centre,
+            "rank": rank,
+            "seed": seed,
+            "like": seen,
+        }  # one program for the last fit, too
         self.bar = bar
         self.rows: list[dict[str, float]] = []
         self.found: list[Completed] = []
 
     def try_bounds(self, alpha: float, beta: float | None, warm: int | None) -> int:
-        """Complete within these bounds, from the completion with the number `warm`; gives its own number."""
-        bound = never_reached(alpha) if beta is None else beta
-        start = None if warm is None else self.found[warm].start
-        effects, made, _ = fit_in_turn(self.kept, alpha, bound, start=start, **self.options)
-        rows, columns, values, _ = self.held
-        predicted = effects.at(rows, columns) + entries_of(made.left, made.right, rows, columns)
-        error = float(np.sqrt(np.mean((predicted - values) ** 2)))
+        """Complete within these bounds, from the completion with the number `warm`; gives its own number.
+
+        Once a multiplier has to be found for the energy, an error that stands still says little.
+        """
+        bound, start = never_reached(alpha) if beta is None else beta, None if warm is None else self.found[warm].start
+        pains: dict[str, Any] = {"turns": 2}
+        if beta is None:
+            pains = {"turns": 1, "record": 2 * _STEPS // _EVERY, "enough": self._settles()}
+        effects, made, _ = fit_in_turn(self.kept, alpha, bound, start=start, steps=_STEPS, **self.options, **pains)
+        error = self._error(effects, made.left, made.right)
         self.found.append(made)
         self.rows.append(
             {
@@ -85,6 +98,23 @@ class _Path:
         self.bar.show(len(self.rows))
         return len(self.rows) - 1
 
+    def _error(self, effects: Effects, left: np.ndarray, right: np.ndarray) -> float:
+        rows, columns, values, _ = self.held
+        predicted = effects.at(rows, columns) + entries_of(left, right, rows, columns)
+        return float(np.sqrt(np.mean((predicted - values) ** 2)))
+
+    def _settles(self) -> Callable[[int, Effects, LowRank], bool]:
+        """Whether the error on the held-out entries has stayed the same since it was last asked for."""
+        before = [np.inf]
+
+        def settled(step: int, effects: Effects, x: LowRank) -> bool:
+            if step % _EVERY:
+                return False
+            before.append(self._error(effects, np.asarray(x.u @ x.core), np.asarray(x.v)))
+            return abs(before[-1] - before[-2]) < _FLAT * before[-1]
+
+        return settled
+
     def error(self, number: int) -> float:
         """The error that a completion has on the held-out entries."""
         return self.rows[number]["held_out_error"]
@@ -94,21 +124,39 @@ class _Path:
         return int(np.argmin([row["held_out_error"] for row in self.rows]))
 
     def by_nuclear_norm(self, beta: float | None) -> int:
-        """Double alpha until it helps no more, then look to both sides, nearer each time, while that makes a difference."""
+        """Double alpha until it helps no more, then look nearer the best one while that makes a difference."""
         effects = Effects.fit(self.kept) if self.options["centre"] else Effects.none(self.kept.shape)
         alpha, last = largest_singular_value(effects.taken_from(self.kept)), None
         for _ in range(_MOST_DOUBLINGS):
             last = self.try_bounds(alpha, beta, last)
             slack = self.found[last].singular_values.sum() < 0.9 * alpha  # a larger ball changes nothing
-            if slack or last - self.best() >= 2:
+            best = self.best()
+            if slack or last - best >= 2 or self.error(last) > (1 + _HOPELESS) * self.error(best):
                 break
             alpha *= 2
-        for ratio in _REFINEMENTS:
-            centre, before = self.rows[self.best()]["nuclear_norm"], self.error(self.best())
-            sides = [self.try_bounds(alpha, beta, self._below(alpha)) for alpha in (centre / ratio, centre * ratio)]
-            if max(map(self.error, sides)) < (1 + _FLAT) * before:
+        for _ in range(_MOST_REFINEMENTS):
+            before, alpha = self.error(self.best()), self._where_next()
+            tried = self.try_bounds(alpha, beta, self._below(alpha))
+            if abs(self.error(tried) - before) < _FLAT * before:
                 break
         return self.best()
+
+    def _where_next(self) -> float:
+        """A nuclear norm to try, as Brent's method would: the lowest point of the parabola through the best one and its
+        neighbours, in logarithms; the middle of the wider side where that is too near one that was tried."""
+        tried = sorted((np.log(row["nuclear_norm"]), row["held_out_error"]) for row in self.rows)
+        at = int(np.argmin([error for _, error in tried]))
+        if at == 0:
+            return float(np.exp(tried[0][0])) / 2**0.5
+        if at == len(tried) - 1:
+            return float(np.exp((tried[-2][0] + tried[-1][0]) / 2))
+        x, y = (np.array(part) for part in zip(*tried[at - 1 : at + 2], strict=True))
+        left, right = np.diff(y) / np.diff(x)
+        lowest = (x[0] + x[1]) / 2 - left * (x[2] - x[0]) / 2 / (right - left) if right > left else x[1]
+        if np.min(np.abs(x - lowest)) < _NEAR:
+            wider = int(np.argmax(np.diff(x)))
+            lowest = (x[wider] + x[wider + 1]) / 2
+        return float(np.exp(lowest))
 
     def _below(self, alpha: float) -> int | None:
         """The number of the completion with the next smaller nuclear norm."""

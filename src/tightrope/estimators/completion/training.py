@@ -1,5 +1,7 @@
 """One completion: effects and factors are fitted in turn, in float64, and the factors satisfy both bounds as stored."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -7,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from tightrope._minimize import minimize
+from tightrope._threads import threads_for
 from tightrope.estimators.runs import kept
 from tightrope.methods import CFWCSOA, Method
 from tightrope.problems.observed import Observed
@@ -117,9 +120,11 @@ def unobserved_energy(left: np.ndarray, right: np.ndarray, seen: Observed) -> tu
 
 def fit_in_turn(
     seen: Observed, nuclear_norm: float, unobserved_bound: float, *, centre: bool, steps: int, start: Start | None,
-    turns: int = TURNS, **options: Any,
+    turns: int = TURNS, enough: Callable[[int, Effects, LowRank], bool] | None = None, **options: Any,
 ) -> tuple[Effects, Completed, int]:  # fmt: skip
     """Fit effects to what the completion leaves and the completion to what the effects leave, in turn.
+
+    With `enough`, which is asked at every record, a turn ends when it says so.
 
     Each turn lowers the same objective: the squared error plus `SHRINKAGE` times the squared effects, within both bounds.
     Effects that are fitted once and for all take some of what the factors explain better: on MovieLens-100K at rank 10 the
@@ -134,10 +139,17 @@ def fit_in_turn(
     for _ in range(turns):
         if centre:
             effects = Effects.fit(seen if start is None else _without(seen, start))
-        made = complete(effects.taken_from(seen), nuclear_norm, unobserved_bound, steps=each, start=start, **options)
+        stop = None if enough is None else partial(_stop, enough, effects)
+        made = complete(
+            effects.taken_from(seen), nuclear_norm, unobserved_bound, steps=each, start=start, callback=stop, **options
+        )
         start = made.start
     assert made is not None
     return effects, made, turns * each
+
+
+def _stop(enough: Callable[[int, Effects, LowRank], bool], effects: Effects, now: Any) -> bool:
+    return enough(now.step, effects, now.last)
 
 
 def _without(seen: Observed, start: Start) -> Observed:
@@ -159,17 +171,19 @@ def complete(
     method: str | Method = "auto",
     seed: int = 0,
     start: Start | None = None,
+    like: Observed | None = None,
+    callback: Callable[[Any], bool] | None = None,
     progress: bool | None = False,
     record: int = 0,
 ) -> Completed:
     """Minimise the squared error on the observed entries over the ball, within the bound on the unobserved energy.
 
     It starts from zero or from another completion, which may have fewer rows and columns, and is scaled down where the ball
-    is too small for it.
+    is too small for it. With `like`, these entries and more, it is compiled for those as well.
     """
     rank = min(RANK if rank is None else rank, *seen.shape)
-    with jax.enable_x64(True):
-        made = structured_completion(seen, nuclear_norm, unobserved_bound, rank=rank)
+    with jax.enable_x64(True), threads_for(max(seen.shape), rank):
+        made = structured_completion(seen, nuclear_norm, unobserved_bound, rank=rank, like=like)
         scales = made.problem.params["scales"]
         unit = float(scales["f"] / scales["h"])  # of this size a multiplier makes all entries count alike
         result = minimize(
@@ -180,13 +194,15 @@ def complete(
             warm_start=None if start is None else _warm(start, nuclear_norm, rank, seen.shape, unit),
             output="feasible",
             feasible_point=made.problem.domain.start(),
+            callback=callback,
             progress=progress,
             record=record,
         )
         result = kept(result, f"{len(seen.values):,} observed entries")
     if result.status is Status.NOT_FINITE:
         raise FloatingPointError(f"{result.status.value}. {result.message}")
-    left, right, values, energy = _factors(result.x, seen, unobserved_bound)
+    with threads_for(max(seen.shape), rank):
+        left, right, values, energy = _factors(result.x, seen, unobserved_bound)
     return Completed(left, right, values, float(result.dual_last[0]) / unit, energy, result)
 
 

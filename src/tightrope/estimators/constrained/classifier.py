@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing, assert_all_finite, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -263,6 +262,8 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             counted = np.ones(n, bool) if task.weight is None else task.weight > 0
             yield one_split(task.positive, counted, float(self.cv), seed, stratified=asked.within_classes)
         elif _is_folds(self.cv):
+            from sklearn.model_selection import StratifiedKFold
+
             yield from StratifiedKFold(int(self.cv), shuffle=True, random_state=seed).split(np.zeros(n), task.positive)
         elif hasattr(self.cv, "split"):
             yield from self.cv.split(np.zeros(n), task.positive)

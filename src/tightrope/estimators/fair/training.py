@@ -161,9 +161,7 @@ def train(
 def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
     """Minimise to a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
     start = np.zeros(data[0].shape[1])  # its score is constant: no covariance at all
-    # The loss is smooth and the rows may be many: nothing is gained by modelling them on the host.
     options = {
-        "method": "svrg-csoa",
         "passes": passes,
         "output": "feasible",
         "feasible_point": start,

@@ -13,15 +13,19 @@ from tightrope.experiments.leaderboard.divisions import Counted, Source
 from tightrope.loop import choose
 from tightrope.loop.prepare import default_batch, for_rows
 from tightrope.methods import Method, gradients_used
+from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
+from tightrope.problem.check import astype_problem
 from tightrope.problem.transform import penalised
 from tightrope.problems import PROBLEMS, Solved
 from tightrope.sampling import Rows, Sampler
 from tightrope.slsqp import BatchResult, slsqp
-from tightrope.tree import Array, Tree, add_scaled, dot, replace
+from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, replace
 
 PENALTY, EXACT, INSIDE = "the optimal multipliers", "the constraints without noise", "a feasible start"
 """What a method may be given that others are not."""
+
+_LOOK = 512  # rows, by which it is judged whether functions are smooth
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -73,7 +77,15 @@ def misfit(kind: type[Method], solved: Solved, source: Source) -> str | None:
     if penalised_away and not solved.feasible:
         return f"{kind.__name__} knows no constraints, and there are no multipliers to penalise with: no point is feasible."
     n = 0 if penalised_away else len(solved.dual)
-    return choose.misfit(kind, solved.problem.domain, rows=source == "finite", constraints=n)
+    return choose.misfit(kind, solved.problem.domain, rows=source == "finite", constraints=n) or choose.missing(
+        kind, lambda: _lacks(solved)
+    )
+
+
+def _lacks(solved: Solved) -> str | None:
+    """What second order misses in the problem, by a look at some rows of it."""
+    x = solved.problem.domain.start()
+    return lacks(astype_problem(solved.problem, float_dtype(x)), x, solved.rows(_LOOK))
 
 
 def enter(kind: type[Method], solved: Solved, source: Source, first_budget: int) -> Entry:
@@ -107,7 +119,9 @@ def untouched(entry: Entry, steps: int) -> Method:
 def automatic(solved: Solved, source: Source) -> str:
     """The name of the method that "auto" takes for the problem."""
     coordinates = sum(np.size(leaf) for leaf in jax.tree.leaves(solved.x))
-    asked = choose.Asked(solved.problem.domain, source == "finite", coordinates, len(solved.dual))
+    asked = choose.Asked(
+        solved.problem.domain, source == "finite", coordinates, len(solved.dual), lacks=lambda: _lacks(solved)
+    )
     return choose.automatic(asked)[0].name
 
 

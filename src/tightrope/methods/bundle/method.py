@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import numpy as np
-
 from tightrope.methods.base import Cost, Info, Proof, Refreshing
 from tightrope.methods.bundle.look import Look
-from tightrope.methods.bundle.state import BundleState, before_the_first_look
+from tightrope.methods.bundle.state import BundleState, before_the_first_look, proven
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, pytree, static
 
@@ -94,14 +92,4 @@ class Bundle(Refreshing):
 
     def proof(self, state: BundleState) -> Proof:
         """What the cuts so far prove."""
-        conflict, upper = np.asarray(state.conflict, float), float(state.upper)
-        margin = float(np.asarray(state.lam, float) @ np.asarray(state.margin, float))  # what it costs, for small ones
-        return Proof(
-            upper=upper - margin if state.feasible else np.inf,
-            lower=float(state.lower),
-            rounding=float(state.upper_error) + float(state.lower_error) + margin,
-            scale=max(abs(float(value) - upper) for value in (state.start, state.inner)) if state.feasible else np.nan,
-            conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
-            settled=bool(state.settled),
-            interior=bool(state.interior),
-        )
+        return proven(state)

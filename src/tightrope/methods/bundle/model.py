@@ -6,6 +6,7 @@ units: x in widths of the domain, F and H_i in units of what their steepest slop
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -81,11 +82,30 @@ class Model:
 
     def __init__(self, looks: Looks, units: Units, region: Region, support: Callable[[np.ndarray], float]):
         self.looks, self.units, self.region, self.support = looks, units, region, support
-        away, (K, N, d) = region.centre - looks.x, looks.rows.shape
-        self.f = (looks.f - looks.f.min() + np.sum(looks.grad * away, axis=1)) / units.f  # the cuts at the centre
-        self.h = ((looks.h + np.einsum("knd,kd->kn", looks.rows, away)) / units.h).reshape(K * N)
-        self.F = looks.grad * region.widths / units.f
-        self.H = (looks.rows * region.widths / units.h[:, None]).reshape(K * N, d)
+        self.away = region.centre - looks.x
+
+    @cached_property
+    def f(self) -> np.ndarray:
+        """The cuts of F at the centre, above the least value seen."""
+        looks = self.looks
+        return (looks.f - looks.f.min() + np.sum(looks.grad * self.away, axis=1)) / self.units.f
+
+    @cached_property
+    def h(self) -> np.ndarray:
+        """Those of H, look after look."""
+        looks = self.looks
+        return ((looks.h + np.einsum("knd,kd->kn", looks.rows, self.away)) / self.units.h).ravel()
+
+    @cached_property
+    def F(self) -> np.ndarray:
+        """Their slopes."""
+        return self.looks.grad * self.region.widths / self.units.f
+
+    @cached_property
+    def H(self) -> np.ndarray:
+        """Those of H."""
+        K, N, d = self.looks.rows.shape
+        return (self.looks.rows * self.region.widths / self.units.h[:, None]).reshape(K * N, d)
 
     # ---- bounds ------------------------------------------------------------------------------------------------------
 
@@ -94,8 +114,7 @@ class Model:
 
         With weights mu of sum 1 that is a bound on F*; with mu = 0 a positive one says that no point is feasible.
         """
-        looks, c = self.looks, self.region.centre
-        away = c - looks.x
+        looks, c, away = self.looks, self.region.centre, self.away
         slope = mu @ looks.grad + np.einsum("kn,knd->d", nu, looks.rows)
         values = mu * (looks.f + np.sum(looks.grad * away, axis=1))
         sides = nu * (looks.h + np.einsum("knd,kd->kn", looks.rows, away))

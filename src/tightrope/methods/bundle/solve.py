@@ -4,30 +4,16 @@ Nothing here has to be exact. A lower bound is made of multipliers by a formula 
 looked at before anything is said of it; an inaccurate solution costs a look, never a wrong claim.
 """
 
-from contextlib import AbstractContextManager
-from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tightrope._threads import one_thread as one_thread
 from tightrope.sets.conic import Conic
 
 _TOLERANCE = 1e-11  # of a unit-free programme; what cannot be reached is left at "almost solved"
 _ROUNDS = 50  # of the interior-point method; where 20 are not enough, more seldom help
-
-
-def one_thread() -> AbstractContextManager:
-    """Within it, NumPy and SciPy use one thread: for matrices as small as these, more take a hundred times as long where
-    cores are busy."""
-    return _libraries().limit(limits=1, user_api="blas")
-
-
-@lru_cache
-def _libraries() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 class Region(NamedTuple):

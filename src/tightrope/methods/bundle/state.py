@@ -1,9 +1,11 @@
 """What a bundle remembers between looks: arrays of fixed shapes, so that a run can be saved and resumed bit for bit."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
+from tightrope.methods.base import Proof
 from tightrope.tree import Array, Tree, ravel
 
 
@@ -53,17 +55,36 @@ class BundleState(NamedTuple):
     interior: Array  # whether some point may satisfy every constraint by more than rounding, for all that is known
 
 
+def shapes_of_a_look(d: int, N: int) -> list[tuple[int, ...]]:
+    """The shapes of what is seen at a look, as `Kept` has it."""
+    return [(d,), (), (N,), (d,), (N, d), (), (N,), (), (N,)]
+
+
 def before_the_first_look(x: Tree, lam: Array, places: int) -> BundleState:
     """Nothing known yet, and room for so many looks."""
     d, N, dtype = ravel(x)[0].size, lam.size, lam.dtype
     zero, number, no = jnp.zeros((), dtype), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     values, most = jnp.zeros((1 + N,), dtype), jnp.asarray(jnp.finfo(dtype).max, dtype)
-    shapes = (d,), (), (N,), (d,), (N, d), (), (N,), (), (N,)
     numbers = jnp.zeros((2, places), jnp.int32)
-    kept = Kept(*(jnp.zeros((places, *shape), dtype) for shape in shapes), *numbers)
+    kept = Kept(*(jnp.zeros((places, *shape), dtype) for shape in shapes_of_a_look(d, N)), *numbers)
     return BundleState(
         x=x, lam=lam, t=number + 1, ahead=x, promised=values, seen=values, kept=kept, units=values,
         hessian=jnp.zeros((d, d), dtype), start=zero, inner=zero, feasible=no, upper=most, upper_error=zero, lower=-most,
         lower_error=zero, distance=most, newton=no, pace=zero, pause=number, patience=number + 1,
         margin=jnp.zeros((N,), dtype), conflict=jnp.zeros((N,), dtype), settled=no, interior=~no,
     )  # fmt: skip
+
+
+def proven(state: Any) -> Proof:
+    """What a state of this kind knows of its output."""
+    conflict, upper = np.asarray(state.conflict, float), float(state.upper)
+    margin = float(np.asarray(state.lam, float) @ np.asarray(state.margin, float))  # what it costs, for small ones
+    return Proof(
+        upper=upper - margin if state.feasible else np.inf,
+        lower=float(state.lower),
+        rounding=float(state.upper_error) + float(state.lower_error) + margin,
+        scale=max(abs(float(value) - upper) for value in (state.start, state.inner)) if state.feasible else np.nan,
+        conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
+        settled=bool(state.settled),
+        interior=bool(state.interior),
+    )

@@ -44,23 +44,45 @@ class Steps(NamedTuple):
     noise: Array  # what noise may cost, in units of F
 
 
-class Epoch(NamedTuple):
-    """Sums over the steps of an epoch."""
+class Sums(NamedTuple):
+    """What the steps of an epoch add up. They keep it as one vector: on a CPU an operation costs about its dispatch."""
 
-    x: Tree
     lam: Array
-    f: Array  # corrected values at x
-    h: Array
+    h: Array  # corrected values at x
+    rises: Array  # (change of the sampled h_i)^2, where constraints are sampled
+    f: Array  # corrected value at x
     taken: Array  # how many steps
     bent: Array  # |change of the sampled gradient since the snapshot|^2
     bends: Array  # <that change, x - w>
     apart: Array  # |x - w|^2, where constraints are sampled
-    rises: Array  # (change of the sampled h_i)^2, likewise
+
+    def packed(self) -> Array:
+        """As one vector."""
+        return jnp.concatenate([*self[:3], jnp.stack(self[3:])])
+
+    @classmethod
+    def unpacked(cls, vector: Array) -> "Sums":
+        """From one vector."""
+        n = (vector.size - 5) // 3
+        return cls(*(vector[k * n : (k + 1) * n] for k in range(3)), *(vector[3 * n + k] for k in range(5)))
+
+
+class Epoch(NamedTuple):
+    """Sums over the steps of an epoch."""
+
+    x: Tree
+    packed: Array
+
+    @property
+    def sums(self) -> Sums:
+        """The sums by name."""
+        return Sums.unpacked(self.packed)
 
     def mean(self, x: Tree, lam: Array) -> tuple[Tree, Array]:
         """The mean of the iterates and multipliers; before the first step, those given."""
-        count = jnp.maximum(self.taken, 1)
-        return pick(self.taken > 0, jax.tree.map(lambda total: total / count, (self.x, self.lam)), (x, lam))
+        sums = self.sums
+        count = jnp.maximum(sums.taken, 1)
+        return pick(sums.taken > 0, jax.tree.map(lambda total: total / count, (self.x, sums.lam)), (x, lam))
 
     def curvature(self, noise: Array | float) -> Array:
         """What the steps met: |change of gradient|^2 / <change of gradient, move>.
@@ -68,8 +90,9 @@ class Epoch(NamedTuple):
         That is at most L + L_max/b where rows are smooth. Where they have kinks it grows without bound as moves become
         short; `noise`, in the units of F, is where that stops.
         """
-        below = self.bends + self.taken * noise
-        return jnp.where(below > 0, self.bent / nonzero(below), 0)
+        sums = self.sums
+        below = sums.bends + sums.taken * noise
+        return jnp.where(below > 0, sums.bent / nonzero(below), 0)
 
 
 class SVRGCSOAState(NamedTuple):
@@ -203,10 +226,10 @@ class SVRGCSOA(Refreshing):
     def answer(self, state: SVRGCSOAState) -> tuple[Tree, Array]:
         """The mean of this epoch's iterates and multipliers, where what its steps have seen is no reason against it; the
         best snapshot where it is, or where there was no step since the last one."""
-        epoch, best = state.epoch, state.judge.best
-        count = jnp.maximum(epoch.taken, 1)
-        good = (epoch.taken > 0) & state.judge.tolerates(epoch.f / count, epoch.h / count)
-        return pick(good, epoch.mean(state.x, state.lam), (best.w, best.lam))
+        sums, best = state.epoch.sums, state.judge.best
+        count = jnp.maximum(sums.taken, 1)
+        good = (sums.taken > 0) & state.judge.tolerates(sums.f / count, sums.h / count)
+        return pick(good, state.epoch.mean(state.x, state.lam), (best.w, best.lam))
 
     def snapshot(self, state: SVRGCSOAState) -> Snapshot:
         return state.judge.best
@@ -222,7 +245,7 @@ class SVRGCSOA(Refreshing):
     def _slopes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree) -> Array:
         """|grad H_i| at the snapshot, or how fast h_i changed along the last epoch where that is faster."""
         here = jnp.linalg.norm(rows_in(wid, snap.rows), axis=1)
-        met = jnp.sqrt(state.epoch.rises / nonzero(state.epoch.apart))
+        met = jnp.sqrt(state.epoch.sums.rises / nonzero(state.epoch.sums.apart))
         # Constraints may be flat at the start (|x|^2 <= 1 at zero): look where the objective pulls, too.
         across = problem.domain.scaled_diameter / nonzero(norm(slope_in(wid, snap.grad)))
         far = problem.domain.project(step_along(wid, snap.w, across, snap.grad))
@@ -289,27 +312,25 @@ class SVRGCSOA(Refreshing):
 
 def _no_steps(x: Tree, lam: Array) -> Epoch:
     zero, none = jnp.zeros((), lam.dtype), jnp.zeros_like(lam)
-    return Epoch(jax.tree.map(jnp.zeros_like, x), none, zero, none, zero, zero, zero, zero, none)
+    return Epoch(jax.tree.map(jnp.zeros_like, x), Sums(none, none, none, zero, zero, zero, zero, zero).packed())
 
 
 def _with_step(
     epoch: Epoch, snap: Snapshot, seen: Corrected, wid: Tree, x: Tree, x_next: Tree, lam_next: Array, exact: bool
 ) -> Epoch:
     away = subtract(x, snap.w)
-    bent = slope_in(wid, seen.change)
-    epoch = epoch._replace(
-        x=add_scaled(epoch.x, 1, x_next),
-        lam=epoch.lam + lam_next,
-        f=epoch.f + seen.objective,
-        h=epoch.h + seen.value,
-        taken=epoch.taken + 1,
-        bent=epoch.bent + dot(bent, bent),
-        bends=epoch.bends + dot(seen.change, away),
+    bent, apart, zero = slope_in(wid, seen.change), length_in(wid, away), jnp.zeros((), lam_next.dtype)
+    step = Sums(
+        lam=lam_next,
+        h=seen.value,
+        rises=jnp.zeros_like(lam_next) if exact else (seen.value - snap.h) ** 2,  # slopes at snapshots say enough
+        f=seen.objective,
+        taken=zero + 1,
+        bent=dot(bent, bent),
+        bends=dot(seen.change, away),
+        apart=zero if exact else dot(apart, apart),
     )
-    if exact:  # slopes at snapshots say enough
-        return epoch
-    apart = length_in(wid, away)
-    return epoch._replace(apart=epoch.apart + dot(apart, apart), rises=epoch.rises + (seen.value - snap.h) ** 2)
+    return Epoch(add_scaled(epoch.x, 1, x_next), epoch.packed + step.packed())
 
 
 def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, wid: Tree, batch_size: int) -> tuple[Array, Array]:

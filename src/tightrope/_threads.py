@@ -1,0 +1,26 @@
+"""How many threads BLAS may take: for small matrices one, because on busy cores more wait for each other."""
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from typing import Any
+
+_WORTH_THREADS = 2**27  # floating-point operations of a factorisation, some hundredths of a second of one core
+
+
+def one_thread() -> AbstractContextManager:
+    """Within it, NumPy and SciPy use one thread: more take a hundred times as long for small matrices on busy cores."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+def threads_for(rows: int, columns: int) -> AbstractContextManager:
+    """Within it, factorisations of thin matrices of at most this size use one thread, unless they are large enough to gain
+    by more."""
+    return one_thread() if 2 * rows * columns**2 < _WORTH_THREADS else nullcontext()
+
+
+@lru_cache
+def _libraries() -> Any:
+    import scipy.linalg  # noqa: F401 (the one that JAX factorises with, too; a library that is loaded later is not found)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

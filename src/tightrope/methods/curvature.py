@@ -1,0 +1,166 @@
+"""Curvature of the Lagrangian: exact on some of the rows, corrected by the gradients of all rows at points looked at.
+
+What the bundle's turns of sequential quadratic programming and `SQP` share. Matrices are in widths of the domain: W B W for
+points x = centre + W y, in units of F.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._jaxlib import WITHOUT_YNN
+from tightrope.precision import full_precision
+from tightrope.problem import Problem
+from tightrope.problem.full_data import Some, fold_rows
+from tightrope.problem.rounding import few, glance
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, ravel, shaped_like, subtract
+
+_DAMPED = 0.1  # Powell's: a pair must bend at least this much of what the matrix already does
+_FLAT = 1e-10  # of the unit of F: less curvature than this over the whole domain is none
+
+
+@functools.partial(jax.jit, static_argnames="rows_a_slice", compiler_options=WITHOUT_YNN)
+@full_precision
+def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: Some, rows_a_slice: int) -> Array:
+    """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix: a forward derivative of the
+    gradient for each coordinate, all of them at once."""
+    flat, back = ravel(x)
+
+    def of_slice(rows, weights):
+        def lagrangian(v):
+            if problem.nested:  # with the mean inside over these rows
+                f, h = problem.values(back(v), rows)
+                return jnp.sum(weights).astype(f.dtype) * (f + jnp.dot(h, lam))
+            f, h = jax.vmap(lambda one: problem.sample_values(back(v), one))(rows)
+            return jnp.dot(weights.astype(f.dtype), f) + jnp.dot(weights.astype(h.dtype) @ h, lam)
+
+        return jax.vmap(jax.linearize(jax.grad(lagrangian), flat)[1])(jnp.eye(flat.size, dtype=flat.dtype))
+
+    return fold_rows(of_slice, data, rows_a_slice, some)
+
+
+def positive(hessian: np.ndarray) -> np.ndarray:
+    """The nearest semidefinite matrix."""
+    values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+    return (vectors * np.maximum(values, 0)) @ vectors.T
+
+
+def usual(steps: np.ndarray, changes: np.ndarray) -> float:
+    """The curvature that is usual among pairs of a step and the change of the gradient along it."""
+    return max(float(np.median(np.sum(steps * changes, axis=1) / np.sum(steps * steps, axis=1))), 0.0)
+
+
+def mixed(hessian: np.ndarray, rows: int, curvature: float) -> np.ndarray:
+    """A Hessian in d coordinates on m rows with d/(d + m) of a multiple of the identity: m rows do not see them all."""
+    d = len(hessian)
+    share = d / (d + rows) if np.any(hessian) else 1.0
+    return (1 - share) * hessian + share * curvature * np.eye(d)
+
+
+def updated(B: np.ndarray, step: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """After a damped BFGS update with a step and the change of the gradient along it."""
+    bent, Bs = step @ change, B @ step
+    sBs = step @ Bs
+    if bent <= 0:
+        return B
+    if sBs <= 1e-12 * bent:
+        return B + np.outer(change, change) / bent
+    mix = 1.0 if bent >= _DAMPED * sBs else (1 - _DAMPED) * sBs / (sBs - bent)
+    change = mix * change + (1 - mix) * Bs
+    return B - np.outer(Bs, Bs) / sBs + np.outer(change, change) / (step @ change)
+
+
+def with_secants(
+    hessian: np.ndarray, rows: int, at: int, x: np.ndarray, slopes: np.ndarray, widths: np.ndarray
+) -> np.ndarray:
+    """A Hessian on some rows (not in widths, nor is what comes back), after damped BFGS updates with the differences to
+    every other point, the farthest first.
+
+    The nearest points, whose differences say most about the curvature where the step begins, come last and count most.
+    """
+    B = positive(hessian * widths[:, None] * widths)
+    steps, changes = (x - x[at]) / widths, (slopes - slopes[at]) * widths
+    distance = np.linalg.norm(steps, axis=1)
+    others = distance > 1e-9
+    if np.any(others):
+        B = mixed(B, rows, usual(steps[others], changes[others]))
+    for k in np.argsort(-distance, kind="stable"):
+        if others[k]:
+            B = updated(B, steps[k], changes[k])
+    return positive(B) / widths[:, None] / widths
+
+
+def is_flat(hessian: np.ndarray, widths: np.ndarray, unit: float) -> bool:
+    """Whether the matrix bends nothing on the domain."""
+    return float(np.max(np.abs(np.diag(hessian)) * widths**2, initial=0.0)) <= _FLAT * unit
+
+
+# ---- is there any, and are there kinks ------------------------------------------------------------------------------
+
+_HALVINGS = 24
+_LATE = 6  # the last of them, over which a smooth function's slope changes by 2^-6
+_JUMP = 0.25  # more than this of the change left after them is a jump
+
+
+def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
+    """What the functions lack for a method of second order: "second derivatives", "curvature" or "smoothness"; None for
+    nothing.
+
+    On some of the rows, along the line from x to where the objective pulls, or away from there if that is farther: the
+    slope of f + sum h_i, each h_i in the units in which it weighs as much as f. Of an interval the half is kept in which
+    the slope changes more.
+    For a smooth function the change goes to zero with the interval; at a kink it stays.
+    """
+    if problem.oracle is not None:
+        return "second derivatives"
+    try:
+        seen = glance(problem, x, data)
+        steep = float(np.linalg.norm(seen.grad))
+        lengths = np.linalg.norm(seen.rows, axis=1)
+        lam = np.divide(steep, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (steep > 0))
+        slope = seen.grad + lam @ seen.rows
+        pulls = next((g for g in (seen.grad, slope) if np.any(g)), np.ones_like(slope))
+        dtype = float_dtype(x)
+        pulls = shaped_like(x, pulls.astype(dtype))
+        changes = np.asarray(_changes(problem, x, pulls, lam.astype(dtype), data), float)
+    except TypeError:  # a derivative of its own that was given for backward passes only
+        return "second derivatives"
+    whole, late, last, noise = changes
+    if whole <= noise:
+        return "curvature"
+    return "smoothness" if last > _JUMP * late and last > noise else None
+
+
+@jax.jit
+@full_precision
+def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree) -> Array:
+    """By how much the slope changes along the whole line, in the interval that is left late, and at last; and what
+    rounding does."""
+    rows = few(data)
+    down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
+    ahead = jax.tree.map(lambda a, b: jnp.where(norm(down) >= norm(up), a, b), down, up)
+
+    def look(k: Any, seen: Any) -> Any:
+        """First at the two ends, then in the middle of what is left; the change is noted at first, late, and at last."""
+        low, high, at_low, at_high, changes = seen
+        a: Any = jnp.where(k < 2, k, (low + high) / 2)
+        _, (df, dh) = jax.jvp(lambda p: problem.values(p, rows), (add_scaled(x, a, ahead),), (ahead,))
+        at = df + jnp.dot(lam, dh)
+        upper = (k != 1) & ((k == 0) | (at - at_low < at_high - at))
+        low, at_low = jnp.where(upper, a, low), jnp.where(upper, at, at_low)
+        high, at_high = jnp.where(upper, high, a), jnp.where(upper, at_high, at)
+        now = k == 1 + jnp.array([0, _HALVINGS - _LATE, _HALVINGS, 0])
+        return (
+            low,
+            high,
+            at_low,
+            at_high,
+            jnp.where(now, jnp.stack([at_high - at_low] * 3 + [abs(at_low) + abs(at_high)]), changes),
+        )
+
+    zero = jnp.zeros((), lam.dtype)
+    *_, changes = jax.lax.fori_loop(0, _HALVINGS + 2, look, (zero, zero + 1, zero, zero, jnp.zeros((4,), lam.dtype)))
+    return changes.at[3].multiply(1e3 * float(jnp.finfo(lam.dtype).eps))

@@ -1,0 +1,1 @@
+"""Sequential quadratic programming on all rows, for smooth functions of few coordinates."""

@@ -1,0 +1,332 @@
+"""One look at all the data, on the host: what it proves, and the step of sequential quadratic programming that follows."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tightrope.methods.bundle.look import NO_ROOM, Look, see
+from tightrope.methods.bundle.model import Combination, Looks, Model, best_combination
+from tightrope.methods.bundle.solve import Region, one_thread, region_of
+from tightrope.methods.curvature import lagrangian_hessian, mixed, updated
+from tightrope.methods.second_order.quadratic import MOST, Ball, Inconsistent, Step, best_step
+from tightrope.methods.second_order.state import Known
+from tightrope.problem.full_data import Some
+from tightrope.problem.rounding import count
+from tightrope.sets import L2Ball
+from tightrope.tree import shaped_like
+
+_MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
+_ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's
+_DEARER = 1.1  # a price of violations above the multipliers
+_SHARES = 3  # that are tried of one move
+_HALVED = 0.5  # a step that halves what is left between the penalty and the lower bound is taken in any case
+_OFF = 8.0  # times as much or as little curvature as was thought: time for a Hessian
+_QUICK = 0.001  # what a step leaves of the slope where curvature is as good as exact
+_A_PRODUCT = 16  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
+_SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
+_ROUGHLY = 10  # the same, for a first run that need not come close
+_PLENTY = 4  # rows for each coordinate, from which a Hessian needs no help where it bends least
+_ENOUGH_ROWS = 8192  # fewer are not worth a first run on some of them
+_PART = 8  # of the rows, in the first run on some of them
+_FIRST_STEPS = 8  # at most, of that run
+
+
+class Place(NamedTuple):
+    """A point and what was seen there, in widths of the domain: slopes are those in y, x = widths y."""
+
+    x: np.ndarray
+    f: float
+    h: np.ndarray
+    grad: np.ndarray
+    rows: np.ndarray
+
+    def slope(self, lam: np.ndarray) -> np.ndarray:
+        """The gradient of the Lagrangian."""
+        return self.grad + lam @ self.rows
+
+    def penalty(self, price: np.ndarray) -> float:
+        """The exact penalty: F + <price, H_+>."""
+        return self.f + float(price @ np.maximum(self.h, 0))
+
+
+class Turn(Look):
+    """A look at the point `state.ahead`, and the step after it."""
+
+    def _widths(self) -> np.ndarray:
+        return super()._widths() if self.t == 1 else np.asarray(self.before.widths, float)
+
+    def _see(self, x: Any) -> list[np.ndarray]:
+        return self._with_rounding(self._pass(x, self.slices), x)
+
+    def _pass(self, x: Any, slices: int) -> Any:
+        """Over so many slices of the rows."""
+        return see(self.problem, x, self.data, Some(np.int32(slices), np.int32(0)), rows_a_slice=self.size)
+
+    @property
+    def size(self) -> int:
+        """Rows in a slice: few enough for the products of a Hessian to be held at once, and no more than elsewhere."""
+        numbers = self.before.bend.shape[0] * (1 + self.before.lam.size)
+        return min(count(self.data), max(64, min(1024, (1 << 22) // numbers)))
+
+    @property
+    def slices(self) -> int:
+        """How many there are."""
+        return -(-count(self.data) // self.size)
+
+    def after(self, trust: float) -> Known:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The state with everything that follows from the look."""
+        self.trust = min(trust, 1.0)
+        state = self.before._replace(seen=self.values, units=self.steepest, widths=self.widths)
+        if not all(np.all(np.isfinite(v)) for v in self.looks):
+            return self._stored(state)
+        with one_thread():
+            here = self._place(-1)
+            state = self._with_output(state, self._best_output())
+            state = self._after_the_first(state, here) if self.t == 1 else self._after(state, here)
+            self.kept.used[self.places[self._index(state.centre)]] = self.t + 1
+            return self._stored(state)
+
+    def _stored(self, state: Known) -> Known:
+        return state._replace(kept=self.kept)
+
+    # ---- the first look ----------------------------------------------------------------------------------------------
+
+    def _after_the_first(self, state: Known, here: Place) -> Known:
+        """A first run on some of the rows, where there are many; then curvature where it ended, and a first step."""
+        lam = np.asarray(state.push, float)
+        if not np.any(lam):  # what would make the constraints weigh as much as the objective
+            lam = self.units.f / self.units.h / max(len(self.units.h), 1)
+        goal = self._on_some_rows(here, lam)
+        if goal is None:
+            state = state._replace(bend=self._hessian(here.x, lam, here, self.rows_for_hessian))
+            return self._from(state._replace(centre=self.t, bent=self.t), here)
+        x, lam = goal
+        bend = self._hessian(x, lam, here, self.rows_for_hessian)
+        step = self._programme(here, bend, state)
+        if step is not None:
+            state = self._with_lower(state, step.lam)
+        ahead = self._point(x * self.widths)
+        move = (self._vector(ahead) - self.looks.x[-1]) / self.widths
+        price = _DEARER * lam
+        drop = float(here.grad @ move - price @ np.maximum(here.h, 0))
+        return state._replace(
+            bend=bend, centre=self.t, bent=self.t + 1, push=lam, price=price, move=move, share=1.0, drop=min(drop, 0.0),
+            ahead=ahead,
+        )  # fmt: skip
+
+    def _on_some_rows(self, here: Place, lam: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Where the same method ends on a part of the rows, as near as these rows can tell; None where they are few."""
+        n, d = count(self.data), len(self.widths)
+        slices = -(-max(n // _PART, _SAMPLES * d) // self.size)
+        if n < _ENOUGH_ROWS or 2 * slices > self.slices:
+            return None
+        rows = slices * self.size
+        few = min(slices, self._slices(_ROUGHLY * d)) * self.size
+        often = few * d <= _A_PRODUCT * rows  # Hessians cost no more than the gradients
+        c = self._partly(here.x, slices)
+        bend = self._hessian(c.x, lam, c, few)
+        fallen, price, share = 0.0, np.zeros_like(lam), 1.0
+        for turn in range(_FIRST_STEPS):
+            step = self._programme(c, bend, self.before)
+            if step is None:
+                return None if turn == 0 else (c.x, lam)
+            y, lam = step
+            price = np.maximum(_DEARER * lam, (price + _DEARER * lam) / 2)
+            drop = float(c.grad @ y - price @ np.maximum(c.h, 0))
+            if -drop <= d / rows * fallen:
+                return c.x + y, lam
+            share = 1.0
+            for _ in range(_SHARES):
+                z = self._partly(c.x + share * y, slices)
+                gain = c.penalty(price) - z.penalty(price)
+                if not often:
+                    bend = updated(bend, z.x - c.x, z.slope(lam) - c.slope(lam))
+                if gain >= -_ENOUGH * share * drop:
+                    break
+                share *= float(np.clip(-share * drop / (2 * (-gain - share * drop)), 0.1, 0.5))
+            else:
+                return c.x, lam
+            fallen, c = fallen + gain, z
+            if often:
+                bend = self._hessian(c.x, lam, c, few)
+        return c.x, lam
+
+    def _partly(self, x: np.ndarray, slices: int) -> Place:
+        seen = self._taken_apart(self._pass(self._point(x * self.widths), slices))
+        x, f, h, grad, rows = (np.asarray(v, float) for v in seen)
+        return Place(x / self.widths, float(f), h, grad * self.widths, rows * self.widths)
+
+    # ---- later looks -------------------------------------------------------------------------------------------------
+
+    def _after(self, state: Known, here: Place) -> Known:
+        """Take the step if it was good, and go on from where it led; otherwise try less of it."""
+        centre, lam, price = (
+            self._place(self._index(state.centre)),
+            np.asarray(state.push, float),
+            np.asarray(state.price, float),
+        )
+        bend, move = np.asarray(state.bend, float), here.x - centre.x
+        change = here.slope(lam) - centre.slope(lam)
+        thought, found = float(move @ bend @ move), float(move @ change)
+        known = self.t == int(state.bent)  # the curvature is that of this very point
+        bend = bend if known else updated(bend, move, change)
+        lower = float(state.lower)
+        state = state._replace(bend=bend)
+        step = self._programme(here, bend, state)
+        if step is None:
+            return self._level(state, here)
+        state = self._with_lower(state, step.lam)
+        slack = self.looks.f_error[-1] + price @ self.looks.h_error[-1]
+        gain = centre.penalty(price) - here.penalty(price)
+        promised = -_ENOUGH * float(state.share) * float(state.drop)
+        left, was = here.penalty(price) - float(state.lower), centre.penalty(price) - lower
+        if gain >= promised - slack or left <= _HALVED * was:
+            state = state._replace(centre=self.t, failures=0)
+            if not known and self._stale(thought, found, centre.slope(lam), here.slope(step.lam), int(state.bent)):
+                bend = self._hessian(here.x, step.lam, here, self.rows_for_hessian)
+                state, step = state._replace(bend=bend, bent=self.t), None
+            return self._from(state, here, step)
+        if not state.share:  # no step was tried: what it taught is in the curvature
+            return self._from(state, centre)
+        failures = int(state.failures) + 1
+        if failures >= 2 * _SHARES:
+            return self._level(state._replace(failures=_SHARES), here)
+        if failures == _SHARES:
+            bend = self._hessian(centre.x, lam, centre, self.rows_for_hessian)
+            return self._from(state._replace(bend=bend, bent=self.t, failures=failures), centre)
+        share, drop = float(state.share), float(state.drop)
+        share *= float(np.clip(-share * drop / max(2 * (-gain - share * drop), 1e-300), 0.1, 0.5))
+        return self._try(state._replace(failures=failures), centre, share)
+
+    def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
+        """Whether it is time for another Hessian: at every look where one of all rows costs no more than a pass, unless
+        steps gain three digits without it; else where curvature was much more or less than was thought, and seldom."""
+        if self.rows_for_hessian >= count(self.data):
+            return float(np.linalg.norm(now)) > _QUICK * float(np.linalg.norm(was))
+        return not (thought <= _OFF * found and found <= _OFF * thought) and self.t >= 2 * bent
+
+    def _from(self, state: Known, c: Place, step: Step | None = None) -> Known:
+        """The whole step of the programme at a place, to be tried next."""
+        step = self._programme(c, np.asarray(state.bend, float), state) if step is None else step
+        if step is None:
+            return self._level(state, c)
+        if self.t == 1:
+            state = self._with_lower(state, step.lam)
+        price = np.maximum(_DEARER * step.lam, (np.asarray(state.price, float) + _DEARER * step.lam) / 2)
+        drop = min(float(c.grad @ step.y - price @ np.maximum(c.h, 0)), 0.0)
+        state = state._replace(push=step.lam, price=price, move=step.y, drop=drop)
+        if not (self.roomy or (state.feasible and not state.interior)) and self.t % 2 == 0:
+            return self._level(state, c)
+        return self._try(state, c, self.trust)
+
+    def _try(self, state: Known, c: Place, share: float) -> Known:
+        y = c.x + share * np.asarray(state.move, float)
+        return state._replace(share=share, ahead=self._point(y * self.widths))
+
+    def _level(self, state: Known, c: Place) -> Known:
+        """Without a step: where the cuts of the looks that are kept lead, as in the bundle method. Until a look was taken
+        that is strictly feasible, towards which others can be pulled, that is one with slack, near where the step would
+        have led."""
+        model = self.model = Model(self.looks, self.units, region_of(self.conic, self.looks.x[-1]), self._support)
+        if self.roomy:
+            bound = model.lower_bound()
+            if bound is not None:
+                state = self._with_bound(state, bound)
+            aim = (float(state.lower) + float(state.upper)) / 2
+            x = model.level_point(aim, self._vector(state.x), 0.5)
+        else:
+            worst = float(np.max(self.looks.h / self.units.h, axis=1).min())
+            found = model.infeasibility()
+            state = self._with_conflict(state, found, worst)._replace(
+                distance=worst, interior=found is None or found.certain < -NO_ROOM
+            )
+            x = model.level_point(None, (c.x + np.asarray(state.move, float)) * self.widths, 0.5)
+        ahead = state.x if x is None else self._point(x)
+        return state._replace(ahead=ahead, share=0.0, centre=state.centre or self.t)
+
+    # ---- what is proven ----------------------------------------------------------------------------------------------
+
+    def _best_output(self) -> Combination:
+        """The point looked at, pulled by convexity towards the one that is deepest inside where it violates something;
+        as long as that makes no feasible point, the best combination of all looks that are kept."""
+        looks, margin = self.looks, _MARGIN * self.looks.h_error
+        values = (looks.h + margin) / self.units.h
+        depths = np.max(values, axis=1, initial=-np.inf)
+        inside = int(np.argmin(depths))
+        self.roomy = depths[inside] < -NO_ROOM
+        self.kept.used[self.places[inside]] = self.t + 1  # it is needed as long as there is none better
+        over, room = np.maximum(values[-1], 0), np.maximum(-values[inside], 0)
+        pulled = float(np.max(np.divide(over, over + room, out=np.zeros_like(over), where=over > 0), initial=0.0))
+        for more in (0.0, *np.finfo(float).eps * 4.0 ** np.arange(8)):  # what rounding leaves of a violation
+            weights = np.zeros(len(looks.f))
+            weights[-1] += 1 - min(pulled + more, 1.0)
+            weights[inside] += min(pulled + more, 1.0)
+            h = weights @ values
+            worst = float(np.max(h, initial=-np.inf))
+            if worst <= 0:
+                return Combination(weights, float(weights @ looks.f), h, worst)
+        return best_combination(looks, self.units, margin)
+
+    def _with_lower(self, state: Known, lam: np.ndarray) -> Known:
+        """The bound that these multipliers give at the last look, where it is better."""
+        last, none = Looks(*(v[-1:] for v in self.looks)), np.zeros(0)
+        bare = Region(last.x[0], self.widths, np.zeros((0, len(self.widths))), none[:, None][:, :0], none, ())
+        return self._with_bound(state, Model(last, self.units, bare, self._support).bound(np.ones(1), lam[None]))
+
+    # ---- programmes and curvature ------------------------------------------------------------------------------------
+
+    def _programme(self, c: Place, bend: np.ndarray, state: Known) -> Step | None:
+        """The quadratic programme at a place; multipliers in the units of the problem."""
+        f, h = self.units.f, self.units.h
+        domain = self.problem.domain
+        within = (
+            Ball(c.x, float(domain.radius) / self.widths[0])
+            if isinstance(domain, L2Ball) and len(h) <= MOST
+            else region_of(self.conic, c.x * self.widths)
+        )
+        try:
+            step = best_step(c.grad / f, bend / f, c.rows / h[:, None], c.h / h, within)
+        except Inconsistent:
+            return None
+        return None if step is None else Step(step.y, step.lam * f / h)
+
+    @property
+    def rows_for_hessian(self) -> int:
+        """Of a Hessian: 30 for each coordinate, but as many as a pass allows, and no more than four passes do."""
+        n, d = count(self.data), len(self.widths)
+        a_pass = _A_PRODUCT * n // d
+        return min(n, max(1, min(max(_SAMPLES * d, a_pass), 4 * a_pass)))
+
+    def _slices(self, rows: int) -> int:
+        return min(self.slices, -(-rows // self.size))
+
+    def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> np.ndarray:
+        """The Hessian of the Lagrangian on so many rows, in widths; of few rows, mixed with a multiple of the identity."""
+        slices = self._slices(rows)
+        point, lam = self._point(x * self.widths), np.asarray(lam, self.dtype)
+        some = Some(np.int32(slices), np.int32(0))
+        found = lagrangian_hessian(self.problem, point, lam, self.data, some, rows_a_slice=self.size)
+        B = np.asarray(found, float) * self.widths[:, None] * self.widths
+        if not np.all(np.isfinite(B)):
+            return np.eye(len(B)) * self.units.f
+        B = (B + B.T) / 2
+        if slices == self.slices or slices * self.size >= _PLENTY * len(B):
+            return B
+        return mixed(B, slices * self.size, float(np.median(np.maximum(np.diag(B), 0))))
+
+    # ---- places ------------------------------------------------------------------------------------------------------
+
+    def _point(self, x: np.ndarray) -> Any:
+        """A vector as a point of the domain; what is inside a ball needs no projection."""
+        domain = self.problem.domain
+        if isinstance(domain, L2Ball) and np.linalg.norm(x) <= float(domain.radius) * (1 - 1e-6):
+            return shaped_like(self.before.x, x.astype(self.dtype))
+        return super()._point(x)
+
+    def _place(self, k: int) -> Place:
+        looks, w = self.looks, self.widths
+        return Place(looks.x[k] / w, float(looks.f[k]), looks.h[k], looks.grad[k] * w, looks.rows[k] * w)
+
+    def _index(self, number: Any) -> int:
+        """Where a look of that number is among those kept."""
+        return int(np.flatnonzero(self.kept.number[self.places] == int(number))[0])

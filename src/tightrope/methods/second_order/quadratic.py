@@ -1,0 +1,174 @@
+"""The small quadratic programme of a step: min <g, y> + y'By/2 subject to h + J y <= 0 and y in the domain.
+
+Everything is without units, in widths of the domain around the present point. Constraints are few, so the dual is small:
+a Cholesky factor of B turns the programme into finding the shortest vector under N inequalities, which nonnegative least
+squares solves exactly (Lawson and Hanson). The Euclidean ball is one more multiplier, found as the root of a scalar
+function. Faces of a polytope that the solution would leave join the inequalities as long as these are few. What remains
+goes to Clarabel.
+"""
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tightrope.methods.bundle.solve import Region, solve
+
+MOST = 50  # inequalities up to which nonnegative least squares is the fastest way
+_TINY = 1e-12
+_INSIDE = 1e-12  # of a width: leaving the domain by less is rounding
+
+
+class Step(NamedTuple):
+    """Where to go, and the multipliers of the constraints."""
+
+    y: np.ndarray
+    lam: np.ndarray
+
+
+class Inconsistent(Exception):
+    """No point of the domain satisfies the linearised constraints."""
+
+
+class Ball(NamedTuple):
+    """The domain |centre + y| <= radius."""
+
+    centre: np.ndarray
+    radius: float
+
+
+def best_step(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, within: Ball | Region) -> Step | None:
+    """The solution; None where no solver finds it.
+
+    Raises:
+        Inconsistent: where the constraints cannot hold together.
+    """
+    if len(h) <= MOST:
+        found = _on_ball(g, B, J, h, within) if isinstance(within, Ball) else _on_faces(g, B, J, h, within)
+        if found is not None:
+            return found
+    assert isinstance(within, Region)
+    answer = solve(within, g, J, -h, B)
+    return None if answer is None else Step(answer.v, answer.dual)
+
+
+def _on_ball(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, ball: Ball) -> Step:
+    """On a ball: B + tau I with the tau >= 0 at which the solution is not outside."""
+    from scipy.optimize import brentq
+
+    def at(tau: float) -> Step:
+        return _free(g + tau * ball.centre, B + tau * np.eye(len(g)) if tau else B, J, h)
+
+    def outside(step: Step) -> float:
+        return float(np.linalg.norm(ball.centre + step.y)) / ball.radius - 1
+
+    first = at(0.0)
+    if outside(first) <= _INSIDE:
+        return first
+    high = 1e-3 * max(float(np.trace(B)) / len(g), _TINY)
+    while outside(at(high)) > 0:
+        high *= 10
+        if high > 1e30:
+            raise Inconsistent
+    low = high / 10 if outside(at(high / 10)) > 0 else 0.0
+    root: Any = brentq(lambda tau: outside(at(tau)), low, high, xtol=1e-15 * high)
+    return at(float(root))
+
+
+def _on_faces(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, region: Region) -> Step | None:
+    """On a set of inequalities without helpers: those that are broken join the constraints. None where that does not end
+    soon, or the set is of another kind."""
+    kinds = {kind for kind, _ in region.cones}
+    if region.E.shape[1] or not kinds <= {"nonnegative"}:
+        return None
+    joined = np.zeros(len(region.b), bool)
+    for _ in range(MOST):
+        rows, sides = np.vstack([J, region.A[joined]]), np.concatenate([h, -region.b[joined]])
+        step = _free(g, B, rows, sides)
+        broken = (region.A @ step.y - region.b > _INSIDE) & ~joined
+        if not np.any(broken):
+            return Step(step.y, step.lam[: len(h)])
+        joined |= broken
+        if len(h) + np.sum(joined) > MOST:
+            return None
+    return None
+
+
+def _free(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray) -> Step:
+    """Without a domain, by the dual: the shortest u = L'y + L^-1 g with -J L^-T u >= h - J B^-1 g, where B = L L'."""
+    dtrtrs = _lapack().dtrtrs
+
+    L = _factor(B)
+    both, _ = dtrtrs(L, np.column_stack([g, J.T]), lower=1)
+    u, rows = both[:, 0], both[:, 1:]
+    need = h - rows.T @ u
+    lam = _multipliers(rows, need) if np.any(need > 0) else np.zeros(len(h))
+    y, _ = dtrtrs(L, u + rows @ lam, lower=1, trans=1)
+    return Step(-y, lam)
+
+
+def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:
+    """The lam >= 0 with rows'rows lam >= need, and equal where lam is positive.
+
+    Mostly the constraints that are broken without multipliers are the ones that have some, and it takes one small system to
+    find that out; otherwise nonnegative least squares finds them.
+    """
+    gram = rows.T @ rows
+    size = np.sqrt(np.maximum(np.diag(gram), 0))
+    if np.any((size <= _TINY * float(size.max())) & (need > 0)):
+        raise Inconsistent
+    active = need > 0
+    for _ in range(3):
+        lam = _with(gram, need, active)
+        if lam is None:
+            break
+        short = need - gram @ lam > 1e-11 * (np.abs(need) + np.abs(gram) @ lam)
+        if np.all(lam >= 0) and not np.any(short & ~active):
+            return lam
+        active = (active & (lam > 0)) | (short & ~active)
+    return _by_least_squares(rows, need, gram)
+
+
+def _with(gram: np.ndarray, need: np.ndarray, active: np.ndarray) -> np.ndarray | None:
+    """The multipliers with which these constraints hold with equality; None where they depend on each other."""
+    lam, size = np.zeros(len(need)), np.sqrt(np.diag(gram)[active])
+    scaled = gram[np.ix_(active, active)] / size[:, None] / size
+    if len(size) > 1 and np.linalg.cond(scaled) > 1e10:
+        return None
+    lam[active] = np.linalg.solve(scaled, need[active] / size) / size
+    return lam
+
+
+def _by_least_squares(rows: np.ndarray, need: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """The same by Lawson and Hanson: min |E w - e|, w >= 0, whose residual is the shortest vector but for its length."""
+    from scipy.optimize import nnls
+
+    sizes = np.linalg.norm(rows, axis=0)
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    unit = float(np.max(np.abs(need / sizes)))
+    E = np.vstack([-rows / sizes, need / sizes / unit])
+    weights, _ = nnls(E, np.eye(len(E))[-1])
+    short = 1.0 - float(E[-1] @ weights)  # the squared length of the residual
+    if short <= _TINY:
+        raise Inconsistent
+    lam = weights / short * unit / sizes
+    exact = _with(gram, need, lam > 0) if np.any(lam > 0) else None
+    return exact if exact is not None and np.all(exact >= 0) else lam  # without what the long way lost
+
+
+def _factor(B: np.ndarray) -> np.ndarray:
+    """The Cholesky factor of a matrix that is semidefinite but for rounding."""
+    dpotrf = _lapack().dpotrf
+
+    floor = 1e-14 * max(float(np.max(np.diag(B))), 1e-300)
+    while True:
+        lifted = np.array(B, order="F")
+        lifted.flat[:: len(B) + 1] += floor
+        L, failed = dpotrf(lifted, lower=1, overwrite_a=1)
+        if not failed:
+            return L
+        floor *= 100
+
+
+def _lapack() -> Any:
+    return import_module("scipy.linalg.lapack")  # without stubs, and without the wrappers that cost more than the work

@@ -1,0 +1,234 @@
+"""Sequential quadratic programming: its programme, its proofs, what it refuses, and that it needs no units.
+
+Most runs share one compiled program: the units of everything, the radius and the levels are leaves.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tightrope as tr
+from tightrope.loop.choose import Asked, automatic, missing
+from tightrope.methods.bundle.model import Looks, Units
+from tightrope.methods.bundle.solve import region_of, solve
+from tightrope.methods.curvature import lacks, updated
+from tightrope.methods.second_order.look import Turn
+from tightrope.methods.second_order.quadratic import Ball, Inconsistent, best_step
+from tightrope.sets import conic
+from tightrope.slsqp import slsqp
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 4))
+Y = np.sign(X @ [1.0, -1.0, 0.5, 0.0] + RNG.logistic(size=400))
+
+
+def logistic(x, theta, units):
+    return units[0] * jnp.logaddexp(0.0, -theta[1] * jnp.dot(theta[0], x) / units[2])
+
+
+def curved(x, theta, units):
+    """A quadratic constraint that binds, and a linear one."""
+    x = x / units[2]
+    return units[1] * jnp.stack([jnp.dot(theta[0], x) ** 2, -x[0] + x[1]])
+
+
+def problem(u=1.0, v=1.0, w=1.0, radius=5.0, levels=(0.3, 0.5), domain=None):
+    ball = tr.L2Ball(radius * w, shape=4) if domain is None else domain
+    return tr.Problem(logistic, curved, ball, levels=v * np.array(levels), params=jnp.array([u, v, w]))
+
+
+# ---- the programme ---------------------------------------------------------------------------------------------------
+
+
+def programme(seed, d=5, N=3):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(d, d))
+    return rng.normal(size=d), root @ root.T + 0.1 * np.eye(d), rng.normal(size=(N, d)), rng.normal(size=N) - 0.5
+
+
+@pytest.mark.parametrize("seed", range(0, 20, 2))
+def test_the_programme_is_solved_as_clarabel_solves_it(seed):
+    g, B, J, h = programme(seed)
+    centre, alone = np.full(5, 0.1), np.zeros(5, int)
+    box = region_of(conic.box(np.full(5, -0.5), np.full(5, 0.5)), centre)
+    for within in (Ball(centre, 100.0), Ball(centre, 0.8), box):
+        region, g_w, B_w, J_w = box, g, B, J
+        if isinstance(within, Ball):  # in its own widths
+            region = region_of(conic.group_ball(within.radius, alone), centre)
+            g_w, B_w, J_w = g * region.widths, B * region.widths[:, None] * region.widths, J * region.widths
+        expected = solve(region, g_w, J_w, -h, B_w)
+        try:
+            step = best_step(g, B, J, h, within)
+        except Inconsistent:
+            assert expected is None
+            continue
+        assert expected is not None
+        assert step is not None
+        np.testing.assert_allclose(step.y, expected.v * (region.widths if isinstance(within, Ball) else 1), atol=1e-6)
+        np.testing.assert_allclose(step.lam, expected.dual, atol=1e-5)
+
+
+def test_constraints_that_contradict_each_other_are_found_out():
+    g, B, _, _ = programme(0)
+    J = np.stack([np.eye(5)[0], -np.eye(5)[0]])
+    with pytest.raises(Inconsistent):
+        best_step(g, B, J, np.array([1.0, 1.0]), Ball(np.zeros(5), 10.0))
+    with pytest.raises(Inconsistent):  # y_0 <= -3, outside the ball
+        best_step(g, B, J[:1], np.array([3.0]), Ball(np.zeros(5), 1.0))
+
+
+def test_an_update_gives_the_change_that_was_seen():
+    _, B, _, _ = programme(2)
+    rng = np.random.default_rng(4)
+    true, s = np.diag(rng.uniform(1, 2, 5)), rng.normal(size=5)
+    np.testing.assert_allclose(updated(B, s, true @ s) @ s, true @ s, rtol=1e-12)
+    assert np.linalg.eigvalsh(updated(B, s, -true @ s)).min() > 0  # a change that bends the wrong way is not believed
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+
+def sqp(on, data=(X, Y), passes: int | None = 60, record=0, **options: Any):
+    return tr.minimize(on, data, method="sqp", passes=passes, record=record, **options)
+
+
+@pytest.mark.parametrize(("radius", "x0"), [(5.0, None), (0.4, None), (5.0, [-2.0, 2.0, 1.0, 1.0])])
+def test_it_agrees_with_slsqp_and_proves_it(radius, x0):
+    """With a domain that does not bind, with one that does, and from a point that violates both constraints."""
+    on = problem(radius=radius)
+    x0 = x0 and np.array(x0)
+    result, best = sqp(on, tol=1e-9, x0=x0), slsqp(on, (X, Y), tol=1e-12)
+    assert result.status is tr.Status.TOLERANCE
+    assert -1e-9 <= (result.objective or np.nan) - best.objective <= 2e-9
+    assert np.all(np.asarray(result.constraints) <= 0)
+    np.testing.assert_allclose(result.dual, best.dual, atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("domain", [tr.Box(-0.3, 0.3, shape=4), tr.Simplex(1.0, shape=4)])
+def test_it_agrees_with_slsqp_where_the_domain_has_corners(domain):
+    on = problem(domain=domain, levels=(0.6, 0.5))
+    result, best = sqp(on, tol=1e-9), slsqp(on, (X, Y), tol=1e-12)
+    assert result.status is tr.Status.TOLERANCE
+    assert -1e-9 <= (result.objective or np.nan) - best.objective <= 2e-9
+    assert bool(domain.contains(result.x))
+
+
+@pytest.mark.slow
+def test_a_product_of_sets_is_a_domain_like_any_other():
+    def joined(fn):
+        return lambda x, theta, units: fn(jnp.concatenate([x["a"], x["b"]]), theta, units)
+
+    product = tr.Product({"a": tr.Box(-4.0, 4.0, shape=2), "b": tr.L2Ball(4.0, shape=2)})
+    on = tr.Problem(joined(logistic), joined(curved), product, levels=np.array([0.3, 0.5]), params=jnp.ones(3))
+    assert abs((sqp(on, tol=1e-9).objective or np.nan) - slsqp(problem(), (X, Y), tol=1e-12).objective) <= 2e-9
+
+
+def test_from_outside_onto_a_face_the_output_follows_the_steps():
+    """Where the constraint is linear every step ends on it but for rounding, and nothing is strictly feasible by itself."""
+    result = sqp(problem(levels=(50.0, -4.0)), tol=1e-9)
+    assert result.status is tr.Status.TOLERANCE
+    assert result.cost.steps <= 8
+    assert np.all(np.asarray(result.constraints) <= 0)
+
+
+def test_two_looks_that_cannot_be_combined_are_not_pulled_at_for_ever():
+    h = np.array([[-0.05, 0.05], [0.1, -0.01]])  # the one violates what the other satisfies, and too much of it
+    turn: Any = object.__new__(Turn)
+    none = np.zeros(2)
+    turn.t, turn.places, turn.units, turn.kept = 3, np.arange(2), Units(1.0, np.ones(2)), SimpleNamespace(used=none)
+    turn.looks = Looks(
+        np.eye(2), none, h, np.eye(2), np.zeros((2, 2, 2)), none, np.zeros((2, 2)), none, np.zeros((2, 2))
+    )
+    found = turn._best_output()
+    assert not turn.roomy
+    assert 0 < found.worst <= 0.05
+    turn.looks = turn.looks._replace(h=np.array([[-0.05, -0.05], [0.1, -0.01]]))
+    assert turn._best_output().worst <= 0
+    assert turn.roomy
+
+
+def test_without_a_feasible_point_it_says_so():
+    assert sqp(problem(levels=(-0.1, 0.5))).status is tr.Status.INFEASIBLE
+
+
+def test_units_do_not_matter():
+    """F, H and x with its domain in other units: the same looks, and the same solution but for rounding."""
+    first = sqp(problem())
+    for u, v, w in ((1e-6, 1e6, 1.0), (1e6, 1e-6, 1e-6), (1.0, 1.0, 1e6)):
+        other = sqp(problem(u, v, w))
+        assert abs(other.cost.steps - first.cost.steps) <= 1
+        np.testing.assert_allclose(np.asarray(other.x) / w, first.x, atol=1e-5)
+
+
+def test_a_run_that_was_interrupted_goes_on_bit_for_bit(tmp_path):
+    whole = sqp(problem(), record=60)
+    file = tmp_path / "run"
+    sqp(problem(), record=60, checkpoint=file, callback=lambda at: at.step == 3)
+    again = sqp(problem(), record=60, checkpoint=file)
+    assert again.cost.steps == whole.cost.steps > 3
+    for a, b in zip(jax.tree.leaves(again.state), jax.tree.leaves(whole.state), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_first_run_on_some_of_the_rows_leaves_little_to_do():
+    """In float32, on rows that are sorted by label."""
+    rng = np.random.default_rng(2)
+    many = rng.normal(size=(20_000, 4)).astype("float32")
+    labels = np.sign(many @ [1.0, -1.0, 0.5, 0.0] + rng.logistic(size=20_000)).astype("float32")
+    order = np.argsort(labels)
+    with jax.enable_x64(False):
+        result = sqp(problem(), (many[order], labels[order]), passes=None)
+        assert result.status in (tr.Status.SOLVED, tr.Status.PRECISION)
+        assert result.cost.steps <= 8
+        assert result.violation == 0
+
+
+# ---- what it is not for ----------------------------------------------------------------------------------------------
+
+
+def many_kinds(x, theta, share):
+    score = jnp.dot(theta[0], x)
+    kinds = jnp.stack([jnp.logaddexp(0.0, -score), jnp.maximum(0.0, 1 - theta[1] * score), score, 0.05 * jnp.sum(x**2)])
+    return jnp.dot(share[:4], kinds)
+
+
+def a_kink_or_none(x, theta, share):
+    return jnp.dot(share[4:], jnp.stack([jnp.maximum(0.0, jnp.dot(theta[0], x)), jnp.sum(x**2), x[0]]))[None]
+
+
+@pytest.mark.parametrize(
+    ("share", "lacking"),
+    [
+        ([0, 1, 0, 0, 0, 0, 0], "smoothness"),
+        ([0, 1, 0, 1, 0, 0, 0], "smoothness"),
+        ([1, 0, 0, 0, 1, 0, 0], "smoothness"),
+        ([0, 0, 1, 0, 0, 0, 1], "curvature"),
+        ([0, 0, 1, 0, 0, 1, 0], None),
+        ([1, 0, 0, 0, 0, 0, 1], None),
+    ],
+)
+def test_a_probe_sees_kinks_and_what_has_no_curvature(share, lacking):
+    on = tr.Problem(many_kinds, a_kink_or_none, tr.L2Ball(5.0, shape=4), levels=0.5, params=jnp.array(share, float))
+    found = lacks(on, jnp.zeros(4), (jnp.asarray(X), jnp.asarray(Y)))
+    assert found == lacking
+    said = missing(tr.SQP(), lambda: found)
+    assert (said is None) == (lacking is None)
+    assert said is None or (
+        f"SQP needs {'smooth functions' if found == 'smoothness' else found}" in said and "bundle" in said
+    )
+
+
+def test_auto_takes_it_where_functions_are_smooth_and_coordinates_few():
+    def chosen(lacking, coordinates=14, steps=False):
+        return automatic(Asked(tr.L2Ball(1.0, shape=coordinates), True, coordinates, 2, True, steps, lambda: lacking))[
+            0
+        ].name
+
+    assert chosen(None) == "sqp"
+    assert chosen("smoothness") == chosen("curvature") == "bundle"
+    assert chosen(None, coordinates=2_000) == chosen(None, steps=True) == "svrg-csoa"
