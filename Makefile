@@ -47,6 +47,7 @@ verify: install
 	$(BIN)/python -m studies.defaults
 	$(BIN)/python -m studies.certificates
 	$(BIN)/python -m studies.projection_free
+	$(BIN)/python -m studies.nested
 
 # Attacks; an hour on two cores. What they found is in docs/reliability.md.
 torture: install

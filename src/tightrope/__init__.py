@@ -21,6 +21,7 @@ if typing.TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CSCGD",
     "CSOA",
     "FWCSOA",
     "GOCO",
@@ -62,7 +63,9 @@ __all__ = [
     "certify",
     "check_problem",
     "compilation_cache",
+    "conditional_mean_at_most",
     "dual_step",
+    "entropic_risk_at_most",
     "equality",
     "fairness_report",
     "lift_cvar",
@@ -70,12 +73,14 @@ __all__ = [
     "minimize",
     "penalised",
     "pytree",
+    "ratio_at_most",
     "stack",
     "static",
     "sweep",
     "theory",
     "tree",
     "two_sided",
+    "variance_at_most",
 ]
 
 

@@ -93,6 +93,8 @@ def certify(
     notes = (
         () if seen is not None else ("nothing is known of the rows it was made from; they must not be among these.",)
     )
+    if problem.nested and n:
+        notes += ("the constraints are functions of means; their bounds are by the delta method.",)
     return Certificate(
         x=x,
         confidence=confidence,

@@ -7,6 +7,7 @@ from tightrope._minimize import minimize as minimize
 from tightrope._sweep import sweep as sweep
 from tightrope.certificate import Certificate as Certificate
 from tightrope.loop.checkpoint import CheckpointError as CheckpointError
+from tightrope.methods import CSCGD as CSCGD
 from tightrope.methods import CSOA as CSOA
 from tightrope.methods import FWCSOA as FWCSOA
 from tightrope.methods import GOCO as GOCO
@@ -25,11 +26,15 @@ from tightrope.methods import dual_step as dual_step
 from tightrope.online import Online as Online
 from tightrope.problem import Problem as Problem
 from tightrope.problem import check_problem as check_problem
+from tightrope.problem import conditional_mean_at_most as conditional_mean_at_most
+from tightrope.problem import entropic_risk_at_most as entropic_risk_at_most
 from tightrope.problem import equality as equality
 from tightrope.problem import lift_cvar as lift_cvar
 from tightrope.problem import penalised as penalised
+from tightrope.problem import ratio_at_most as ratio_at_most
 from tightrope.problem import stack as stack
 from tightrope.problem import two_sided as two_sided
+from tightrope.problem import variance_at_most as variance_at_most
 from tightrope.result import Result as Result
 from tightrope.result import Status as Status
 from tightrope.sampling import Generator as Generator

@@ -296,7 +296,7 @@ def _check_method(method: Any, problem: Problem) -> None:
     """Refuse what a run without an end and without its data at hand cannot do, before the first batch comes."""
     if not isinstance(method, Method):
         raise TypeError(f"Online: method is {method!r}; expected a method object such as tr.CSOA(anytime=True).")
-    sentence = misfit(method, problem.domain, rows=False, endless=True)
+    sentence = misfit(method, problem.domain, rows=False, endless=True, nested=problem.nested)
     if sentence is not None:
         raise TypeError(f"Online: {sentence}")
     refuse_grids(method)

@@ -11,6 +11,7 @@ from tightrope.certificate import ConstraintBound, Kind
 from tightrope.confidence import Anytime, binomial_upper, bounded_upper, skewness_shortfall, studentised_upper
 from tightrope.loop.gap import inside_of, on_host
 from tightrope.problem import Problem
+from tightrope.problem.full_data import linearised
 from tightrope.problem.rounding import count
 from tightrope.tree import Array, Tree, replace
 
@@ -113,9 +114,15 @@ def bound_constraints(
     problem: Problem, x: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float, anytime: bool = False
 ) -> tuple[ConstraintBound, ...]:
     """An upper bound on every E h_i(x, .) - level_i from rows that nothing was chosen on; each has this confidence."""
-    problem = sampled(problem)
     if not names:
         return ()
+    if problem.nested and (anytime or any(ranges)):
+        given = "a bound for all times was asked for" if anytime else "ranges were given"
+        raise ValueError(
+            f"{given}, and the constraints of a nested problem are functions of means, whose bounds are asymptotic (by the "
+            "delta method); expected neither."
+        )
+    problem = linearised(sampled(problem), x, rows)
     h = values_at(problem, x, rows)[1]
     bad = np.flatnonzero(~np.all(np.isfinite(h), axis=1))
     if len(bad):

@@ -16,6 +16,7 @@ import numpy as np
 from tightrope.certificate import ConstraintBound
 from tightrope.loop.bounds import Ranges, bound_constraints, sampled, values_at
 from tightrope.problem import Problem
+from tightrope.problem.full_data import linearised
 from tightrope.problem.rounding import count, eps_of
 from tightrope.tree import Array, Tree, replace
 
@@ -50,7 +51,7 @@ def certified_pull(
     a = float(np.max(np.divide(above, above + room, out=np.zeros_like(above), where=above > 0)))
     a = min(1.0, a + 64 * eps_of(x))  # rounding of the mixture
     point = _between(problem, x, inner, jnp.asarray(a, jax.tree.leaves(x)[0].dtype))
-    means = values_at(sampled(problem), point, rows)[1].mean(axis=0)
+    means = values_at(linearised(sampled(problem), point, rows), point, rows)[1].mean(axis=0)
     bounds = tuple(
         ConstraintBound(
             b.name, float(mean), (1 - a) * b.upper + a * s.upper, b.kind, 0.0, b.heavy or s.heavy, b.carried_by

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tightrope.methods import CSOA, METHODS, SQP, Bundle, Method, Refreshing, SplitCSOA
+from tightrope.methods import CSCGD, CSOA, METHODS, SQP, Bundle, Method, Refreshing, SplitCSOA
 from tightrope.sets import ConvexSet
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
@@ -26,6 +26,7 @@ class Asked(NamedTuple):
     steps: bool = False  # whether the user gave a number of steps, which are those of a stochastic method
     lacks: Callable[[], str | None] = lambda: "curvature"  # what a probe of the rows finds missing for second order
     around: bool = True  # whether f and h are finite on the set around the domain
+    nested: bool = False  # whether objective or constraints are functions of means
 
 
 def automatic(asked: Asked) -> tuple[Method, str]:
@@ -34,15 +35,19 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     if not domain.additive:
         return METHODS["cfw-csoa"](), f"points of {domain.name} are held factored"
     data = "the data is at hand" if asked.rows else "samples come in a stream"
-    few = asked.coordinates <= COORDINATES and asked.constraints <= CONSTRAINTS
+    most = SECOND_COORDINATES if asked.nested else COORDINATES  # where nothing else is as good
+    few = asked.coordinates <= most and asked.constraints <= CONSTRAINTS
     size = f"with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
     second = (
         asked.coordinates <= SMOOTH_COORDINATES and asked.constraints <= CONSTRAINTS and asked.rows and not asked.steps
     )
-    if second and misfit(SQP, domain, rows=True, values=asked.values) is None and asked.lacks() is None:
+    fits = {"rows": True, "values": asked.values, "nested": asked.nested}
+    if second and misfit(SQP, domain, **fits) is None and asked.lacks() is None:
         return SQP(), f"{data}, {size}, and the functions are smooth"
     if asked.rows and not asked.steps and few and misfit(Bundle, domain, rows=True, values=asked.values) is None:
         return Bundle(), f"{data}, {size}"
+    if asked.nested:
+        return CSCGD(schedule="measured"), f"{data}, and objective or constraints are functions of means"
     if projection_free(domain):
         stream = "split-csoa" if asked.around else "fw-csoa"
         name, has = "svrf-csoa" if asked.rows else stream, "no cheap projection"
@@ -96,6 +101,7 @@ def misfit(
     exact: bool = True,
     values: bool = True,
     endless: bool = False,
+    nested: bool = False,
 ) -> str | None:
     """Why a method cannot be used, in a sentence that says what to use instead; None where it can.
 
@@ -107,9 +113,18 @@ def misfit(
         exact: whether the problem knows its constraints exactly.
         values: whether it knows the value of its objective, and not only the gradient.
         endless: whether the run is fed by hand and has no end.
+        nested: whether objective or constraints are functions of means.
     """
     kind = type(method) if isinstance(method, Method) else method
     name, needs = kind.__name__, kind.needs
+    if endless and nested:
+        return "a fed run takes plain problems and this one is nested. Give minimize a stream, or a generator, instead."
+    if nested and not kind.takes_nested:
+        able = " or ".join(f'"{able}"' for able, other in METHODS.items() if other.takes_nested)
+        return (
+            f"{name} takes plain expectations and this problem is nested: its objective or constraints are functions of "
+            f"means, which no sample alone can estimate without bias. Use method={able}."
+        )
     if "project" in needs and not domain.has_projection:
         return (
             f"{name} needs a projection and {domain.name} has none. Use a projection-free method such as "

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.problem import Problem
-from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values
+from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values, linearised
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, float_dtype, pytree
 
@@ -92,6 +92,8 @@ def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solv
     height = float(np.max(np.abs(np.asarray(full_constraints(problem, x, data), float)))) + 1
     domain = Product({"x": problem.domain, "t": Box(-height, height, shape=())})
     lifted = Problem(_height, _above, domain, params=problem)
+    if problem.nested:
+        lifted = Problem(_height, _nested_above, domain, params=problem, inner=_inner)
     start = {"x": x, "t": jnp.asarray(height, float_dtype(x))}
     found = solve(lifted, data, x0=start, passes=30, record=0, progress=False).x["x"]
     return found if inside(found) else None
@@ -129,6 +131,14 @@ def _above(z: Tree, theta: Tree, problem: Problem) -> Array:
     return problem.sample_values(z["x"], theta)[1] - z["t"]
 
 
+def _nested_above(z: Tree, theta: Tree, problem: Problem, inner: Tree) -> Array:
+    return problem.values_given(z["x"], theta, inner)[1] - z["t"]
+
+
+def _inner(z: Tree, theta: Tree, problem: Problem) -> Tree:
+    return problem.inner_values(z["x"], theta)
+
+
 def _with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np.ndarray]:
     """The constraints, and a generous bound on the rounding of each, whoever recomputes it and in which order.
 
@@ -140,6 +150,7 @@ def _with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, n
 
 @jax.jit
 def _values_and_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
+    problem = linearised(problem, x, data)
     h = full_constraints(problem, x, data)
     if h.size == 0:
         return h, h

@@ -45,6 +45,8 @@ def _room(ready: Prepared, x: Tree, samples: Tree) -> float:
     data = ready.sampler.rows if rows else samples
     if data is None or not ready.names or not (problem.domain.has_lmo and problem.domain.additive):
         return np.inf
+    if problem.nested and not rows:  # the error of a tangent is not that of its samples
+        return np.inf
     nu, least = _best_weights(problem, x, data)
     if rows:
         return -float(least)

@@ -27,6 +27,8 @@ def population_gap(
 ) -> float | None:
     """An upper bound on F(x) - F* in expectation; None where multipliers, values or rows are missing.
 
+    None of a nested problem, too: a function of a batch's means is biased, and may well be above that of the means.
+
     Args:
         problem, x: what the gap is of.
         dual: multipliers that were not made from these rows.
@@ -35,7 +37,7 @@ def population_gap(
         solve: `minimize`.
     """
     size = count(rows) // _BATCHES
-    if size < _LEAST or not problem.knows_objective or not np.all(np.isfinite(dual)):
+    if size < _LEAST or problem.nested or not problem.knows_objective or not np.all(np.isfinite(dual)):
         return None
     lagrangian = penalised(sampled(problem), np.maximum(dual, 0))
     start = x if problem.domain.shape is None else None  # at x itself a gap would be judged by too small a scale

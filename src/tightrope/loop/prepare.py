@@ -87,6 +87,7 @@ def prepare(
     size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
     look = functools.cache(lambda: lacks(astype_problem(problem, float_dtype(x)), x, sampler.rows))
     asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
+    asked = asked._replace(nested=problem.nested)
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
         some = sampler.fresh(0, _GLANCE)  # None of a stream, which would lose them: there a NaN stops the run
         finite = some is None or finite_around(astype_problem(problem, float_dtype(x)), x, some)
@@ -96,8 +97,11 @@ def prepare(
         refuse_grids(chosen)
     exact = problem.exact_constraints is not None
     fits = {"rows": rows, "constraints": n, "exact": exact, "values": problem.knows_objective, "endless": endless}
-    _refuse(misfit(chosen, problem.domain, **fits) or missing(chosen, look))
+    _refuse(misfit(chosen, problem.domain, **fits, nested=problem.nested) or missing(chosen, look))
+    chosen = chosen.for_problem(problem, x, theta)
     size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
+    if problem.nested and sizes is not None:
+        raise ValueError(f"batch_size is {batch_size!r}; expected one number, because the problem is nested.")
     chosen = for_rows(chosen, sampler.n, size)
     plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)
     sampler.check(plan)

@@ -10,7 +10,7 @@ from tightrope.loop.gap import on_host
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.steps import Summary
 from tightrope.problem import Problem
-from tightrope.problem.full_data import full_mean
+from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.rounding import UNITS, count, eps_of
 from tightrope.tree import Array, Tree, float_dtype, subtract
 
@@ -61,6 +61,7 @@ def worth_on_samples(problem: Problem, x: Tree, samples: Tree, what: str) -> Wor
 @jax.jit
 def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     """Means over rows, and of absolute values: rounding is counted in these."""
+    problem = linearised(problem, x, data)
 
     def of_row(theta: Tree) -> tuple[Array, Array, Array, Array]:
         f, h = problem.sample_values(x, theta)
@@ -72,6 +73,7 @@ def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Ar
 @jax.jit
 def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     """Means over samples, and their standard errors."""
+    problem = linearised(problem, x, data)
     f, h = full_mean(lambda theta: problem.sample_values(x, theta), data)
 
     def squares(theta: Tree) -> tuple[Array, Array]:
@@ -91,6 +93,8 @@ def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray, samples: Tree) -> st
     feasible point they grow in the direction of weights that prove it.
     """
     problem, sampler = ready.problem, ready.sampler
+    if problem.nested:  # the error of a tangent is not that of its samples: its slope is a function of means, too
+        return None
     if sampler.n is not None or not problem.domain.has_lmo or not np.any(np.nan_to_num(dual) > 0):
         return None
     enough = samples is not None and len(jax.tree.leaves(samples)[0]) == _FRESH[1]

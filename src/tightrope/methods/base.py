@@ -105,6 +105,7 @@ class Method(ABC):
     averages: ClassVar[bool] = True  # False where a mean of iterates makes no sense: the loop then keeps none
     vertices: ClassVar[bool] = False  # True where iterates are vertices of X, and their mean alone is near a solution
     multipliers: ClassVar[bool] = True  # False for methods that know constraints but estimate no multipliers
+    takes_nested: ClassVar[bool] = False  # True where objective and constraints may be functions of means
     full_batch: ClassVar[bool] = False  # True where a step is meant to see all rows at once
     anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end
     positive: ClassVar[tuple[str, ...]] = ()  # coefficients that must not be zero
@@ -135,6 +136,10 @@ class Method(ABC):
                 one_of(owner, name, value, (False, True))
             elif int in (field.type, *get_args(field.type)):
                 set_field(self, name, whole_number(owner, name, value, field.metadata["least"]))
+
+    def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "Method":
+        """The method fitted to a problem, its point x and the shapes of a sample: the place to set what depends on them."""
+        return self
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """The state before the first of `horizon` steps, at x with multipliers lam."""

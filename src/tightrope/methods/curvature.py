@@ -31,6 +31,9 @@ def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: 
 
     def of_slice(rows, weights):
         def lagrangian(v):
+            if problem.nested:  # with the mean inside over these rows
+                f, h = problem.values(back(v), rows)
+                return jnp.sum(weights).astype(f.dtype) * (f + jnp.dot(h, lam))
             f, h = jax.vmap(lambda one: problem.sample_values(back(v), one))(rows)
             return jnp.dot(weights.astype(f.dtype), f) + jnp.dot(weights.astype(h.dtype) @ h, lam)
 

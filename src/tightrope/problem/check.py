@@ -11,6 +11,7 @@ import numpy as np
 from tightrope.precision import full_precision
 from tightrope.problem.findings import Finding as Finding
 from tightrope.problem.findings import Report as Report
+from tightrope.problem.full_data import linearised
 from tightrope.problem.problem import Problem
 from tightrope.problem.scales import Probe, look_at_scales
 from tightrope.sampling import Sampler, Stream, as_sampler
@@ -29,7 +30,8 @@ def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
             problem.oracle.try_once(x, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), theta), problem.params)
         jax.eval_shape(problem.sample_values, x, theta)
     else:
-        f = _shape_of("objective", problem.objective, x, theta, *extra)
+        seen = _means_inside(problem, x, theta) if problem.nested else {}
+        f = _shape_of("objective", problem.objective, x, theta, *extra, **seen.get("objective", {}))
         if not hasattr(f, "shape") or f.shape != ():
             given = f"shape {f.shape}" if hasattr(f, "shape") else f"a {type(f).__name__}"
             raise ValueError(
@@ -38,7 +40,7 @@ def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
             )
         _refuse_without_gradient("objective", f)
         counts = [
-            _check_vector(name, _shape_of(name, fn, *args))
+            _check_vector(name, _shape_of(name, fn, *args, **seen.get(name, {})))
             for name, args in (("constraints", (x, theta, *extra)), ("exact_constraints", (x, *extra)))
             if (fn := getattr(problem, name)) is not None
         ]
@@ -56,9 +58,17 @@ def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
     return n
 
 
-def _shape_of(name: str, fn: Any, *args: Any) -> Any:
+def _means_inside(problem: Problem, x: Tree, theta: Tree) -> dict[str, dict[str, Any]]:
+    """What each function of a nested problem sees as `inner`."""
+    u = _shape_of("inner", problem.inner_values, x, theta)
+    if not jax.tree.leaves(u) or not all(hasattr(leaf, "shape") for leaf in jax.tree.leaves(u)):
+        raise ValueError(f"Problem: inner(x, theta) returns {u!r}; expected arrays, or a pytree of arrays.")
+    return {name: problem.seen_inside(name, u) for name in ("objective", "constraints")}
+
+
+def _shape_of(name: str, fn: Any, *args: Any, **named: Any) -> Any:
     try:
-        return jax.eval_shape(fn, *args)
+        return jax.eval_shape(fn, *args, **named)
     except Exception as error:
         shapes = ", ".join(str(jax.tree.map(jnp.shape, a)) for a in args)
         raise ValueError(
@@ -246,7 +256,8 @@ def _convexity(means: Callable, points: list[Tree], names: list[str]) -> Finding
 
 def _drift(problem: Problem, x: Tree, theta: Tree, sampler: Sampler) -> Finding:
     """Do the first and the second half of the samples have one mean? A sorted stream does not."""
-    f, h = jax.vmap(lambda one: problem.sample_values(x, one))(theta)
+    near = linearised(problem, x, theta)
+    f, h = jax.vmap(lambda one: near.sample_values(x, one))(theta)
     values = np.asarray(jnp.concatenate([f[:, None], h], axis=1), float)
     first, second = np.array_split(values, 2)
     if not isinstance(sampler, Stream) or len(second) < 10:

@@ -38,8 +38,11 @@ def equality(q: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stack(*constraints: Callable[..., Any]) -> Callable[..., Any]:
-    """Several constraint functions as one; `levels` then lists their levels one after the other."""
-    return _Stacked(constraints)
+    """Several constraint functions as one; `levels` then lists their levels one after the other.
+
+    Among them may be functions of means such as `tr.variance_at_most`, each of which then sees its own.
+    """
+    return _NestedStack(constraints) if any(hasattr(part, "inner") for part in constraints) else _Stacked(constraints)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +76,7 @@ class _Stacked:
         return jnp.concatenate([jnp.atleast_1d(part(x, theta, *params)) for part in self.parts])
 
     def tightening_ceiling(self, levels: np.ndarray, x, theta, *params) -> float:
-        sizes = [jax.eval_shape(lambda *a, p=p: jnp.atleast_1d(p(*a)), x, theta, *params).shape[0] for p in self.parts]
+        sizes = [jax.eval_shape(lambda *a, p=p: _alone(p, *a), x, theta, *params).shape[0] for p in self.parts]
         pieces = np.split(np.broadcast_to(levels, (*levels.shape[:-1], sum(sizes))), np.cumsum(sizes)[:-1], axis=-1)
         ceilings = [
             part.tightening_ceiling(piece, x, theta, *params)
@@ -81,3 +84,24 @@ class _Stacked:
             if hasattr(part, "tightening_ceiling")
         ]
         return min(ceilings, default=float("inf"))
+
+
+@dataclasses.dataclass(frozen=True)
+class _NestedStack(_Stacked):
+    """A stack in which some parts are functions of means, and which sees theirs."""
+
+    def inner(self, x, theta, *params) -> tuple[Any, ...]:
+        return tuple(part.inner(x, theta, *params) if hasattr(part, "inner") else () for part in self.parts)
+
+    def __call__(self, x, theta, *params, inner=()) -> Array:
+        values = [
+            part(x, theta, *params, inner=u) if hasattr(part, "inner") else part(x, theta, *params)
+            for part, u in zip(self.parts, inner, strict=True)
+        ]
+        return jnp.concatenate([jnp.atleast_1d(value) for value in values])
+
+
+def _alone(part: Any, x, theta, *params) -> Array:
+    """The values of a part, for their shape: where it is a function of a mean, with one sample's."""
+    seen = {"inner": part.inner(x, theta, *params)} if hasattr(part, "inner") else {}
+    return jnp.atleast_1d(part(x, theta, *params, **seen))

@@ -50,6 +50,11 @@ def lift_cvar(
     level = np.asarray(alpha, float)
     if level.ndim > 1 or not np.all((level >= 0) & (level < 1)):
         raise ValueError(f"lift_cvar: alpha is {alpha!r}; expected numbers from 0 to below 1.")
+    if problem.nested:
+        raise ValueError(
+            "lift_cvar: the problem is nested, and CVaR is made of values of single samples; expected a plain one. Write "
+            "CVaR's own u as a coordinate of x instead."
+        )
     if of == "objective":
         return _with_tail_objective(problem, level, lower, upper)
     if of != "constraints":

@@ -1,4 +1,7 @@
-"""Means over all the data at hand, in slices of fixed size: nothing per row is ever held for all rows at once."""
+"""Means over all the data at hand, in slices of fixed size: nothing per row is ever held for all rows at once.
+
+A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.precision import full_precision
+from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner_given, with_inner_linear
 from tightrope.problem.problem import Problem, constraint_rows
 from tightrope.tree import Array, Mean, Tree
 
@@ -24,6 +28,7 @@ class Some(NamedTuple):
 @jax.jit
 def full_values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
     """Objective and constraints (minus levels) at x over all rows."""
+    problem = _with_exact_inner(problem, x, data)
     return full_mean(lambda theta: problem.sample_values(x, theta), data)
 
 
@@ -32,7 +37,33 @@ def full_constraints(problem: Problem, x: Tree, data: Tree) -> Array:
     """The constraints (minus levels) alone at x over all rows; no pass at all where they are known exactly."""
     if problem.exact_constraints is not None:
         return problem.constraint_values(x, jax.tree.map(lambda a: a[:1], data))
+    problem = _with_exact_inner(problem, x, data)
     return full_mean(lambda theta: problem.sample_values(x, theta)[1], data)
+
+
+def _with_exact_inner(problem: Problem, x: Tree, data: Tree) -> Problem:
+    """The plain problem that a nested one is at x: with its mean inside over all rows."""
+    if not problem.nested:
+        return problem
+    inner = inner_alone(problem)
+    return with_inner_given(problem, full_mean(lambda theta: inner.sample_values(x, theta)[1], data))
+
+
+def linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
+    """A plain problem with the values and gradients at x that the problem has on this data; itself where it is plain.
+
+    Everything that is asked of single rows at a point (sizes of what is summed, spreads, bounds) is asked of this one. A
+    row's value is its influence on the nested one, so that spreads are those of the delta method.
+    """
+    return _linearised(problem, x, data) if problem.nested else problem
+
+
+@jax.jit
+def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
+    inner = inner_alone(problem)
+    u = full_mean(lambda theta: inner.sample_values(x, theta)[1], data)
+    _, _, slope, slopes = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data)
+    return with_inner_linear(problem, u, slope["u"], slopes["u"])
 
 
 @full_precision
@@ -54,6 +85,8 @@ def full_jacobian(
     A backward pass gives one row, and goes through all N constraints for it; a forward pass gives one column. Where there
     are many constraints and not many more coordinates, columns are cheaper: time N d instead of N^2.
     """
+    if problem.nested:
+        return _chain_rule(problem, x, data, rows_a_slice)
 
     def weighted(point, rows, weights):
         f, h = jax.vmap(lambda one: problem.sample_values(point, one))(rows)
@@ -77,6 +110,18 @@ def full_jacobian(
         size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
         return fold_rows(by_columns, data, size, some)
     return fold_rows(by_rows, data, rows_a_slice, some)
+
+
+def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int) -> tuple[Array, Array, Tree, Tree]:
+    """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments."""
+    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice)
+    f, h, grad, rows = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data, rows_a_slice)
+
+    def chain(at_x: Tree, at_u: Array) -> Tree:
+        return problem.lagrangian_gradient(at_x, inside, at_u)
+
+    jacobian = jax.vmap(chain)(rows["x"], rows["u"]) if h.size else rows["x"]
+    return f, h, chain(grad["x"], grad["u"]), jacobian
 
 
 def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:

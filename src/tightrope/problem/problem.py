@@ -4,6 +4,7 @@ The user writes f and h for ONE sample theta. Averages over a batch, gradients o
 made here and nowhere else, all from one function, `Problem.values`.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -44,6 +45,10 @@ class Problem:
         names: what to call the constraints in reports.
         exact_constraints: E h(x, .) where it is known, as a function of x (and params). Methods then use it
             instead of the sampled `constraints`, and the noise in the multipliers disappears.
+        inner: of a nested problem, what is averaged inside: inner(x, theta), a pytree of values for one sample. Objective
+            and constraints that have an argument `inner` see u = E inner(x, .) there. One sample alone then has no
+            value, and only methods made for it take such a problem. Ready-made constraints such as
+            `tr.variance_at_most` bring what they average along.
 
     Example:
         >>> import tightrope as tr
@@ -63,6 +68,7 @@ class Problem:
     names: tuple[str, ...] | None = static(default=None)
     exact_constraints: Callable[..., Any] | None = static(default=None)
     oracle: Oracle | None = static(default=None)
+    inner: Callable[..., Any] | None = static(default=None)
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -80,8 +86,25 @@ class Problem:
             fn = getattr(self, name)
             if fn is not None and not callable(fn):
                 raise TypeError(f"Problem: {name} is {fn!r}; expected a function that returns N values, or None.")
+        self._check_inner()
         set_field(self, "levels", _checked_levels(self.levels))
         set_field(self, "names", _checked_names(self.names))
+
+    def _check_inner(self) -> None:
+        """Refuse what a nested problem cannot be made of."""
+        if self.inner is not None and not callable(self.inner):
+            raise TypeError(f"Problem: inner is {self.inner!r}; expected a function inner(x, theta), or None.")
+        if self.nested and (self.oracle is not None or self.exact_constraints is not None):
+            given = "an oracle" if self.oracle is not None else "exact_constraints"
+            raise TypeError(
+                f"Problem: a nested problem was given {given}; expected functions of x, theta and inner. Constraints that "
+                "are known exactly are given as `constraints` that make no use of theta."
+            )
+        if self.inner is not None and not any(_sees_inner(fn) for fn in (self.objective, self.constraints) if fn):
+            raise TypeError(
+                "Problem: inner was given and neither objective nor constraints has an argument `inner`; expected one "
+                "that has, such as objective(x, theta, inner)."
+            )
 
     @classmethod
     def from_oracle(
@@ -117,11 +140,32 @@ class Problem:
         if self.oracle is not None:
             f, h = oracle_values(self.oracle, x, theta, self.params)
             return f, h - self.levels
+        if self.nested:
+            raise TypeError(
+                "one sample of a nested problem has no value of its own; expected a plain problem. Near a point it is one: "
+                "tightrope.problem.full_data.linearised."
+            )
         return self._objective(x, theta), self._constraints(x, theta)
 
+    def values_given(self, x: Tree, theta: Tree, u: Any) -> tuple[Array, Array]:
+        """(f, h - levels) of one sample of a nested problem, where u stands for the mean of `inner_values`."""
+        return self._objective(x, theta, u), self._constraints(x, theta, u)
+
+    def inner_values(self, x: Tree, theta: Tree) -> tuple[Tree, Tree]:
+        """What one sample adds to the mean inside: `inner`, and what ready-made constraints average; () for none."""
+        own = getattr(self.constraints, "inner", None)
+        return tuple(() if fn is None else fn(x, theta, *self._extra) for fn in (self.inner, own))  # pyright: ignore
+
     def values(self, x: Tree, theta: Tree) -> tuple[Array, Array]:
-        """The batch means of f(x, .) and of h(x, .) - levels, in x's dtype; theta has a leading batch axis."""
-        if isinstance(theta, Split):
+        """The batch means of f(x, .) and of h(x, .) - levels, in x's dtype; theta has a leading batch axis.
+
+        Of a nested problem, with the batch's mean inside: exact where the batch is all there is, biased where it is a
+        sample of more.
+        """
+        if self.nested:
+            u = batch_mean(lambda one: self.inner_values(x, one), theta)
+            f, h = batch_mean(lambda one: self.values_given(x, one, u), theta)
+        elif isinstance(theta, Split):
             f = batch_mean(lambda one: self._objective(x, one), theta.objective)
             h = batch_mean(lambda one: self._constraints(x, one), theta.constraints)
         else:
@@ -130,6 +174,8 @@ class Problem:
 
     def constraint_values(self, x: Tree, theta: Tree) -> Array:
         """The batch mean of h(x, .) - levels alone."""
+        if self.nested:
+            return self.values(x, theta)[1]
         rows = theta.constraints if isinstance(theta, Split) else theta
         return batch_mean(lambda one: self._constraints(x, one), rows).astype(float_dtype(x))
 
@@ -175,12 +221,20 @@ class Problem:
     # ---- what is known about it ------------------------------------------------------------------------------
 
     @property
+    def nested(self) -> bool:
+        """Whether objective or constraints are functions of a mean, which no sample alone can give."""
+        return self.inner is not None or hasattr(self.constraints, "inner")
+
+    @property
     def knows_objective(self) -> bool:
         """False for an oracle that returns gradients only; the objective is then not reported."""
         return self.oracle is None or self.oracle.gives_value is not False
 
     def n_constraints(self, x: Tree, theta: Tree) -> int:
         """N, read off the functions' shapes without computing anything; `theta` is one sample."""
+        if self.nested:
+            batch = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), theta)
+            return jax.eval_shape(self.values, x, batch)[1].shape[0]
         return jax.eval_shape(self.sample_values, x, theta)[1].shape[0]
 
     def constraint_names(self, n: int) -> list[str]:
@@ -201,23 +255,39 @@ class Problem:
     def _extra(self) -> tuple[Any, ...]:
         return () if self.params is None else (self.params,)
 
-    def _objective(self, x: Tree, theta: Tree) -> Array:
+    def _objective(self, x: Tree, theta: Tree, u: Any = None) -> Array:
         if self.oracle is not None:
             return oracle_values(self.oracle, x, theta, self.params)[0]
         assert self.objective is not None
-        return jnp.asarray(self.objective(x, theta, *self._extra))  # a constant is a Python number
+        seen = self.seen_inside("objective", u)
+        return jnp.asarray(self.objective(x, theta, *self._extra, **seen))  # a constant is a Python number
 
-    def _constraints(self, x: Tree, theta: Tree) -> Array:
+    def _constraints(self, x: Tree, theta: Tree, u: Any = None) -> Array:
         if self.oracle is not None:
             return oracle_values(self.oracle, x, theta, self.params)[1] - self.levels
         if self.exact_constraints is not None:
             return self.exact_constraints(x, *self._extra) - self.levels
         if self.constraints is None:
             return jnp.zeros((0,), float_dtype(x))
-        return self.constraints(x, theta, *self._extra) - self.levels
+        return self.constraints(x, theta, *self._extra, **self.seen_inside("constraints", u)) - self.levels
+
+    def seen_inside(self, name: str, u: Any) -> dict[str, Tree]:
+        """The mean inside as the keyword by which the objective or the constraints see it; u is None in a plain problem."""
+        fn = getattr(self, name)
+        if u is None or fn is None or not _sees_inner(fn):
+            return {}
+        return {"inner": u[int(name == "constraints" and hasattr(fn, "inner"))]}
 
 
 in_full_precision(Problem, _EVALUATES)
+
+
+def _sees_inner(fn: Callable[..., Any]) -> bool:
+    """Whether a function has an argument `inner`, by which it sees the mean inside."""
+    try:
+        return "inner" in inspect.signature(fn).parameters
+    except ValueError:  # what is written in C may not say
+        return False
 
 
 def _checked_levels(levels: Any) -> Any:

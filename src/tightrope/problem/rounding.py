@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.precision import full_precision
-from tightrope.problem.full_data import full_mean
+from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, dot, float_dtype, ravel, replace
 
@@ -36,6 +36,7 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
         once = sizes_of(problem, x, jax.tree.map(lambda a: a[:1], data), curvature)
         free = replace(problem, constraints=None, exact_constraints=None, levels=0.0)
         return sizes_of(free, x, data, curvature)._replace(h=once.h, rows=once.rows)
+    problem = linearised(problem, x, data)
     levels = jnp.abs(jnp.asarray(problem.levels, float_dtype(x)))
     mixed = jax.tree.map(lambda v: v * jax.random.rademacher(jax.random.key(0), v.shape, v.dtype), x)
     directions = jax.tree.map(lambda *v: jnp.stack(v), x, mixed)
@@ -92,6 +93,7 @@ def read_glance(seen: Array, x: Tree) -> Glance:
 def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any, curvature: Any) -> Array:
     """`glance`, for a program to go on while the device looks: a value and a slope for F and each H_i, as means and as
     sizes, one after the other in one array, because each that is brought to the host takes its time."""
+    problem = linearised(problem, x, data)
     n, d, dtype = count(data), sum(v.size for v in jax.tree.leaves(x)), float_dtype(x)
     kinds = 1 + jax.eval_shape(problem.sample_values, x, jax.tree.map(lambda a: a[0], data))[1].size
     size = max(1, min(LOOK, n, _NUMBERS // (kinds * (1 + d))))

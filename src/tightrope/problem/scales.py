@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.problem.findings import Finding
+from tightrope.problem.full_data import linearised
 from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, norm, subtract
 
@@ -45,8 +46,10 @@ class Probe:
 
         @jax.jit
         def at(x: Tree) -> Array:
+            near = linearised(problem, x, theta)
+
             def one_sample(one: Tree) -> Array:
-                f, h, g = problem.value_and_gradient(x, jnp.zeros(len(names), float_dtype(x)), _batch(one))
+                f, h, g = near.value_and_gradient(x, jnp.zeros(len(names), float_dtype(x)), _batch(one))
                 return jnp.concatenate([f[None], norm(g)[None], h])
 
             return jax.lax.map(one_sample, theta, batch_size=256)

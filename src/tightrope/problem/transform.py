@@ -28,10 +28,22 @@ def penalised(problem: Problem, weights: float | np.ndarray) -> Problem:
     given = np.asarray(weights, float)
     if given.ndim > 1 or not np.all(np.isfinite(given)) or np.any(given < 0):
         raise ValueError(f"penalised: weights is {weights!r}; expected numbers >= 0, one or one per constraint.")
+    if problem.nested:
+        return Problem(_nested_penalty, None, problem.domain, params=(problem, given), inner=_inner)
     return Problem(_with_penalty, None, problem.domain, params=(problem, given))
 
 
 def _with_penalty(x: Tree, theta: Tree, params: tuple[Problem, Array]) -> Array:
-    problem, weights = params
-    f, h = problem.sample_values(x, theta)
+    return _sum(x, params[1], *params[0].sample_values(x, theta))
+
+
+def _nested_penalty(x: Tree, theta: Tree, params: tuple[Problem, Array], inner: Tree) -> Array:
+    return _sum(x, params[1], *params[0].values_given(x, theta, inner))
+
+
+def _inner(x: Tree, theta: Tree, params: tuple[Problem, Array]) -> Tree:
+    return params[0].inner_values(x, theta)
+
+
+def _sum(x: Tree, weights: Array, f: Array, h: Array) -> Array:
     return f + jnp.sum(jnp.asarray(weights, float_dtype(x)) * h)

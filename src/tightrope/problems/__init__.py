@@ -8,6 +8,7 @@ from tightrope.problems.fair_pairs import paired_classification
 from tightrope.problems.hard import ill_scaled, infeasible, many
 from tightrope.problems.learning import fair_logistic, neyman_pearson
 from tightrope.problems.matrices import completion, spectraplex
+from tightrope.problems.nested import NESTED
 from tightrope.problems.observed import Observed
 from tightrope.problems.scenarios import portfolio, power
 from tightrope.problems.solved import Constants, Solved
@@ -27,10 +28,12 @@ PROBLEMS: dict[str, Callable[[], Solved]] = EXACT | {
     "ill-scaled": ill_scaled,
     "infeasible": infeasible,
 }
-"""All problems with known solutions, by name; `EXACT` are the four smallest, on which every method is measured."""
+"""All problems with known solutions, by name; `EXACT` are the four smallest, on which every method is measured.
+`NESTED` are those for the few methods that take functions of means."""
 
 __all__ = [
     "EXACT",
+    "NESTED",
     "NOTIONS",
     "PROBLEMS",
     "CompletionProblem",

@@ -64,6 +64,7 @@ class Bundle(Refreshing):
     below_one = ("level", "slack")
     needs = frozenset({"rows", "lmo", "conic", "values"})
     cost = Cost(gradients=0)
+    takes_nested = True
     output = "own"
     averages = False
     on_host = True

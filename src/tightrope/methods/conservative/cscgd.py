@@ -1,14 +1,19 @@
-"""CSCGD: CSOA with tracked values of the constraints, after the method for compositional problems."""
+"""CSCGD: CSOA for nested expectations, with tracked means inside; on plain problems, with tracked constraints."""
 
-from math import inf
-from typing import Any, NamedTuple
+from math import inf, sqrt
+from typing import Any, Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
+from tightrope.methods import measured
 from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
+from tightrope.methods.measured import Measured
 from tightrope.methods.schedules import Power
+from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree
+from tightrope.problem.nested import batch_inner, batch_outer, inner_size
+from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, static, subtract
 
 
 class CSCGDState(NamedTuple):
@@ -16,66 +21,114 @@ class CSCGDState(NamedTuple):
 
     x: Tree  # x_t
     lam: Array  # lambda_t
-    z: Array  # z_t, the tracked constraints
+    z: Array  # z_t, the tracked mean inside; of a plain problem, the tracked constraints
     t: Array  # step number, from 1
     horizon: Array  # T
 
 
+class MeasuredState(NamedTuple):
+    """What the next step needs with the schedule "measured"."""
+
+    x: Tree  # x_t
+    lam: Array  # lambda_t
+    z: Array  # z_t
+    t: Array  # step number, from 1
+    horizon: Array  # T
+    before: Tree  # x_{t-1}
+    least: Array  # of the inner values seen, one by one
+    largest: Array
+    scales: Measured
+
+
 @pytree
 class CSCGD(Method):
-    """CSCGD (Thomdapu & Rajawat), where the outer functions are the identity: CSOA plus value tracking.
+    """CSCGD (Thomdapu & Rajawat), for E f(x, theta, u) and E h(x, theta, u) with u = E inner(x, phi).
 
-    For t = 1..T, on one sample theta_t::
+    For t = 1..T, on two independent samples theta_t and phi_t, so that no product of estimates is biased::
 
-        z_{t+1}      = (1 - beta) z_t + beta h(x_t, theta_t),      z_2 = h(x_1, theta_1)
-        x_{t+1}      = Proj_X[ x_t - eta ( grad f(x_t, theta_t) + sum_i lambda_{i,t} grad h_i(x_t, theta_t) ) ]
-        lambda_{t+1} = [ (1 - eta^2 delta) lambda_t + eta ( z_{t+1} + upsilon 1 ) ]_+
+        z_{t+1}      = (1 - beta) z_t + beta inner(x_t, phi_t),      z_2 = inner(x_1, phi_1)
+        l_t(x, z)    = f(x, theta_t, z) + sum_i lambda_{i,t} h_i(x, theta_t, z)
+        x_{t+1}      = Proj_X[ x_t - eta ( grad_x l_t + J_inner(x_t, phi_t)' grad_z l_t ) ]      at (x_t, z_{t+1})
+        lambda_{t+1} = [ (1 - eta^2 delta) lambda_t + eta ( h(x_t, theta_t, z_{t+1}) + upsilon 1 ) ]_+
 
     with eta = eta0 T^-3/4, beta = min(beta0 T^-1/2, 1), upsilon = upsilon0 T^-1/4, from lambda_1 = 0. The output is the
-    mean of x_1..x_T: gap O(T^-1/4), zero average violation.
+    mean of x_1..x_T: gap O(T^-1/4), zero average violation. Reconstructed from its abstract and its family; the
+    coefficients are ours, for functions and points of order one.
 
-    The published method is for nested expectations, f(E g(x)) and l(E q(x)), and tracks the inner ones. This
-    library's constraints are E h(x, theta) with nothing around, so the tracked value is that of h, and what is left of
-    the method is this. Reconstructed from its abstract and its family; the coefficients are ours.
+    A plain problem is the case where nothing is inside but the constraints, and nothing around them: what is tracked is h,
+    z_{t+1} = (1 - beta) z_t + beta h(x_t, theta_t), the dual step sees z_{t+1}, and one sample a step will do.
+
+    The schedule "measured", for nested problems alone, takes no coefficients. Steps, margin and weights are those of CSOA
+    without coefficients (`tightrope.methods.measured`), in whatever units f, h and x come; and the tracker follows x::
+
+        z_{t+1} = (1 - beta) ( z_t + J_inner(x_t, phi_t) (x_t - x_{t-1}) ) + beta inner(x_t, phi_t)
+
+    with beta = 1/s in the s-th step of an epoch of n, until that is 1/sqrt(n), and z kept between the least and the largest
+    inner values seen, where f and h are defined. A tracker that follows need not be fast, so the steps need not be short.
+    That is a rule, not a theorem; `method="auto"` takes it for nested problems on streams.
 
     Args:
         eta0: coefficient of the step size.
-        beta0: coefficient of the tracker's step; from sqrt(T) on it does not track and the method is CSOA.
+        beta0: coefficient of the tracker's step; from sqrt(T) on it does not track.
         delta: regularisation of the multipliers.
         upsilon0: coefficient of the tightening.
+        schedule: "published", or "measured" for a nested problem without coefficients.
 
     Example:
-        >>> from tightrope.methods.conservative.cscgd import CSCGD
-        >>> CSCGD(beta0=4.0).beta0
-        4.0
+        >>> import jax, tightrope as tr
+        >>> problem = tr.Problem(
+        ...     lambda x, theta: -theta.dot(x),
+        ...     tr.variance_at_most(lambda x, theta: theta.dot(x)),
+        ...     tr.L2Ball(2.0, shape=2),
+        ...     levels=0.5,
+        ... )
+        >>> samples = tr.Generator(lambda key: 1 + jax.random.normal(key, (2,)))
+        >>> result = tr.minimize(problem, samples, method=tr.CSCGD(), steps=2000)
+        >>> bool(result.x.dot(result.x) <= 0.5)
+        True
 
     References:
         S. T. Thomdapu, Harshvardhan, K. Rajawat: Stochastic Compositional Gradient Descent under Compositional Constraints,
-        arXiv:2012.09400.
+        arXiv:2012.09400. The tracker that follows: T. Chen, Y. Sun, W. Yin: Solving Stochastic Compositional Optimization is
+        Nearly as Easy as Solving Stochastic Optimization, IEEE Transactions on Signal Processing 69, 2021.
     """
 
     eta0: Any = 4.0
     beta0: Any = 4.0
     delta: Any = 0.01
     upsilon0: Any = 0.25
+    schedule: Literal["published", "measured"] = static(default="published")
 
     name = "cscgd"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
+    takes_nested = True
     published = Rates(gap=0.25, violation=inf, proof="of the published method; this is reconstructed from its abstract")
     tuned = ("eta0", "upsilon0", "beta0")
     margin = "upsilon0"
     margin_power = 1 / 4
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSCGDState:
+    def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "CSCGD":
+        """With room for the mean inside, where the problem is nested."""
+        if problem.nested:
+            inside = inner_size(problem, x, theta)
+            kind = NestedCSCGD if self.schedule == "published" else MeasuredCSCGD
+            return kind(self.eta0, self.beta0, self.delta, self.upsilon0, self.schedule, inside)
+        if self.schedule == "measured":
+            raise TypeError(
+                'CSCGD: schedule="measured" is for nested problems and this one is plain, where nothing need be tracked; '
+                "expected CSOA(), which is the same run without a tracker."
+            )
+        return self
+
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """x_1 and lambda_1; the first step takes its sample for z whatever is here."""
         return CSCGDState(x, lam, jnp.zeros_like(lam), jnp.ones((), jnp.int32), horizon)
 
-    def step(self, problem: Problem, state: CSCGDState, theta: Tree) -> tuple[CSCGDState, Info]:
+    def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:
         """CSOA's step, with the tracked constraints in the dual."""
         x, lam, z, t, horizon = state
-        eta, upsilon = Power(self.eta0, 0.75)(t, horizon), Power(self.upsilon0, 0.25)(t, horizon)
-        beta = jnp.where(t == 1, 1, jnp.minimum(Power(self.beta0, 0.5)(t, horizon), 1))
+        eta, beta, upsilon = self._sizes(t, horizon)
         f, h, g = problem.value_and_gradient(x, lam, theta)
         z_next = z + beta * (h - z)
         x_next = problem.domain.project(add_scaled(x, -eta, g))
@@ -83,7 +136,107 @@ class CSCGD(Method):
         info = Info(x, lam, f, h, weight=jnp.ones_like(eta))
         return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), info
 
+    def _sizes(self, t: Array, horizon: Array) -> tuple[Array, Array, Array]:
+        """eta, beta and upsilon; beta is 1 in the first step, whose sample is all there is."""
+        eta, upsilon = Power(self.eta0, 0.75)(t, horizon), Power(self.upsilon0, 0.25)(t, horizon)
+        return eta, jnp.where(t == 1, 1, jnp.minimum(Power(self.beta0, 0.5)(t, horizon), 1)), upsilon
+
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""
         shrink = float(self.eta0**2 * self.delta) / horizon**1.5
         refuse_overshoot(self, "eta^2 delta", shrink, f"at {horizon:,} steps", "eta0 or delta")
+
+
+@pytree
+class NestedCSCGD(CSCGD):
+    """CSCGD on a nested problem, made by `CSCGD.for_problem`: `inside` numbers are tracked.
+
+    A step costs one gradient, that of f and h on one sample and that of the inner values on another.
+    """
+
+    inside: int = static(default=1, least=1)
+
+    cost = Cost(samples=2, gradients=1, projections=1)
+
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
+        """x_1 and lambda_1."""
+        return CSCGDState(x, lam, jnp.zeros((self.inside,), lam.dtype), jnp.ones((), jnp.int32), horizon)
+
+    def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:
+        """The chain rule on independent samples, at the tracked mean."""
+        x, lam, z, t, horizon = state
+        of_outer, of_inner = theta
+        eta, beta, upsilon = self._sizes(t, horizon)
+        seen, pull = jax.vjp(lambda point: batch_inner(problem, point, of_inner), x)
+        z_next = z + beta * (seen - z)
+        f, h, at_x, at_z = batch_outer(problem, x, z_next, lam, of_outer)
+        g = add_scaled(at_x, 1, pull(at_z)[0])
+        x_next = problem.domain.project(add_scaled(x, -eta, g))
+        lam_next = dual_step(lam, h, gamma=eta, shrink=eta**2 * self.delta, upsilon=upsilon)
+        info = Info(x, lam, f, h, weight=jnp.ones_like(eta))
+        return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), info
+
+
+@pytree
+class MeasuredCSCGD(NestedCSCGD):
+    """CSCGD on a nested problem with the schedule "measured", made by `CSCGD.for_problem`."""
+
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MeasuredState:
+        """x_1 and lambda_1, before any scale is known."""
+        z, first = jnp.zeros((self.inside,), lam.dtype), jnp.ones((), jnp.int32)
+        return MeasuredState(x, lam, z, first, horizon, x, z, z, measured.begin(x, lam, horizon, anytime=False))
+
+    def step(self, problem: Problem, state: MeasuredState, theta: Tree) -> tuple[MeasuredState, Info]:
+        """The chain rule on independent samples, at a mean that was tracked along the way, and CSOA's measured steps."""
+        x, lam, z, t, horizon, before, least, largest, scales = state
+        domain, w = problem.domain, problem.domain.widths(x)
+        of_outer, of_inner = theta
+        seen, push = jax.linearize(lambda point: batch_inner(problem, point, of_inner), x)
+        beta = _forgets(scales, t)
+        least = jnp.minimum(jnp.where(t == 1, inf, least), seen)
+        largest = jnp.maximum(jnp.where(t == 1, -inf, largest), seen)
+        z_next = jnp.clip(beta * seen + (1 - beta) * (z + push(subtract(x, before))), least, largest)
+        f, h, at_x, at_z = batch_outer(problem, x, z_next, lam, of_outer)
+        g = add_scaled(at_x, 1, jax.linear_transpose(push, x)(at_z)[0])
+        scales = measured.observe(scales, x, lam, slope_in(w, g), h, t)
+        x_next = domain.project(step_along(w, x, measured.eta(scales), g))
+        lam_next = measured.dual_step(scales, lam, h, t)
+
+        def far(direction: Tree) -> Tree:
+            longest = jnp.asarray(domain.scaled_diameter, lam.dtype) / nonzero(norm(direction))
+            return domain.project(add_scaled(scales.x, -longest, slope_in(w, direction)))
+
+        stands = scales, x_next, lam_next, t, horizon
+        scales, x_next, lam_next = measured.turned(domain, *stands, anytime=False, jumps=True, far=far)
+        scales = _with_some_force(scales, jnp.asarray(domain.scaled_diameter, lam.dtype))
+        info = Info(x, lam, f, h, measured.weight(t, horizon, False, lam.dtype))
+        return MeasuredState(x_next, lam_next, z_next, t + 1, horizon, x, least, largest, scales), info
+
+    def said(self, state: MeasuredState, names: list[str]) -> str | None:
+        """The scales that were measured."""
+        return measured.said(state.scales, names)
+
+    def tightening(self, horizon: int) -> float:
+        """What the run measures keeps its own margin."""
+        return 0.0
+
+    def total_cost(self, steps: int) -> Cost:
+        """What so many steps cost, with the look far off that ends the pilot's first half."""
+        cost = super().total_cost(steps)
+        return cost._replace(projections=cost.projections + (steps > 1))
+
+    def check(self, horizon: int) -> None:
+        """Nothing can overshoot that is measured."""
+
+
+def _with_some_force(scales: Measured, reach: Array) -> Measured:
+    """Multipliers may move even where the pilot saw no slope of f at all, as where all of it comes from rare samples."""
+    force = scales.sigma_g * reach / nonzero(scales.sigma_h * sqrt(max(1, scales.sigma_h.size)))
+    unseen = (scales.pull == 0) & (scales.stage >= 2)
+    return scales._replace(Lam=jnp.where(unseen, jnp.maximum(scales.Lam, force), scales.Lam))
+
+
+def _forgets(scales: Measured, t: Array) -> Array:
+    """beta: epochs begin with a jump, so the tracker begins anew, as a plain mean of what it sees."""
+    length = (scales.end - scales.begin).astype(scales.sigma_g.dtype)
+    return jnp.maximum(1 / (t - scales.begin).astype(length.dtype), 1 / jnp.sqrt(length))

@@ -1,0 +1,108 @@
+"""Nested problems, F(x) = E f(x, theta, u) with u = E inner(x, theta): the plain problems that they are made of.
+
+The mean inside is a vector here, `flat_inner`. With c = E grad_u f, the chain rule is grad F = E grad_x f + J_inner' c.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tightrope.problem.problem import Problem, batch_mean
+from tightrope.tree import Array, Tree, float_dtype, ravel, replace
+
+
+def flat_inner(problem: Problem, x: Tree, theta: Tree) -> Array:
+    """What one sample adds to the mean inside, as a vector in x's dtype."""
+    return ravel(jax.tree.map(lambda v: jnp.asarray(v, float_dtype(x)), problem.inner_values(x, theta)))[0]
+
+
+def inner_size(problem: Problem, x: Tree, theta: Tree) -> int:
+    """How many numbers are averaged inside; `theta` is one sample, or its shape."""
+    return jax.eval_shape(lambda x, theta: flat_inner(problem, x, theta), x, theta).size
+
+
+def outer_values(problem: Problem, x: Tree, u: Array, theta: Tree) -> tuple[Array, Array]:
+    """f and h - levels of one sample, where the vector u stands for the mean inside."""
+    shapes = jax.eval_shape(problem.inner_values, x, theta)
+    like = jax.tree.map(lambda s: jnp.zeros(s.shape, u.dtype), shapes)  # a mean of whole numbers is none
+    return problem.values_given(x, theta, ravel(like)[1](u))
+
+
+def batch_inner(problem: Problem, x: Tree, theta: Tree) -> Array:
+    """The mean inside over a batch."""
+    return batch_mean(lambda one: flat_inner(problem, x, one), theta)
+
+
+def batch_outer(problem: Problem, x: Tree, u: Array, lam: Array, theta: Tree) -> tuple[Array, Array, Tree, Array]:
+    """f, h and the gradients of f + <lam, h> in x and in u, means over a batch, where u stands for the mean inside."""
+
+    def means(point: Tree, inside: Array) -> tuple[Array, Array]:
+        f, h = batch_mean(lambda one: outer_values(problem, point, inside, one), theta)
+        return f.astype(float_dtype(x)), h.astype(float_dtype(x))
+
+    (f, h), pull = jax.vjp(means, x, u)
+    return f, h, *pull((jnp.ones_like(f), lam))
+
+
+# ---- plain problems; their functions are the module's and the rest `params`, so that nothing compiles twice -------------
+
+
+def inner_alone(problem: Problem) -> Problem:
+    """The plain problem whose constraints are the inner values."""
+    return Problem(_nothing, _inner, problem.domain, params=problem)
+
+
+def with_inner_given(problem: Problem, u: Array) -> Problem:
+    """The plain problem where u stands for the mean inside, whatever x is."""
+    return Problem(_given_f, _given_h, problem.domain, problem.levels, (replace(problem, levels=0.0), u))
+
+
+def in_point_and_inner(problem: Problem) -> Problem:
+    """The plain problem in (x, u), where x and the mean inside are free of each other; a point is {"x": x, "u": u}."""
+    return Problem(_both_f, _both_h, problem.domain, problem.levels, replace(problem, levels=0.0))
+
+
+def with_inner_linear(problem: Problem, u: Array, slope_f: Array, slopes_h: Array) -> Problem:
+    """The plain problem f(x, theta, u) + <c, inner(x, theta) - u>, and h likewise; c are the slopes in u.
+
+    With u = E inner(x, .) and c = E grad_u f(x, ., u) at a point x, values and gradients there are those of the nested
+    problem; and what a sample adds is its influence, by which the delta method knows how sure a function of means is.
+    """
+    levels = jnp.asarray(problem.levels, u.dtype) + slopes_h @ u  # beside which values are rounded
+    params = replace(problem, levels=0.0), u, slope_f, slopes_h
+    return Problem(_linear_f, _linear_h, problem.domain, levels, params, problem.names)
+
+
+def _nothing(x: Tree, theta: Tree, params: Any) -> Array:
+    return jnp.zeros((), float_dtype(x))
+
+
+def _inner(x: Tree, theta: Tree, problem: Problem) -> Array:
+    return flat_inner(problem, x, theta)
+
+
+def _given_f(x: Tree, theta: Tree, params: tuple[Problem, Array]) -> Array:
+    return outer_values(params[0], x, params[1], theta)[0]
+
+
+def _given_h(x: Tree, theta: Tree, params: tuple[Problem, Array]) -> Array:
+    return outer_values(params[0], x, params[1], theta)[1]
+
+
+def _both_f(z: Tree, theta: Tree, problem: Problem) -> Array:
+    return outer_values(problem, z["x"], z["u"], theta)[0]
+
+
+def _both_h(z: Tree, theta: Tree, problem: Problem) -> Array:
+    return outer_values(problem, z["x"], z["u"], theta)[1]
+
+
+def _linear_f(x: Tree, theta: Tree, params: tuple[Problem, Array, Array, Array]) -> Array:
+    problem, u, slope, _ = params
+    return outer_values(problem, x, u, theta)[0] + jnp.dot(slope, flat_inner(problem, x, theta) - u)
+
+
+def _linear_h(x: Tree, theta: Tree, params: tuple[Problem, Array, Array, Array]) -> Array:
+    problem, u, _, slopes = params
+    return outer_values(problem, x, u, theta)[1] + slopes @ flat_inner(problem, x, theta)
