@@ -196,7 +196,7 @@ def test_a_ratio_s_bound_is_where_the_score_test_changes_its_mind(counts):
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = [a * np.log(rho * p), (n_a - a) * np.log1p(-rho * p), b * np.log(p), (n_b - b) * np.log1p(-p)]
     likely = p[np.nanargmax(np.sum([np.where(np.isnan(v), 0, v) for v in parts], axis=0))]
-    assert ratio._score(rho, a, n_a, b, n_b) == pytest.approx(1.6449, abs=1e-3)
+    assert ratio.ratio_score(rho, a, n_a, b, n_b) == pytest.approx(1.6449, abs=1e-3)
     variance = rho * likely * (1 - rho * likely) / n_a + rho**2 * likely * (1 - likely) / n_b
     score = (a / n_a - rho * b / n_b) / math.sqrt(variance * (n_a + n_b) / (n_a + n_b - 1))
     assert score == pytest.approx(1.6449, abs=2e-3)

@@ -1,5 +1,7 @@
 """The score test of a difference of rates, against a numerical maximum of the likelihood."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -12,9 +14,10 @@ def by_hand(delta: float, a: int, n_a: int, b: int, n_b: int) -> float:
         chances = np.clip([p, 1 - p, p + delta, 1 - p - delta], 1e-300, 1)
         return -float(np.array([a, n_a - a, b, n_b - b]) @ np.log(chances))
 
-    p = minimize_scalar(
+    found: Any = minimize_scalar(
         surprise, bounds=(max(0, -delta), min(1, 1 - delta)), method="bounded", options={"xatol": 1e-11}
-    ).x
+    )
+    p = found.x
     total = n_a + n_b
     variance = (p * (1 - p) / n_a + (p + delta) * (1 - p - delta) / n_b) * total / (total - 1)
     return (a / n_a - b / n_b + delta) / np.sqrt(variance)
