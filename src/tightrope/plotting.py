@@ -26,24 +26,25 @@ def new_figure(columns: int = 1, rows: int = 1, size: tuple[float, float] = (5.2
 
 
 def plot_trace(result: Result, path: str | None = None) -> "Figure":
-    """Objective and constraints of a run against samples; saved to `path` where one is given."""
+    """Objective and constraints of a run against samples, or passes where it draws none; saved to `path` where given."""
     trace = result.trace
     if trace.empty:
         raise ValueError("The trace is empty: the run took no recorded step, so there is nothing to draw.")
     names = list(result.constraints.index)
     panels = {"objective": ["objective"] if "objective" in trace else [], "constraints": names}
     panels = {title: drawn for title, drawn in panels.items() if drawn}
+    along = "samples" if trace["samples"].max() > 0 else "passes"
     figure, axes = new_figure(columns=max(1, len(panels)))
     for axis, (title, drawn) in zip(axes.flat, panels.items(), strict=False):
         axis.set_xscale("log")
-        axis.set_xlabel("samples")
+        axis.set_xlabel(along)
         axis.set_title(title, loc="left", fontsize=11)
         for i, name in enumerate(drawn):
             colour = _COLOURS[i % len(_COLOURS)]
-            axis.plot(trace["samples"], trace[name], color=colour, label=f"{name}, mean over the run")
+            axis.plot(trace[along], trace[name], color=colour, label=f"{name}, mean over the run")
             if f"full {name}" in trace:
                 full = trace[f"full {name}"]
-                axis.plot(trace["samples"], full, color=colour, linestyle="--", label=f"{name}, all rows")
+                axis.plot(trace[along], full, color=colour, linestyle="--", label=f"{name}, all rows")
         if title == "constraints":
             _shade_violations(axis)
         if len(axis.lines) <= 12:

@@ -272,7 +272,8 @@ def test_options_reach_the_classifier(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(fair, "choose", choose)
     path = tmp_path / "coded.csv"
     PEOPLE.assign(region=np.arange(len(PEOPLE)) % 3).to_csv(path, index=False)
-    words = ("fit", path, *GOOD, "--sensitive", "region", "--p-rule", 0.5, "--out", tmp_path / "model")
+    asked = ("--p-rule", 0.5, "--constraint", "covariance")
+    words = ("fit", path, *GOOD, "--sensitive", "region", *asked, "--out", tmp_path / "model")
     assert "is continuous. If its numbers are codes of groups, say" in call(*words).err
     kind = ("--sensitive-kind", "region=categorical")
     call(*words, *kind, "--confidence", 0.8, "--radius", 3)

@@ -394,7 +394,7 @@ def test_the_command_line(tmp_path, monkeypatch):
     assert not (tmp_path / "no").exists()
     for words, sentence in (
         ((), "Neither --at-most nor --at-least was given"),
-        (("--at-most", "fpr"), "--at-most is 'fpr'; expected a name and a number"),
+        (("--at-most", "fpr"), "--at-most is 'fpr'; expected a name and a value"),
         (("--at-most", "far=0.1"), "names the metric 'far'"),
         (("--at-most", "fpr=0.1", "--group", "x"), "has no column 'x'"),
     ):

@@ -35,6 +35,7 @@ def test_a_run_that_swings_says_which_constraint_does(units):
     assert "defaults measure their own" in note
 
 
+@pytest.mark.slow
 def test_runs_that_settle_are_left_alone():
     assert not swings(solve(tr.CSOA()))
     assert not swings(solve(tr.CSOA(eta0=1.0, delta=0.0, upsilon0=0.0), noise=2.0))  # hidden by noise

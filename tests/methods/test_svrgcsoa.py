@@ -131,6 +131,7 @@ def test_kinks_in_the_constraint_and_a_flat_objective_on_a_wide_box():
     assert result.violation < 2e-3
 
 
+@pytest.mark.slow
 def test_units_do_not_matter():
     problem, demand, _ = shortage()
     plain = tr.minimize(problem, demand, method="svrg-csoa", passes=30, record=0)
@@ -140,6 +141,7 @@ def test_units_do_not_matter():
         np.testing.assert_allclose(scaled.dual * units[2] / units[1], plain.dual, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_leaves_of_a_product_in_different_units():
     """Least squares whose weights and offset are counted in units 1e9 apart, with a bound on their mean."""
     rng = np.random.default_rng(2)

@@ -197,6 +197,7 @@ def test_the_mild_problem_has_none_of_these_defects():
     assert report.ok, str(report)
 
 
+@pytest.mark.slow
 def test_what_is_not_about_units_does_not_depend_on_them():
     """f, h and x in other units: the same verdicts on noise, rows, domain and constraints."""
     for defect in ({}, {"noise": 100.0, "level": 0.0, "radius": 0.01}):

@@ -80,6 +80,7 @@ def test_primal_and_dual_are_those_of_cvxpy(hold):
     np.testing.assert_allclose(x, X, atol=0.02 * np.abs(X).max())
 
 
+@pytest.mark.slow
 def test_both_ways_to_hold_it_take_the_same_steps_until_rank_runs_out():
     held = {}
     for hold in ("factored", "dense"):
@@ -103,6 +104,7 @@ def test_a_rank_that_runs_out_costs_accuracy_and_nothing_else():
 # ---- the paper's matrix -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_papers_matrix_without_tuning():
     """Far below 1e-3 after 60 linear minimisations (asked: 300), and no violation, on average or at the end."""
     given = structured_matrix(seed=1)

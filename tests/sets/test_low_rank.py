@@ -170,6 +170,7 @@ def test_a_corrective_step_is_inside_and_no_worse_than_the_best_point_of_the_seg
         assert f(step) <= f(best) + 1e-9
 
 
+@pytest.mark.slow
 def test_columns_that_are_not_in_use_change_nothing_but_the_cost():
     """The same corrective step from the same point, padded to a rank at which a narrower program is taken."""
     target = jnp.asarray(RNG.normal(size=(30, 20)))
