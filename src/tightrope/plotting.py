@@ -79,60 +79,64 @@ def plot_frontier(
         chosen: the threshold that was chosen, to be marked.
         path: where to save the figure, if anywhere.
     """
-    figure, axes = new_figure(columns=2)
-    left, right = axes.flat
-    _draw_thresholds(left, frontier)
-    _draw_trade_off(right, frontier)
+    figure, axes = new_figure(columns=3)
+    rule, accuracy, trade_off = axes.flat
+    _draw_thresholds(rule, frontier, "p_rule", "p%-rule")
+    _draw_thresholds(accuracy, frontier, "accuracy", "accuracy")
+    _draw_trade_off(trade_off, frontier)
     if target is not None:
-        for line in (left.axhline, right.axvline):
+        for line in (rule.axhline, trade_off.axvline):
             line(target, color="black", linewidth=0.8, linestyle="--", label=f"asked for: {target:g}")
     if chosen is not None:
         label = f"chosen: {chosen:.3g}"
-        left.axvline(chosen, color=_COLOURS[3], linewidth=1, label=label)
+        for axis in (rule, accuracy):
+            axis.axvline(chosen, color=_COLOURS[3], linewidth=1, label=label)
         passed = frontier[frontier["passed"]] if "passed" in frontier else frontier
         nearest = min(
             (row for _, row in passed.iterrows()), key=lambda r: (abs(r["threshold"] - chosen), -r["accuracy"])
         )
         diamond = {"marker": "D", "markersize": 7, "color": _COLOURS[3], "linestyle": "none"}
-        right.plot(nearest["p_rule"], nearest["accuracy"], label=label, **diamond)
-    for axis in (left, right):
-        axis.legend(frameon=False, fontsize=8)
+        trade_off.plot(nearest["p_rule"], nearest["accuracy"], label=label, **diamond)
+    for axis in axes.flat:
+        axis.legend(framealpha=0.85, edgecolor="none", fontsize=8)
     return _saved(figure, path)
 
 
-def _by_path(frontier: "pd.DataFrame") -> list[tuple[str, "pd.DataFrame"]]:
-    """The parts of a frontier that belong to one path each, and how their names go into a legend."""
+def _by_path(frontier: "pd.DataFrame") -> list[tuple[str, str, "pd.DataFrame"]]:
+    """The parts of a frontier that belong to one path each: colour, how its name goes into a legend, rows."""
     if "path" not in frontier:
-        return [("", frontier)]
-    return [(f" ({name})", part) for name, part in frontier.groupby("path", sort=False)]
+        return [(_COLOURS[0], "", frontier)]
+    parts = frontier.groupby("path", sort=False)
+    return [(colour, f" ({name})", part) for colour, (name, part) in zip(_COLOURS, parts, strict=False)]
 
 
-def _draw_thresholds(axis: Any, frontier: "pd.DataFrame") -> None:
-    """The p%-rule and the accuracy against the threshold, with bands for their intervals."""
-    for line, (path, part) in zip(("-", "--", "-."), _by_path(frontier), strict=False):
-        for name, colour, label in (("p_rule", _COLOURS[0], "p%-rule"), ("accuracy", _COLOURS[1], "accuracy")):
-            axis.plot(part["threshold"], part[name], color=colour, linestyle=line, label=label + path)
-            band = part[f"{name}_low"], part[f"{name}_high"]
-            axis.fill_between(part["threshold"], *band, color=colour, alpha=0.2, linewidth=0)
-        bound = {"color": _COLOURS[0], "linestyle": ":", "label": f"p%-rule, lower bound{path}"}
-        axis.plot(part["threshold"], part["p_rule_bound"], **bound)
+def _draw_thresholds(axis: Any, frontier: "pd.DataFrame", name: str, title: str) -> None:
+    """The p%-rule or the accuracy against the threshold, with a band for its interval and a line for its lower bound."""
+    for colour, path, part in _by_path(frontier):
+        axis.plot(part["threshold"], part[name], color=colour, label=f"out of fold{path}")
+        band = part[f"{name}_low"], part[f"{name}_high"]
+        axis.fill_between(part["threshold"], *band, color=colour, alpha=0.15, linewidth=0)
+        if f"{name}_bound" in part:
+            bound = {"color": colour, "linestyle": ":", "label": f"lower bound{path}"}
+            axis.plot(part["threshold"], part[f"{name}_bound"], **bound)
     by_rates = "path" in frontier
     axis.set_xscale("linear" if by_rates else "log")
-    axis.set_ylim(0, 1.02)
     axis.set_xlabel("what smoothed rates are held at" if by_rates else "threshold c of the covariance")
-    axis.set_title("what a threshold gives", loc="left", fontsize=11)
+    axis.set_title(f"{title}, by threshold", loc="left", fontsize=11)
 
 
 def _draw_trade_off(axis: Any, frontier: "pd.DataFrame") -> None:
     """The accuracy against the p%-rule, with bars for the intervals of both."""
-    for line, (path, part) in zip(("-", "--", "-."), _by_path(frontier), strict=False):
+    for colour, path, part in _by_path(frontier):
         width, height = (
             (part[name] - part[f"{name}_low"], part[f"{name}_high"] - part[name]) for name in ("p_rule", "accuracy")
         )
         axis.errorbar(
-            part["p_rule"], part["accuracy"], xerr=width, yerr=height, color=_COLOURS[2], marker="o", markersize=3,
-            linestyle=line, linewidth=1, elinewidth=0.6, alpha=0.8, label=f"out-of-fold, 95 % intervals{path}",
+            part["p_rule"], part["accuracy"], xerr=width, yerr=height, color=colour, marker="o", markersize=3,
+            linewidth=1, elinewidth=0.5, alpha=0.8, label=f"out of fold, 95 % intervals{path}",
         )  # fmt: skip
+    low, high = axis.get_ylim()
+    axis.set_ylim(low, high + 0.25 * (high - low))  # room for the legend
     axis.set_xlabel("p%-rule")
     axis.set_ylabel("accuracy")
     axis.set_title("the trade-off", loc="left", fontsize=11)
