@@ -165,6 +165,7 @@ def test_a_swept_level_replaces_one_that_leaves_no_room():
     assert len(tr.sweep(problem, ROWS, METHODS["csoa"], steps=50, levels=[0.5, 1.0])) == 2
 
 
+@pytest.mark.slow
 def test_points_are_the_outputs_that_minimize_gives():
     method = tr.SVRGCSOA()  # whose output is neither the average nor the last
     levels = [0.0, 0.2]

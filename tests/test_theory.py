@@ -448,6 +448,7 @@ def test_a_pilot_finds_the_constants_of_a_known_problem():
     assert float(np.max(np.asarray(solved.constraints(jnp.asarray(found.strict))))) < -0.4
 
 
+@pytest.mark.slow
 def test_a_pilot_says_where_no_point_is_strictly_feasible():
     solved = PROBLEMS["infeasible"]()
     found = theory.estimate(solved.problem, solved.samples, samples=200, points=4)

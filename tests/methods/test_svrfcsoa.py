@@ -99,6 +99,7 @@ def test_it_works_on_a_polytope():
     assert result.dual[0] == pytest.approx(1.0, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_gap_is_a_true_bound_and_stops_the_run():
     problem, data, optimum = finite("l1-lp")
     result = tr.minimize(problem, data, method="svrf-csoa", tol=1e-2, output="feasible")

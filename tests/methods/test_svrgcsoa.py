@@ -163,6 +163,7 @@ def test_leaves_of_a_product_in_different_units():
     np.testing.assert_allclose(np.append(1e3 * result.x["w"], 1e-6 * result.x["b"]), solution, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_cvar_of_a_portfolio_comes_near():
     solved = portfolio()
     result = tr.minimize(solved.problem, solved.table, method="svrg-csoa", passes=100, output="feasible", record=0)
