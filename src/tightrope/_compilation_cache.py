@@ -128,10 +128,8 @@ def mended(warning: str) -> bool:
     """Whether a warning is JAX's about an entry that it could not read or write. JAX compiled without it, but would never
     replace it: a folder with a damaged entry is emptied."""
     if warning.startswith("Error reading persistent compilation cache entry") and not _off():
-        for file in (
-            *_folder().glob("*-cache"),
-            *_folder().glob("*-atime"),
-        ):  # JAX's, and nothing else that may lie there
+        where = _folder()
+        for file in (*where.glob("*-cache"), *where.glob("*-atime")):  # not what else may lie there
             with contextlib.suppress(OSError):
                 file.unlink()
     return warning.startswith(("Error reading persistent compilation", "Error writing persistent compilation"))
