@@ -119,10 +119,11 @@ def report(table: pd.DataFrame, versus: pd.DataFrame, falling: pd.DataFrame, bun
         "judge keeps the best snapshot. CSOA, which measures its own scales, stands beside it at the same number of passes.",
         'For as few coordinates and a smooth loss `method="auto"` takes `SQP` (benchmarks/README.md has where it pays).',
         "",
-        "## Linear programmes: never worse than CSOA",
+        "## Linear programmes: from 15 passes on never worse than CSOA",
         "",
         f"Finite sums of {N:,} rows on the l1 ball and the simplex: no curvature anywhere. Distance from the optimal value",
-        "(by cvxpy), or the violation where that is worse: the worst seed of SVRG-CSOA beside the best of CSOA.",
+        "(by cvxpy), or the violation where that is worse: the worst seed of SVRG-CSOA beside the best of CSOA, which",
+        "measures its scales. In as few as six passes snapshots have not paid for themselves in every seed.",
         "",
         *_frame(versus),
         "",
@@ -171,7 +172,8 @@ def main() -> None:
     claimed = table[table.method == "svrg-csoa"]
     if not (claimed.gap <= claimed.precision.map(TARGETS)).all() or not (claimed.excess <= 0).all():
         raise SystemExit("A seed missed its target; see the table.")
-    if (versus["never worse"] != f"{len(few)} of {len(few)}").any():
+    enough = versus[versus.passes >= 15]
+    if (enough["never worse"] != f"{len(few)} of {len(few)}").any():
         raise SystemExit("SVRG-CSOA was worse than CSOA in some seed; see the table.")
 
 
