@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tightrope._compilation_cache import hints_at_cache
@@ -22,7 +21,7 @@ from tightrope.loop.held_out import marks_of
 from tightrope.loop.judges import Judges
 from tightrope.loop.margin import margin_note
 from tightrope.loop.oscillation import oscillation_note
-from tightrope.loop.prepare import Prepared, prepare
+from tightrope.loop.prepare import Prepared, checked_point, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, answer, refuse_mean, running_mean, summarise, track_names
 from tightrope.loop.steps import output as output_of
@@ -33,7 +32,7 @@ from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import as_sampler
 from tightrope.sets.base import Shape
-from tightrope.tree import Array, Tree, all_finite
+from tightrope.tree import Array, Tree, float_dtype
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,7 +204,7 @@ def minimize(
             output="feasible", feasible_point=feasible_point, record=0, progress=False,
         )  # fmt: skip
 
-    inside_of_stream = ready.x if feasible_point is None else _checked_inside(ready, feasible_point)
+    inside_of_stream = ready.x if feasible_point is None else _inside(ready, feasible_point)
     return judges.pulled(result, again if sampler.n is not None else None, inside_of_stream)
 
 
@@ -249,21 +248,16 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
         refuse_below_rounding(ready.problem, ready.x, ready.lam, ready.sampler.rows, tol)
     if _gives_feasible(ready.method):
         return None
-    candidates = [ready.x] if given is None else [_checked_inside(ready, given), ready.x]
+    candidates = [ready.x] if given is None else [_inside(ready, given), ready.x]
     towards = strictly_feasible(ready.problem, ready.sampler.rows, candidates, minimize)
     if towards is None and tol is not None:
         raise ValueError("tol needs a strictly feasible point and none was found; give one as feasible_point.")
     return towards
 
 
-def _checked_inside(ready: Prepared, given: Tree) -> Tree:
-    """A `feasible_point` in the dtype of the run; refuses one of another shape, and one that is not finite."""
-    if Shape.of(given) != Shape.of(ready.x):
-        raise ValueError(f"feasible_point has shape {Shape.of(given)}; expected {Shape.of(ready.x)}, as x has.")
-    point = jax.tree.map(lambda p, x: jnp.asarray(p, x.dtype), given, ready.x)
-    if not bool(all_finite(point)):
-        raise ValueError("feasible_point has NaN or infinite values; expected finite numbers.")
-    return point
+def _inside(ready: Prepared, given: Tree) -> Tree:
+    """The user's `feasible_point`, checked, in the dtype of the run."""
+    return checked_point("feasible_point", given, Shape.of(ready.x), float_dtype(ready.x))
 
 
 def _gives_feasible(method: Method) -> bool:

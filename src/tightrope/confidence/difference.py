@@ -3,6 +3,7 @@
 import math
 
 from tightrope.confidence.checks import checked_confidence
+from tightrope.confidence.ratio import in_errors
 
 
 def difference_upper(a: float, n_a: float, b: float, n_b: float, confidence: float) -> float:
@@ -49,5 +50,4 @@ def difference_score(delta: float, a: float, n_a: float, b: float, n_b: float) -
     p_a = min(max(2 * u * math.cos(angle) - c2 / (3 * c3), max(0.0, -delta)), min(1.0, 1 - delta))
     p_b = p_a + delta
     variance = (p_a * (1 - p_a) / n_a + p_b * (1 - p_b) / n_b) * total / (total - 1)
-    away = of_a - of_b + delta
-    return away / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, away) if away else 0.0
+    return in_errors(of_a - of_b + delta, variance)

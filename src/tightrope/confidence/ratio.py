@@ -62,5 +62,9 @@ def ratio_score(rho: float, a: float, n_a: float, b: float, n_b: float) -> float
     p_b = min(max(p_b, 0.0), 1.0, 1 / rho)
     p_a = min(rho * p_b, 1.0)
     variance = (p_a * (1 - p_a) / n_a + rho**2 * p_b * (1 - p_b) / n_b) * total / (total - 1)
-    away = a / n_a - rho * b / n_b
+    return in_errors(a / n_a - rho * b / n_b, variance)
+
+
+def in_errors(away: float, variance: float) -> float:
+    """A difference in standard errors; without any variance it is infinite, unless it is none."""
     return away / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, away) if away else 0.0

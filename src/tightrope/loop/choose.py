@@ -36,15 +36,13 @@ def automatic(asked: Asked) -> tuple[Method, str]:
         return METHODS["cfw-csoa"](), f"points of {domain.name} are held factored"
     data = "the data is at hand" if asked.rows else "samples come in a stream"
     most = SECOND_COORDINATES if asked.nested else COORDINATES  # where nothing else is as good
-    few = asked.coordinates <= most and asked.constraints <= CONSTRAINTS
+    by_passes = asked.rows and not asked.steps and asked.constraints <= CONSTRAINTS
     size = f"with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
-    second = (
-        asked.coordinates <= SMOOTH_COORDINATES and asked.constraints <= CONSTRAINTS and asked.rows and not asked.steps
-    )
     fits = {"rows": True, "values": asked.values, "nested": asked.nested}
-    if second and misfit(SQP, domain, **fits) is None and asked.lacks() is None:
+    second = by_passes and asked.coordinates <= SMOOTH_COORDINATES and misfit(SQP, domain, **fits) is None
+    if second and asked.lacks() is None:
         return SQP(), f"{data}, {size}, and the functions are smooth"
-    if asked.rows and not asked.steps and few and misfit(Bundle, domain, rows=True, values=asked.values) is None:
+    if by_passes and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
         return Bundle(), f"{data}, {size}"
     if asked.nested:
         return CSCGD(schedule="measured"), f"{data}, and objective or constraints are functions of means"

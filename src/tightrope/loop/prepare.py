@@ -192,19 +192,26 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
     if x0 is None:
         _refuse_too_large(jax.eval_shape(domain.start))
         return domain.start()
-    if not all(map(_is_real, jax.tree.leaves(x0))):
-        raise TypeError(f"x0 is {x0!r}; expected arrays of real numbers.")
-    x = jax.tree.map(lambda v: jnp.asarray(v, float_dtype(x0)), x0)
-    if domain.shape is not None and Shape.of(x) != domain.shape:
-        raise ValueError(f"x0 has shape {Shape.of(x)}; expected {domain.shape}, the shape of the domain's points.")
-    if not bool(all_finite(x)):
-        raise ValueError("x0 has NaN or infinite values; expected finite numbers.")
+    x = checked_point("x0", x0, domain.shape)
     if bool(domain.contains(x)):
         return x
     if not domain.has_projection:
         raise ValueError(f"x0 is outside the domain {domain.name}, which has no projection; give a point inside.")
     warnings.warn(f"x0 is outside the domain {domain.name}; starting at its projection instead.", stacklevel=4)
     return domain.project(x)
+
+
+def checked_point(name: str, given: Tree, shape: Shape | None, dtype: Any = None) -> Tree:
+    """A point that a user gave, in a floating dtype; refuses what is no real number, not finite, or of another shape."""
+    if not all(map(_is_real, jax.tree.leaves(given))):
+        raise TypeError(f"{name} is {given!r}; expected arrays of real numbers.")
+    dtype = float_dtype(given) if dtype is None else dtype
+    point = jax.tree.map(lambda v: jnp.asarray(v, dtype), given)
+    if shape is not None and Shape.of(point) != shape:
+        raise ValueError(f"{name} has shape {Shape.of(point)}; expected {shape}, the shape of the domain's points.")
+    if not bool(all_finite(point)):
+        raise ValueError(f"{name} has NaN or infinite values; expected finite numbers.")
+    return point
 
 
 def _is_real(leaf: Any) -> bool:

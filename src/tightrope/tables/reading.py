@@ -95,9 +95,8 @@ def _typed(column: "pd.Series[Any]") -> "pd.Series[Any]":
     numbers = pd.to_numeric(words, errors="coerce")
     if numbers.isna().any() or words.astype(str).str.fullmatch(_CODES).any():
         return column
-    parsed = pd.to_numeric(column)
-    if parsed.dtype.kind != "f":
-        return parsed
+    if numbers.dtype.kind != "f":
+        return pd.to_numeric(column)
     return column.map(float, na_action="ignore").astype(float)  # to the last digit, which pandas may miss
 
 

@@ -18,7 +18,7 @@ from tightrope.sets import ConvexSet
 from tightrope.sets.conic import Conic
 from tightrope.tree import Array, Tree, ravel, shaped_like, taken_apart
 
-_MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
+MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
 _LOWEST = 0.01  # of the way from the lower bound to the value of the output
 _LEAST_GAIN = 0.05  # in the logarithm of the distance: less is none
 _LONGEST = 8  # level steps for which sequential programming pauses at most
@@ -57,7 +57,7 @@ class Look:
         if not all(np.all(np.isfinite(v)) for v in self.looks):
             return self._stored(state)  # the driver finds out, and says what is not finite
         with one_thread():
-            output = best_combination(self.looks, self.units, _MARGIN * self.looks.h_error)
+            output = best_combination(self.looks, self.units, MARGIN * self.looks.h_error)
             state = self._with_output(state, output)
             self.model = Model(self.looks, self.units, region_of(self.conic, self._vector(state.x)), self._support)
             bound = self.model.lower_bound()
@@ -113,7 +113,7 @@ class Look:
         x = self._point(output.weights @ self.looks.x)
         if not feasible:
             return state._replace(x=x)
-        error, margin = output.weights @ self.looks.f_error, _MARGIN * output.weights @ self.looks.h_error
+        error, margin = output.weights @ self.looks.f_error, MARGIN * output.weights @ self.looks.h_error
         return state._replace(
             x=x, feasible=True, upper=self._rounded(output.f, np.inf), upper_error=error, margin=margin
         )

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.methods.bundle.look import NO_ROOM, Look, see
+from tightrope.methods.bundle.look import MARGIN, NO_ROOM, Look, see
 from tightrope.methods.bundle.model import Combination, Looks, Model, best_combination
 from tightrope.methods.bundle.solve import Region, one_thread, region_of
 from tightrope.methods.curvature import lagrangian_hessian, mixed, updated
@@ -15,7 +15,6 @@ from tightrope.problem.rounding import count
 from tightrope.sets import L2Ball
 from tightrope.tree import shaped_like
 
-_MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
 _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's
 _DEARER = 1.1  # a price of violations above the multipliers
 _SHARES = 3  # that are tried of one move
@@ -131,7 +130,7 @@ class Turn(Look):
             if step is None:
                 return None if turn == 0 else (c.x, lam)
             y, lam = step
-            price = np.maximum(_DEARER * lam, (price + _DEARER * lam) / 2)
+            price = _dearer(price, lam)
             drop = float(c.grad @ y - price @ np.maximum(c.h, 0))
             if -drop <= d / rows * fallen:
                 return c.x + y, lam
@@ -143,7 +142,7 @@ class Turn(Look):
                     bend = updated(bend, z.x - c.x, z.slope(lam) - c.slope(lam))
                 if gain >= -_ENOUGH * share * drop:
                     break
-                share *= float(np.clip(-share * drop / (2 * (-gain - share * drop)), 0.1, 0.5))
+                share = _less(share, drop, gain)
             else:
                 return c.x, lam
             fallen, c = fallen + gain, z
@@ -194,9 +193,7 @@ class Turn(Look):
         if failures == _SHARES:
             bend = self._hessian(centre.x, lam, centre, self.rows_for_hessian)
             return self._from(state._replace(bend=bend, bent=self.t, failures=failures), centre)
-        share, drop = float(state.share), float(state.drop)
-        share *= float(np.clip(-share * drop / max(2 * (-gain - share * drop), 1e-300), 0.1, 0.5))
-        return self._try(state._replace(failures=failures), centre, share)
+        return self._try(state._replace(failures=failures), centre, _less(float(state.share), float(state.drop), gain))
 
     def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
         """Whether it is time for another Hessian: at every look where one of all rows costs no more than a pass, unless
@@ -212,7 +209,7 @@ class Turn(Look):
             return self._level(state, c)
         if self.t == 1:
             state = self._with_lower(state, step.lam)
-        price = np.maximum(_DEARER * step.lam, (np.asarray(state.price, float) + _DEARER * step.lam) / 2)
+        price = _dearer(np.asarray(state.price, float), step.lam)
         drop = min(float(c.grad @ step.y - price @ np.maximum(c.h, 0)), 0.0)
         state = state._replace(push=step.lam, price=price, move=step.y, drop=drop)
         if not (self.roomy or (state.feasible and not state.interior)) and self.t % 2 == 0:
@@ -249,7 +246,7 @@ class Turn(Look):
     def _best_output(self) -> Combination:
         """The point looked at, pulled by convexity towards the one that is deepest inside where it violates something;
         as long as that makes no feasible point, the best combination of all looks that are kept."""
-        looks, margin = self.looks, _MARGIN * self.looks.h_error
+        looks, margin = self.looks, MARGIN * self.looks.h_error
         values = (looks.h + margin) / self.units.h
         depths = np.max(values, axis=1, initial=-np.inf)
         inside = int(np.argmin(depths))
@@ -330,3 +327,13 @@ class Turn(Look):
     def _index(self, number: Any) -> int:
         """Where a look of that number is among those kept."""
         return int(np.flatnonzero(self.kept.number[self.places] == int(number))[0])
+
+
+def _dearer(price: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    """The next price of violations: above the multipliers, and falling towards them by halves."""
+    return np.maximum(_DEARER * lam, (price + _DEARER * lam) / 2)
+
+
+def _less(share: float, drop: float, gain: float) -> float:
+    """The share of a move to try after one that gained too little: the least of the parabola through both, within bounds."""
+    return share * float(np.clip(-share * drop / max(2 * (-gain - share * drop), 1e-300), 0.1, 0.5))
