@@ -19,12 +19,14 @@ from tightrope.methods import Method, Refreshing
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
+from tightrope.sampling.all_rows import plain_errors
 from tightrope.tree import Array, Mean, Tree, replace
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@plain_errors()
 @full_precision
 def sweep(
     problem: Problem,

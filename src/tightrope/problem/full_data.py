@@ -1,4 +1,5 @@
-"""Means over all the data at hand, in slices of fixed size: nothing per row is ever held for all rows at once.
+"""Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and where the data are
+read from files (`sampling/all_rows.py`), nor are the rows.
 
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 from tightrope.precision import full_precision
 from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner_given, with_inner_linear
 from tightrope.problem.problem import Problem, constraint_rows
+from tightrope.sampling.all_rows import count, first_row, in_memory, one_row, slice_of
 from tightrope.tree import Array, Mean, Tree
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
@@ -36,7 +38,7 @@ def full_values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
 def full_constraints(problem: Problem, x: Tree, data: Tree) -> Array:
     """The constraints (minus levels) alone at x over all rows; no pass at all where they are known exactly."""
     if problem.exact_constraints is not None:
-        return problem.constraint_values(x, jax.tree.map(lambda a: a[:1], data))
+        return problem.constraint_values(x, first_row(data))
     problem = _with_exact_inner(problem, x, data)
     return full_mean(lambda theta: problem.sample_values(x, theta)[1], data)
 
@@ -105,7 +107,7 @@ def full_jacobian(
         (grad_f, jacobian), (f, h) = jax.jacfwd(twice, has_aux=True)(x)
         return f, h, grad_f, jacobian
 
-    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
+    one = one_row(data)
     if _columns_pay(problem, x, one):
         size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
         return fold_rows(by_columns, data, size, some)
@@ -136,20 +138,32 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     return True
 
 
+def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = 1024) -> Array:
+    """What fn gives for every row, all of it held: for numbers, not for gradients."""
+    n = count(data)
+    size = min(rows_a_slice, n)
+    if in_memory(data):
+        return jax.lax.map(fn, data, batch_size=size)
+    starts = jnp.minimum(jnp.arange(-(-n // size)) * size, n - size)
+    slices = jax.lax.map(lambda start: jax.vmap(fn)(slice_of(data, start, size)), starts)
+    before, last = slices[:-1].reshape(-1, *slices.shape[2:]), slices[-1]
+    return jnp.concatenate([before, last[size - (n - len(before)) :]])
+
+
 def fold_rows(
     of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int = 1024, some: Some | None = None
 ) -> Tree:
     """The sum over slices of of_slice(rows, weights): slices of fixed size, in which each row of the data weighs 1/n
     once and 0 where the last slice reaches back over rows that were counted before. With `some` of them, rows of these
     alone count."""
-    n = jax.tree.leaves(data)[0].shape[0]
+    n = count(data)
     size = min(rows_a_slice, n)
     every = -(-n // size)
 
     def sums_of(k):
         which = k if some is None else (some.first + k * every // some.slices) % every
         start = jnp.minimum(which * size, n - size)
-        rows = jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), data)
+        rows = slice_of(data, start, size)
         weights = jnp.where(start + jnp.arange(size) >= which * size, 1.0, 0.0)
         return of_slice(rows, weights), jnp.sum(weights)
 

@@ -77,7 +77,7 @@ class Rows(Sampler):
 
     def open(self, plan: Plan) -> Draws:
         """Indices by a counter-based generator on the host."""
-        return Blocks(plan, 4, _Order(self.n, self.replace, plan))
+        return Blocks(plan, 4, Order(self.n, self.replace, plan))
 
     def pick(self, item: Tree) -> Tree:
         """Look the rows up."""
@@ -111,7 +111,7 @@ def _as_rows(leaf: Any) -> Any:
     return jnp.asarray(array)
 
 
-class _Order:
+class Order:
     """The order in which rows are visited: an endless sequence of passes, of which the current one is kept."""
 
     def __init__(self, n: int, replace: bool, plan: Plan):
