@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.sampling.all_rows import Reader, Streamed
-from tightrope.sampling.base import Blocks, Draws, Plan, Sampler
+from tightrope.sampling.base import Blocks, Buffer, Draws, Plan, Sampler, block_length
 from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, names_in
 from tightrope.sampling.rows import Order
 from tightrope.tree import Array, Tree
@@ -91,8 +91,8 @@ class Parquet(Sampler):
             decode = made = Columns(files, layout, dtypes, categories or {})
             self.categories, self.narrowed = made.categories, made.narrowed
         self.decode = decode
-        self._example, self._row_bytes = self._first()
-        self.shuffle = max(1, _BUFFER_BYTES // self._row_bytes) if rows is None else rows
+        self._example, self.row_bytes = self._first()
+        self.shuffle = max(1, _BUFFER_BYTES // self.row_bytes) if rows is None else rows
         self._rows: Tree = None  # what methods look at, once one has
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class Parquet(Sampler):
     @property
     def in_memory(self) -> bool:
         """Whether all rows fit into a buffer, and are kept as arrays."""
-        return self.n <= self.shuffle and self.n * self._row_bytes <= _BUFFER_BYTES
+        return self.n <= self.shuffle and self.n * self.row_bytes <= _BUFFER_BYTES
 
     @property
     def rows(self) -> Tree:
@@ -130,7 +130,7 @@ class Parquet(Sampler):
 
     def _sample(self) -> Tree:
         """Rows spread evenly over some of the row groups, which are spread evenly over the files."""
-        groups, most = self.files.groups, min(self.n, _KEPT_ROWS, max(1024, _KEPT_BYTES // self._row_bytes))
+        groups, most = self.files.groups, min(self.n, _KEPT_ROWS, max(1024, _KEPT_BYTES // self.row_bytes))
         if most == self.n:
             return _joined(list(self.batches()))
         some = (
@@ -138,16 +138,16 @@ class Parquet(Sampler):
             if len(groups) > _KEPT_GROUPS
             else groups
         )
-        step, parts, offset = max(1, sum(group.rows for group in some) // most), [], 0
+        step, parts, offset = -(-sum(group.rows for group in some) // most), [], 0
         for group in some:
             for batch in decoded(self.files, group, self.decode, self.columns, self._at_once):
                 parts.append(jax.tree.map(lambda a, k=offset: self._typed(a)[k::step].copy(), batch))
                 offset = (offset - len(jax.tree.leaves(batch)[0])) % step
-        return jax.tree.map(lambda a: a[:most], _joined(parts))
+        return _joined(parts)
 
     @property
     def _at_once(self) -> int:
-        return max(64, _AT_ONCE_BYTES // self._row_bytes)
+        return max(64, _AT_ONCE_BYTES // self.row_bytes)
 
     def _typed(self, array: Any) -> np.ndarray:
         array = np.asarray(array)
@@ -199,21 +199,8 @@ class Parquet(Sampler):
         """Blocks of samples; a visit of its own for every seed and draw."""
         if self.in_memory:
             order, rows = Order(self.n, False, plan), self.rows
-            return Blocks(plan, self._row_bytes, lambda start, count: _gathered(rows, order(start, count)))
-        visits = {(seed, draw): _Visit(self, seed, draw) for seed in plan.seeds for draw in range(plan.draws)}
-
-        def make(start: int, count: int) -> Tree:
-            b, used = plan.batch_size, max(0, min(count, plan.steps - start))  # the rest only fills the shape
-            out = jax.tree.map(
-                lambda s: np.zeros((len(plan.seeds), plan.draws, count, b, *s.shape), s.dtype), self._example
-            )
-            for i, seed in enumerate(plan.seeds):
-                for draw in range(plan.draws):
-                    places = jax.tree.map(lambda a, i=i, draw=draw: a[i, draw, :used], out)
-                    visits[seed, draw].read(start * b, used * b, places)
-            return jax.tree.map(lambda a: jnp.asarray(np.moveaxis(a, 1, 2)), out)
-
-        return Blocks(plan, self._row_bytes, make)
+            return Blocks(plan, self.row_bytes, lambda start, count: _gathered(rows, order(start, count)))
+        return _FileDraws(self, plan)
 
 
 # To compiled code all of them are alike: what they read reaches it through buffers.
@@ -227,6 +214,32 @@ def _gathered(rows: Tree, order: Array) -> Tree:
 
 def _joined(parts: list[Tree]) -> Tree:
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts)
+
+
+class _FileDraws(Draws):
+    """Blocks of samples, a visit of its own for every seed and draw. A block begins at the step that is asked for, so that
+    a resumed run reads nothing that it has used; rows follow from their number, so it does not matter where that is."""
+
+    def __init__(self, source: Parquet, plan: Plan):
+        self.source, self.plan = source, plan
+        self.visits = {(seed, draw): _Visit(source, seed, draw) for seed in plan.seeds for draw in range(plan.draws)}
+        self.length = block_length(source.row_bytes * plan.draws * plan.batch_size * len(plan.seeds))
+        self.start, self.end, self.items = 0, 0, ()
+
+    def take(self, t: int, count: int) -> Buffer:
+        if not self.start <= t < self.end:
+            self.start, self.end = t, min(t + self.length, max(self.plan.steps, t + count))
+            self.items = self._block(t, self.end - t)
+        return Buffer(self.items, t - self.start, min(count, self.end - t))
+
+    def _block(self, start: int, steps: int) -> Tree:
+        (seeds, draws, b, _), shape = self.plan, (len(self.plan.seeds), self.plan.draws, self.length)
+        out = jax.tree.map(lambda s: np.zeros((*shape, b, *s.shape), s.dtype), self.source.example())
+        for i, seed in enumerate(seeds):
+            for draw in range(draws):
+                places = jax.tree.map(lambda a, i=i, draw=draw: a[i, draw, :steps], out)
+                self.visits[seed, draw].read(start * b, steps * b, places)
+        return jax.tree.map(lambda a: jnp.asarray(np.moveaxis(a, 1, 2)), out)
 
 
 class _Ahead:
@@ -282,7 +295,8 @@ class _InOrder(Reader):
             if stop <= start:  # nobody reaches back this far
                 self.held.popleft()
             elif at < start + size:
-                parts.append(jax.tree.map(lambda a, low=max(start - at, 0), high=start + size - at: a[low:high], batch))
+                inside = slice(max(start - at, 0), start + size - at)
+                parts.append(jax.tree.map(lambda a, inside=inside: a[inside], batch))
         return _joined(parts)
 
     def _start(self, start: int) -> None:
@@ -305,7 +319,7 @@ class _Visit:
 
     def __init__(self, source: Parquet, seed: int, draw: int):
         self.source, self.key = source, (seed, draw)
-        self.size = source.shuffle or max(1, _BUFFER_BYTES // (4 * source._row_bytes))
+        self.size = source.shuffle or max(1, _BUFFER_BYTES // (4 * source.row_bytes))
         self.ahead: _Ahead | None = None
         self.position = -1
         self.rest: Tree = None

@@ -125,7 +125,7 @@ class Files:
                     yield batch
         if read != group.rows:
             raise UnreadableError(
-                f"Parquet: {name}: row group {group.number} has {read:,} rows where its file says {group.rows:,}; it is damaged."
+                f"Parquet: {name}: row group {group.number} has {read:,} rows and should have {group.rows:,}; it is damaged."
             )
 
     @property
@@ -134,7 +134,7 @@ class Files:
         return repr([(Path(name).name, *stamp) for name, (stamp, _) in zip(self.names, self._known, strict=True)])
 
 
-class _sentences:  # noqa: N801 (a context manager reads as a word)
+class _sentences:
     """Arrow's errors as sentences that name the file."""
 
     def __init__(self, name: str, what: str):
@@ -218,10 +218,10 @@ Decode = Callable[["pa.RecordBatch"], Tree]
 def names_in(layout: Layout) -> list[str]:
     """The columns of a layout, each once."""
     leaves = jax.tree.leaves(layout, is_leaf=_is_list)
-    names = list(itertools.chain.from_iterable([leaf] if isinstance(leaf, str) else leaf for leaf in leaves))
+    names = [name for leaf in leaves for name in (leaf if _is_list(leaf) else [leaf])]
     if not names or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"Parquet: columns is {layout!r}; expected names of columns: one for a number a row, a list of them for a vector, "
+            f"Parquet: columns is {layout!r}; expected names of columns: one for a number, a list of them for a vector, "
             "and tuples or dicts of these."
         )
     return list(dict.fromkeys(names))
@@ -266,10 +266,7 @@ class Columns:
         return jax.tree.map(lambda leaf: self._leaf(batch, leaf), self.layout, is_leaf=_is_list)
 
     def _leaf(self, batch: "pa.RecordBatch", leaf: str | list[str]) -> np.ndarray:
-        if isinstance(leaf, str):
-            array = self._column(batch, leaf)
-        else:
-            array = self._matrix(batch, leaf)
+        array = self._column(batch, leaf) if isinstance(leaf, str) else self._matrix(batch, leaf)
         if array.dtype.kind == "f" and not np.isfinite(np.sum(array)):  # a sum is cheap, and rarely lies
             bad = np.argwhere(~np.isfinite(array))
             if len(bad):
@@ -313,7 +310,7 @@ class Columns:
         return np.asarray(array).astype(kind, copy=False)
 
 
-class Flaw(Exception):  # noqa: N818 (whoever catches it makes the error, with file and row)
+class Flaw(Exception):
     """A value in a batch that cannot be used."""
 
     def __init__(self, row: int, column: str, has: str, expected: str):
