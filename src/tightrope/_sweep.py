@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@plain_errors()
 @full_precision
 def sweep(
     problem: Problem,

@@ -21,6 +21,7 @@ from tightrope.problem import full_values
 from tightrope.problem.full_data import full_constraints
 from tightrope.result import Status
 from tightrope.sampling import Buffer
+from tightrope.sampling.all_rows import UnreadableError, plain_errors
 from tightrope.tree import Tree
 
 
@@ -80,9 +81,14 @@ def run(program: OneRun, options: Options, checkpoint: Checkpoint | None = None)
         loop.resume(checkpoint)
     with Progress(loop.ready.steps, options.progress) as bar:
         try:
-            loop.go(bar)
+            with plain_errors():
+                loop.go(bar)
         except NotFiniteError as error:
             loop.back_to_last_good(error)
+        except UnreadableError as error:  # in a pass over files; it must not cost the run
+            if loop.out.position.step == 0:
+                raise
+            loop.unreadable(error)
         except KeyboardInterrupt:
             loop.stop(Status.INTERRUPTED)
     loop.save()
@@ -262,13 +268,18 @@ class _Run:
         try:
             buffer = self.driver.take(step, self._next_stop(step))
         except Exception as error:  # of a user's stream: it must not cost them the run
-            self.out.error = error
-            self.stop(Status.STREAM_RAISED, f"After {step:,} steps: {type(error).__name__}: {error}")
+            self.unreadable(error)
             return None
         if buffer.steps == 0:
             self.stop(Status.STREAM_ENDED, f"The stream gave samples for {step:,} steps.")
             return None
         return buffer
+
+    def unreadable(self, error: Exception) -> None:
+        """Stop where the samples cannot be read any further."""
+        self.out.error = error
+        said = str(error) if isinstance(error, UnreadableError) else f"{type(error).__name__}: {error}"
+        self.stop(Status.STREAM_RAISED, f"After {self.out.position.step:,} steps: {said}")
 
     def _set_pace(self, steps_a_second: float) -> None:
         """Chunks of about half a second at most: nobody waits longer for Ctrl-C, a time limit or the bar."""

@@ -10,7 +10,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope.sampling.base import Blocks, Draws, Plan, Sampler, refuse_what_wraps
 from tightrope.sampling.passes import Passes
-from tightrope.sampling.shards import SHARDS, Order, Shards, asked_mesh, share_of, spread_over
+from tightrope.sampling.shards import SHARDS, ShardOrder, Shards, asked_mesh, share_of, spread_over
 from tightrope.tree import Array, Tree, pytree, set_field, static
 
 _LARGE = 1 << 28  # bytes that are not brought to the host only to be looked at
@@ -96,8 +96,8 @@ class Rows(Sampler):
     def open(self, plan: Plan) -> Draws:
         """Indices by a counter-based generator on the host."""
         if isinstance(self.data, Shards):
-            return Blocks(plan, 12, Order(self.data, self.replace, plan))
-        return Blocks(plan, 4, _Order(self.n, self.replace, plan))
+            return Blocks(plan, 12, ShardOrder(self.data, self.replace, plan))
+        return Blocks(plan, 4, Order(self.n, self.replace, plan))
 
     def pick(self, item: Tree) -> Tree:
         """Look the rows up."""
@@ -154,7 +154,7 @@ def _all_finite(array: Any) -> bool:
     return bool(np.all(np.isfinite(array))) if at_hand else bool(jnp.all(jnp.isfinite(array)))
 
 
-class _Order:
+class Order:
     """The rows of steps: an endless sequence of passes."""
 
     def __init__(self, n: int, replace: bool, plan: Plan):

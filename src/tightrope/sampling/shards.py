@@ -272,7 +272,7 @@ def van_der_corput(number: int) -> np.ndarray:
     return np.array([k for k in reversed_bits if k < number])
 
 
-class Order:
+class ShardOrder:
     """The samples of steps: for every device the places of its rows in its own memory, and what they count."""
 
     def __init__(self, data: Shards, replace: bool, plan: Plan):
