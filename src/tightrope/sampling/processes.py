@@ -41,6 +41,11 @@ def said_by_first(mine: Any) -> Any:
     return said_by_all(mine if leads() else None)[0]
 
 
+def agreed(together: bool, *numbers: float) -> tuple[float, ...]:
+    """The numbers as they are; those of the first process where several go together."""
+    return tuple(of_first(np.array(numbers, np.float32)).tolist()) if together else numbers
+
+
 def of_first(tree: Tree) -> Tree:
     """The first process's arrays; the others give arrays of the same shapes and dtypes."""
     from jax.experimental.multihost_utils import broadcast_one_to_all

@@ -10,6 +10,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope.sampling.base import Blocks, Draws, Plan, Sampler, refuse_what_wraps
 from tightrope.sampling.passes import Passes
+from tightrope.sampling.processes import spans_processes
 from tightrope.sampling.shards import SHARDS, ShardOrder, Shards, asked_mesh, share_of, spread_over
 from tightrope.tree import Array, Tree, pytree, set_field, static
 
@@ -62,6 +63,11 @@ class Rows(Sampler):
     def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How many rows there are."""
         return self.data.n if isinstance(self.data, Shards) else jax.tree.leaves(self.data)[0].shape[0]
+
+    @property
+    def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether several processes have parts of the rows."""
+        return isinstance(self.data, Shards) and spans_processes(self.data.mesh)
 
     @property
     def rows(self) -> Tree:

@@ -74,7 +74,7 @@ class Shards:
                 mark = f"{mine.get(shard, '')} {leaf.dtype} {leaf.shape[1:]}".encode()
                 mine[shard] = hashlib.sha256(mark + rows[: counts[shard]].tobytes()).hexdigest()
         said = said_by_all(list(mine.values())) if spans_processes(self.mesh) else [list(mine.values())]
-        return " ".join(mark for marks in said for mark in marks)
+        return " ".join([str(self.n), *(mark for marks in said for mark in marks)])
 
     def take(self, index: Any) -> Tree:
         """The rows with these numbers, on every device."""
