@@ -157,9 +157,9 @@ def share_of(data: Shards, item: tuple[Array, Array]) -> Share:
 def asked_mesh(mesh: Any, leaves: list[Any], number: int) -> Mesh | None:
     """The mesh that was given, or that arrays are spread over already; None where there is none."""
     if mesh is not None:
-        return _flat(mesh, number)
+        return _with_shards(flat_mesh(mesh), number)
     spread = [leaf.sharding for leaf in leaves if isinstance(leaf, jax.Array) and _spread_by_rows(leaf)]
-    return _flat(spread[0].mesh, number) if spread else None
+    return _with_shards(flat_mesh(spread[0].mesh), number) if spread else None
 
 
 def _spread_by_rows(leaf: Array) -> bool:
@@ -167,23 +167,29 @@ def _spread_by_rows(leaf: Array) -> bool:
     return isinstance(kind, NamedSharding) and bool(leaf.ndim) and kind.shard_shape(leaf.shape)[0] < leaf.shape[0]
 
 
-def _flat(mesh: Any, number: int) -> Mesh:
-    """The devices of a mesh in a row, those of a process side by side; each owns the same number of shards."""
+def flat_mesh(mesh: Any) -> Mesh:
+    """The devices of a mesh in a row, those of a process side by side."""
     if not isinstance(mesh, Mesh):
-        raise TypeError(f"Rows: mesh is {mesh!r}; expected a jax.sharding.Mesh, such as jax.make_mesh((8,), ('rows',)).")
+        raise TypeError(f"mesh is {mesh!r}; expected a jax.sharding.Mesh, such as jax.make_mesh((8,), ('rows',)).")
     devices = np.array(sorted(mesh.devices.flat, key=lambda device: device.process_index))
     missing = set(range(jax.process_count())) - {device.process_index for device in devices}
     if missing and spans_processes(mesh):
         raise ValueError(
-            f"Rows: the mesh has no device of process {', '.join(map(str, sorted(missing)))}; expected devices of all "
+            f"The mesh has no device of process {', '.join(map(str, sorted(missing)))}; expected devices of all "
             f"{jax.process_count()} processes, which take every step together, or of one alone."
         )
-    if number % devices.size:
-        raise ValueError(
-            f"Rows: {number} logical shards cannot be shared out among {devices.size} devices; expected a multiple of their "
-            f"number. Give shards={-(-number // devices.size) * devices.size}, and keep to it: samples depend on it."
-        )
     return Mesh(devices, (AXIS,))
+
+
+def _with_shards(mesh: Mesh, number: int) -> Mesh:
+    """The mesh, each of whose devices owns the same number of shards."""
+    devices = mesh.devices.size
+    if number % devices:
+        raise ValueError(
+            f"Rows: {number} logical shards cannot be shared out among {devices} devices; expected a multiple of their "
+            f"number. Give shards={-(-number // devices) * devices}, and keep to it: samples depend on it."
+        )
+    return mesh
 
 
 def spread_over(mesh: Mesh, number: int, data: Tree, check: Callable[[Tree], Tree]) -> Shards:
