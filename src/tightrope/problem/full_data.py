@@ -1,5 +1,5 @@
-"""Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a slice
-of the rows themselves where they are read from files (`sampling/all_rows.py`).
+"""Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a
+slice of the rows themselves where they are read from files (`sampling/all_rows.py`).
 
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """

@@ -73,7 +73,8 @@ def shuffled(n: int, keys: np.ndarray, begin: int, end: int) -> np.ndarray:
 
 
 def _feistel(numbers: np.ndarray, bits: int, keys: np.ndarray) -> np.ndarray:
-    """A permutation of the numbers of so many bits: in every round one half is mixed into the other, and they change places."""
+    """A permutation of the numbers of so many bits: in every round one half is mixed into the other, and they change
+    places."""
     width, other = bits - bits // 2, bits // 2  # of the right half, and of the left one
     left, right = numbers >> np.uint64(width), numbers & np.uint64((1 << width) - 1)
     for key in keys:
