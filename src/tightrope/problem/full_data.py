@@ -4,6 +4,7 @@ of the rows themselves where they are read from files (`sampling/all_rows.py`).
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,9 +16,11 @@ from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner
 from tightrope.problem.problem import Problem, constraint_rows
 from tightrope.sampling.all_rows import count, first_row, in_memory, one_row, slice_of
 from tightrope.sampling.shards import Shards, weighted
-from tightrope.tree import Array, Mean, Tree
+from tightrope.tree import Array, Mean, Tree, platform
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
+_SLICE = 1024  # rows, of which a CPU keeps what it makes of them in its cache
+_SLICE_BYTES, _MOST_ROWS = 1 << 26, 1 << 17  # of a slice on an accelerator, which wants much to do at once
 _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
 
 
@@ -70,7 +73,7 @@ def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
 
 
 @full_precision
-def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) -> Tree:
+def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = _SLICE) -> Tree:
     """The mean of fn over all rows; per-row results are never held all at once."""
 
     def of_slice(rows, weights):
@@ -81,7 +84,7 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) 
 
 @full_precision
 def full_jacobian(
-    problem: Problem, x: Tree, data: Tree, rows_a_slice: int = 1024, some: Some | None = None
+    problem: Problem, x: Tree, data: Tree, rows_a_slice: int = _SLICE, some: Some | None = None
 ) -> tuple[Array, Array, Tree, Tree]:
     """f, h, grad f and the rows grad h_i at x over all rows, or some of them; per-row gradients are never made.
 
@@ -139,7 +142,7 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     return True
 
 
-def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = 1024) -> Array:
+def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = _SLICE) -> Array:
     """What fn gives for every row, all of it held: for numbers, not for gradients."""
     n = count(data)
     size = min(rows_a_slice, n)
@@ -152,7 +155,7 @@ def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = 1024) 
 
 
 def fold_rows(
-    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int = 1024, some: Some | None = None
+    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int = _SLICE, some: Some | None = None
 ) -> Tree:
     """The sum over slices of of_slice(rows, weights): slices of fixed size, in which each row of the data weighs 1/n
     once and 0 where the last slice reaches back over rows that were counted before. With `some` of them, rows of these
@@ -165,6 +168,15 @@ def fold_rows(
     return jax.tree.map(lambda v: v / (n if some is None else weight.astype(v.dtype)), sums)
 
 
+def _larger(rows_a_slice: int, data: Tree) -> int:
+    """Rows in a slice: as many as asked for; more on an accelerator, unless fewer than usual were asked for, as of those
+    whose every row takes much memory."""
+    if rows_a_slice < _SLICE or platform() == "cpu":
+        return rows_a_slice
+    row = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_row(data)))
+    return max(rows_a_slice, min(_MOST_ROWS, _SLICE_BYTES // max(row, 1)))
+
+
 def _own_sums(of_slice: Callable[[Tree, Array], Tree], rows: Tree, real: Array, rows_a_slice: int) -> Tree:
     """Sums over the rows of one device, without the places that are empty."""
     return _sums(lambda part, weights: of_slice(part[0], weights * part[1]), (rows, real), rows_a_slice, None)[0]
@@ -175,7 +187,7 @@ def _sums(
 ) -> tuple[Tree, Array]:
     """The sum over slices, and how many rows it counts."""
     n = count(data)
-    size = min(rows_a_slice, n)
+    size = min(_larger(rows_a_slice, data) if some is None else rows_a_slice, n)
     every = -(-n // size)
 
     def sums_of(k):
