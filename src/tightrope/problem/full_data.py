@@ -4,6 +4,7 @@ slice of the rows themselves where they are read from files (`sampling/all_rows.
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,15 +16,13 @@ from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner
 from tightrope.problem.problem import Problem, constraint_rows
 from tightrope.sampling.all_rows import count, first_row, in_memory, one_row, slice_of
 from tightrope.sampling.shards import Shards, weighted
-from tightrope.tree import Array, Mean, Tree
+from tightrope.tree import Array, Mean, Tree, platform
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
 _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
 _MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from more
-_CACHE = (
-    1 << 18
-)  # bytes of a slice that a core's cache holds beside what is made of them: at 1,000 columns twice as fast as 1,024 rows
-_ACCELERATOR = 1 << 24  # bytes of a slice that keep an accelerator busy
+_CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: twice as fast at 1,000 columns
+_BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, which wants much to do at once
 
 
 class Some(NamedTuple):
@@ -79,8 +78,8 @@ def rows_a_slice_of(data: Tree) -> int:
     if not in_memory(data):
         return _MOST_ROWS
     a_row = max(1, sum(leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(one_row(data))))
-    if jax.default_backend() != "cpu":
-        return 1 << max(10, (_ACCELERATOR // a_row).bit_length() - 1)
+    if platform() != "cpu":
+        return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
     return min(_MOST_ROWS, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
 
 
@@ -123,11 +122,10 @@ def full_jacobian(
         (grad_f, jacobian), (f, h) = jax.jacfwd(twice, has_aux=True)(x)
         return f, h, grad_f, jacobian
 
-    rows_a_slice = rows_a_slice or rows_a_slice_of(data)
     one = one_row(data)
     if _columns_pay(problem, x, one):
-        size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
-        return fold_rows(by_columns, data, size, some)
+        size = rows_a_slice or rows_a_slice_of(data)  # who counts slices knows theirs
+        return fold_rows(by_columns, data, size if some is not None else min(size, _ROWS_FORWARD), some)
     return fold_rows(by_rows, data, rows_a_slice, some)
 
 
@@ -155,10 +153,10 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     return True
 
 
-def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = 1024) -> Array:
+def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int | None = None) -> Array:
     """What fn gives for every row, all of it held: for numbers, not for gradients."""
     n = count(data)
-    size = min(rows_a_slice, n)
+    size = min(rows_a_slice or rows_a_slice_of(data), n)
     if in_memory(data):
         return jax.lax.map(fn, data, batch_size=size)
     starts = jnp.minimum(jnp.arange(-(-n // size)) * size, n - size)
