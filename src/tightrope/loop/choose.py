@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tightrope.methods import CSCGD, CSOA, METHODS, SQP, Bundle, Method, Refreshing, SplitCSOA
+from tightrope.methods import CSCGD, CSOA, METHODS, SQP, Bundle, SVRGCSOA, Method, Refreshing, SplitCSOA
 from tightrope.sets import ConvexSet
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
@@ -45,7 +45,8 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     if by_passes and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
         return Bundle(), f"{data}, {size}"
     if asked.nested:
-        return CSCGD(schedule="measured"), f"{data}, and objective or constraints are functions of means"
+        nested = SVRGCSOA() if asked.rows else CSCGD(schedule="measured")
+        return nested, f"{data}, and objective or constraints are functions of means"
     if projection_free(domain):
         stream = "split-csoa" if asked.around else "fw-csoa"
         name, has = "svrf-csoa" if asked.rows else stream, "no cheap projection"

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from tightrope.precision import full_precision
 from tightrope.problem.nested import (
+    Tangent,
     in_point_and_inner,
     inner_alone,
     with_inner_given,
@@ -66,10 +67,15 @@ def linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
 
 @jax.jit
 def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
+    return with_inner_linear(problem, *tangent(problem, x, data))
+
+
+def tangent(problem: Problem, x: Tree, data: Tree) -> Tangent:
+    """What `linearised` makes the plain problem of."""
     inner = inner_alone(problem)
     u = full_mean(lambda theta: inner.sample_values(x, theta)[1], data)
     _, _, slope, slopes = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data)
-    return with_inner_linear(problem, u, slope["u"], slopes["u"])
+    return Tangent(u, slope["u"], slopes["u"])
 
 
 def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: int) -> Problem:

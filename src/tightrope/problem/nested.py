@@ -3,13 +3,21 @@
 The mean inside is a vector here, `flat_inner`. With c = E grad_u f, the chain rule is grad F = E grad_x f + J_inner' c.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from tightrope.problem.problem import Problem, batch_mean
 from tightrope.tree import Array, Tree, float_dtype, ravel, replace
+
+
+class Tangent(NamedTuple):
+    """What a nested problem is made of at a point, as means: the mean inside, and the slopes of f and h in it."""
+
+    u: Array
+    slope_f: Array
+    slopes_h: Array
 
 
 def flat_inner(problem: Problem, x: Tree, theta: Tree) -> Array:
