@@ -145,12 +145,12 @@ def by_cvxpy(name: str, rows: dict[str, np.ndarray]) -> float:
     return float(programme.value)  # pyright: ignore[reportArgumentType]
 
 
-def on_rows(name: str, n: int = 500, seed: int = 0) -> dict[str, Any]:
+def on_rows(name: str, method: str = "auto", n: int = 500, seed: int = 0) -> dict[str, Any]:
     """What `minimize` finds on rows beside cvxpy, in float64."""
     with jax.enable_x64(True):
         solved = NESTED[name]()
         rows = solved.rows(n, seed) if solved.table is None else solved.table
-        result = tr.minimize(solved.problem, rows, tol=1e-8, progress=False)
+        result = tr.minimize(solved.problem, rows, method=method, tol=1e-8, passes=400, output="feasible", progress=False)
         assert result.objective is not None
         best = by_cvxpy(name, rows)
         return {
