@@ -64,9 +64,20 @@ class Stranger(NamedTuple):
         """By SLSQP on the closed forms."""
         from scipy.optimize import minimize
 
-        within = [{"type": "ineq", "fun": lambda x: -self.bound(x)}, {"type": "ineq", "fun": lambda x: RADIUS**2 - x @ x}]
+        within = [
+            {"type": "ineq", "fun": lambda x: -self.bound(x)},
+            {"type": "ineq", "fun": lambda x: RADIUS**2 - x @ x},
+        ]
         options = {"ftol": 1e-13, "maxiter": 1000}
         return minimize(self.mean, self.safe, constraints=within, method="SLSQP", options=options).x
+
+    def multiplier(self) -> float:
+        """At the optimum, where the ball is not active: the one that makes the slopes balance."""
+        from scipy.optimize import approx_fprime
+
+        x = self.best()
+        slope, bends = approx_fprime(x, self.mean), approx_fprime(x, self.bound)
+        return float(-slope @ bends / (bends @ bends))
 
     def best_on(self, z: np.ndarray, g: np.ndarray) -> float:
         """The optimum on these rows, by cvxpy."""
@@ -144,7 +155,7 @@ def problem_of(one: Stranger, units: tuple[float, float] = (1.0, 1.0)) -> tr.Pro
     """As the library has it, with f and x in these units."""
     f, h = _functions(one.kind)
     params = one.numbers | {"unit_f": units[0], "unit_x": units[1]}
-    params = {name: np.asarray(value, np.result_type(jnp.zeros(()))) for name, value in params.items()}
+    params = {name: np.asarray(value, jnp.zeros(()).dtype) for name, value in params.items()}
     return tr.Problem(f, h, tr.L2Ball(RADIUS * units[1], shape=D), levels=one.level, params=params)
 
 
@@ -158,7 +169,8 @@ def on_a_stream(seed: int, case: str, steps: int = STEPS, runs: Iterable[int] = 
     best, safe = one.mean(one.best()), one.safe
     H = np.array([one.bound(x) for x in points]) / -one.bound(safe)
     gaps = (np.array([one.mean(x) for x in points]) - best) / (one.mean(safe) - best)
-    return {"seed": seed, "kind": one.kind, "case": case, "gap": float(gaps.mean())} | violation(H[:, None])
+    known = {"seed": seed, "kind": one.kind, "multiplier": one.multiplier(), "case": case, "gap": float(gaps.mean())}
+    return known | violation(H[:, None])
 
 
 def on_rows(seed: int, n: int = ROWS) -> dict[str, Any]:
@@ -183,21 +195,26 @@ def page(streams: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
     found = []
     for case in ("published", "measured"):
         of_case = streams[streams["case"] == case]
-        above = int((of_case["H"] > of_case["half"]).sum())
-        found.append(f"- {case}: a mean violation above zero by its 95 % interval on {above} of {len(of_case)} problems")
+        above = of_case["H"] > of_case["half"]
+        least = f", the least multiplier of these being {of_case['multiplier'][above].min():.2f}" if above.any() else ""
+        found.append(
+            f"- {case}: a mean violation above zero by its 95 % interval on {above.sum()} of {len(of_case)} problems{least}"
+        )
     good = int(((rows["relative gap"] <= 1e-6) & (rows["H"] <= 0)).sum())
+    each = [(row for _, row in table.iterrows()) for table in (streams, rows)]
     return [
-        *markdown(["seed", "problem", "CSCGD", "gap", "H"], map(_of_stream, (r for _, r in streams.iterrows()))),
+        *markdown(["seed", "problem", "multiplier", "CSCGD", "gap", "H"], map(_of_stream, each[0])),
         "",
-        *markdown(["seed", "problem", "method", "passes", "relative gap", "H"], map(_of_rows, (r for _, r in rows.iterrows()))),
+        *markdown(["seed", "problem", "method", "passes", "relative gap", "H"], map(_of_rows, each[1])),
         "",
         *found,
         f"- on rows: a relative gap of at most 1e-6 at a feasible point on {good} of {len(rows)} problems",
-    ]  # fmt: skip
+    ]
 
 
 def _of_stream(r: Any) -> list[str]:
-    return [str(r["seed"]), r["kind"], r["case"], f"{r['gap']:.4f}", f"{r['H']:+.4f} ± {r['half']:.4f}"]
+    numbers = f"{r['gap']:.4f}", f"{r['H']:+.4f} ± {r['half']:.4f}"
+    return [str(r["seed"]), r["kind"], f"{r['multiplier']:.2f}", r["case"], *numbers]
 
 
 def _of_rows(r: Any) -> list[str]:

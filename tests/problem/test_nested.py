@@ -257,8 +257,8 @@ def test_a_fed_run_takes_the_steps_of_a_stream():
     solved = NESTED["variance"]()
     rows = jax.tree.map(np.asarray, solved.rows(801))
     run = tr.Online(solved.problem)
-    for low, high in ((0, 1), (1, 300), (300, 801)):
-        run.update(jax.tree.map(lambda a: a[low:high], rows))
+    for part in slice(0, 1), slice(1, 300), slice(300, 801):
+        run.update({name: column[part] for name, column in rows.items()})
     assert (run.step, run.samples) == (400, 800)
     method = tr.CSCGD(schedule="measured", anytime=True)
     known = tr.minimize(solved.problem, tr.Stream(lambda: iter([rows])), method=method, steps=400, progress=False)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tightrope.methods import CSCGD, CSOA, METHODS, SQP, Bundle, SVRGCSOA, Method, Refreshing, SplitCSOA
+from tightrope.methods import CSCGD, CSOA, METHODS, SQP, SVRGCSOA, Bundle, Method, Refreshing, SplitCSOA
 from tightrope.sets import ConvexSet
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second

@@ -82,9 +82,7 @@ def with_inner_linear(problem: Problem, u: Array, slope_f: Array, slopes_h: Arra
     return Problem(_linear_f, _linear_h, problem.domain, levels, params, problem.names)
 
 
-def with_inner_moving(
-    problem: Problem, at: Tree, u: Array, inside: Tree, slope_f: Array, slopes_h: Array
-) -> Problem:
+def with_inner_moving(problem: Problem, at: Tree, u: Array, inside: Tree, slope_f: Array, slopes_h: Array) -> Problem:
     """The plain problem f(x, theta, v) + <c, inner(x, theta) - v>, v = u + J (x - at), and h likewise; J = `inside`.
 
     With u, J and c those of the means at the point `at`, the mean of the first term brings what f bends around the mean

@@ -143,7 +143,8 @@ class CSCGD(Method):
     def _sizes(self, t: Array, horizon: Array) -> tuple[Array, Array, Array]:
         """eta, beta and upsilon; beta is 1 in the first step, whose sample is all there is."""
         eta, beta, upsilon = (
-            Power(c, p, self.anytime)(t, horizon) for c, p in ((self.eta0, 0.75), (self.beta0, 0.5), (self.upsilon0, 0.25))
+            Power(c, p, self.anytime)(t, horizon)
+            for c, p in ((self.eta0, 0.75), (self.beta0, 0.5), (self.upsilon0, 0.25))
         )
         return eta, jnp.where(t == 1, 1, jnp.minimum(beta, 1)), upsilon
 
