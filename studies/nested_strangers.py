@@ -76,7 +76,7 @@ class Stranger(NamedTuple):
         from scipy.optimize import approx_fprime
 
         x = self.best()
-        slope, bends = approx_fprime(x, self.mean), approx_fprime(x, self.bound)
+        slope, bends = (np.asarray(approx_fprime(x, fn)) for fn in (self.mean, self.bound))
         return float(-slope @ bends / (bends @ bends))
 
     def best_on(self, z: np.ndarray, g: np.ndarray) -> float:
