@@ -99,6 +99,7 @@ class Method(ABC):
     """
 
     name: ClassVar[str] = ""  # in the registry
+    title: ClassVar[str] = ""  # in reports and errors: that of its class, or of the one by which users know it
     needs: ClassVar[frozenset[Need]] = frozenset()  # of the domain, the problem and the data
     cost: ClassVar[Cost] = Cost()
     output: ClassVar[Output] = "average"  # which point a run gives back; "own" is what `answer` says
@@ -117,12 +118,13 @@ class Method(ABC):
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
+        cls.title = vars(cls).get("title", cls.__name__)
         in_full_precision(cls, ("init", "step", "refresh", "answer"))
         if cls.tightening is not Method.tightening and cls.margin is None:
             raise TypeError(f"{cls.__name__} has a tightening; expected the name of its coefficient as `margin`.")
 
     def __post_init__(self) -> None:
-        owner = type(self).__name__
+        owner = self.title
         for field in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
             name, value = field.name, getattr(self, field.name)
             if value is None and field.default is None:  # the method chooses it
@@ -237,7 +239,7 @@ def refuse_overshoot(method: Method, what: str, shrink: float, where: str, remed
     """Refuse a dual step that takes as much of the multipliers as there is, or more."""
     if shrink >= 1:
         raise ValueError(
-            f"{type(method).__name__}: {what} is {shrink:.3g} {where}; expected less than 1, or the multipliers are wiped "
+            f"{method.title}: {what} is {shrink:.3g} {where}; expected less than 1, or the multipliers are wiped "
             f"out at every step. Use a smaller {remedy}."
         )
 

@@ -4,7 +4,6 @@ slice of the rows themselves where they are read from files (`sampling/all_rows.
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +11,14 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.precision import full_precision
-from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner_given, with_inner_linear
+from tightrope.problem.nested import (
+    Tangent,
+    in_point_and_inner,
+    inner_alone,
+    with_inner_given,
+    with_inner_linear,
+    with_inner_moving,
+)
 from tightrope.problem.problem import Problem, constraint_rows
 from tightrope.sampling.all_rows import count, first_row, in_memory, one_row, slice_of
 from tightrope.sampling.shards import Shards, weighted
@@ -67,10 +73,26 @@ def linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
 
 @jax.jit
 def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
+    return with_inner_linear(problem, *tangent(problem, x, data))
+
+
+def tangent(problem: Problem, x: Tree, data: Tree) -> Tangent:
+    """What `linearised` makes the plain problem of."""
     inner = inner_alone(problem)
     u = full_mean(lambda theta: inner.sample_values(x, theta)[1], data)
     _, _, slope, slopes = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data)
-    return with_inner_linear(problem, u, slope["u"], slopes["u"])
+    return Tangent(u, slope["u"], slopes["u"])
+
+
+def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: int) -> Problem:
+    """A plain problem with the values, gradients and Hessians at x that the problem has on some rows; itself where it is
+    plain."""
+    if not problem.nested:
+        return problem
+    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice, some)
+    around = in_point_and_inner(problem)
+    _, _, slope, slopes = full_jacobian(around, {"x": x, "u": u}, data, rows_a_slice, some)
+    return with_inner_moving(problem, x, u, inside, slope["u"], slopes["u"])
 
 
 def rows_a_slice_of(data: Tree) -> int:
@@ -103,7 +125,7 @@ def full_jacobian(
     are many constraints and not many more coordinates, columns are cheaper: time N d instead of N^2.
     """
     if problem.nested:
-        return _chain_rule(problem, x, data, rows_a_slice)
+        return _chain_rule(problem, x, data, rows_a_slice, some)
 
     def values(point, rows, weights):
         f, h = jax.vmap(lambda one: problem.sample_values(point, one))(rows)
@@ -129,10 +151,13 @@ def full_jacobian(
     return fold_rows(by_rows, data, rows_a_slice, some)
 
 
-def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None) -> tuple[Array, Array, Tree, Tree]:
-    """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments."""
-    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice)
-    f, h, grad, rows = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data, rows_a_slice)
+def _chain_rule(
+    problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None, some: Some | None
+) -> tuple[Array, Array, Tree, Tree]:
+    """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments. On
+    some rows both means are theirs: of the problem that these rows are alone."""
+    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice, some)
+    f, h, grad, rows = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data, rows_a_slice, some)
 
     def chain(at_x: Tree, at_u: Array) -> Tree:
         return problem.lagrangian_gradient(at_x, inside, at_u)
