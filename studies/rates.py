@@ -6,7 +6,7 @@ Run as `python -m studies.rates`; writes docs/rates.md and docs/rates.png.
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -69,7 +69,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
             slope(part.pivot(index="seed", columns="step", values=name), draws=500)
             for name in ("penalty", "lagrangian")
         )
-        price = prices(CASES[str(case)].method, solved, gaps.columns) / gaps.mean()
+        price = prices(CASES[str(case)].method, solved, list(map(int, gaps.columns))) / gaps.mean()
         values = violations(part, solved)
         dual = part[part.step == part.step.max()][[f"dual h[{i}]" for i in range(len(solved.dual))]].mean()
         rows.append(
@@ -97,7 +97,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def quantities(part: pd.DataFrame, solved: Solved) -> dict[str, "pd.Series[float]"]:
+def quantities(part: pd.DataFrame, solved: Solved) -> dict[str, Any]:
     """Of every run, the exact penalty, F - F* + (1 + |dual*|_1) max_i [H_i]_+, and the Lagrangian gap, F - F* + <dual*, H>,
     from the means of F and H along it."""
     values = part[[f"H{i}" for i in range(len(solved.dual))]]
@@ -107,9 +107,9 @@ def quantities(part: pd.DataFrame, solved: Solved) -> dict[str, "pd.Series[float
     }
 
 
-def prices(method: tr.Method, solved: Solved, horizons: "pd.Index[int]") -> "pd.Series[float]":
+def prices(method: tr.Method, solved: Solved, horizons: list[int]) -> "pd.Series[float]":
     """What the margin alone costs to first order, <dual*, upsilon>, at every horizon."""
-    return pd.Series([float(solved.dual.sum()) * method.tightening(int(steps)) for steps in horizons], horizons)
+    return pd.Series([float(solved.dual.sum()) * method.tightening(steps) for steps in horizons], horizons)
 
 
 def violations(part: pd.DataFrame, solved: Solved) -> pd.DataFrame:

@@ -149,7 +149,7 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
     problem = tr.Problem(f, constraints, Counting(1.0, shape=2), exact_constraints=known)
     first = method.init(problem, jnp.zeros(2), jnp.zeros(0 if constraints is None else 1), jnp.asarray(10))
     pair, state = tuple(Draw(jnp.ones((1, 2)), which) for which in range(max(1, method.cost.samples))), first
-    theta = pair if len(pair) > 1 else pair[0]
+    theta = pair if method.cost.samples > 1 else pair[0]  # pyright: ignore[reportGeneralTypeIssues]
     with jax.disable_jit():
         for _ in range(5):
             state, _ = method.step(problem, state, theta)
@@ -176,7 +176,10 @@ def counting_ball(without_lmo=False):
     @tr.pytree
     class Counting(tr.L2Ball):
         calls: ClassVar = {"project": 0, "lmo": 0}
-        has_lmo = not without_lmo
+
+        @property
+        def has_lmo(self):
+            return not without_lmo
 
         def project(self, x):
             self.calls["project"] += 1
@@ -200,7 +203,9 @@ def test_a_refresh_costs_what_it_declares(name, without_lmo):
     if without_lmo and "lmo" in kind.needs:
         pytest.skip("it needs a linear minimisation")
     problem = replace(on_a_ball(kind, 3, lambda x: x), domain=Counting(0.8, shape=3))
-    method = kind().for_rows(len(THETA), 1)
+    method = kind()
+    assert isinstance(method, tr.Refreshing)
+    method = method.for_rows(len(THETA), 1)
     state = method.init(
         problem, jnp.zeros(3), jnp.zeros(problem.n_constraints(jnp.zeros(3), THETA[0])), jnp.asarray(10)
     )
@@ -214,7 +219,9 @@ def test_a_refresh_costs_what_it_declares(name, without_lmo):
 
 
 MARGINS = [name for name, kind in KINDS.items() if kind.margin and kind.multipliers]
-QUICK_MARGINS = [name for name in MARGINS if name not in ("svrg-csoa", "svrf-csoa")]  # whose refresh takes long to compile
+QUICK_MARGINS = [
+    name for name in MARGINS if name not in ("svrg-csoa", "svrf-csoa")
+]  # whose refresh takes long to compile
 
 
 @pytest.mark.parametrize("name", quick_first(MARGINS, QUICK_MARGINS))

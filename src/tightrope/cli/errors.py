@@ -90,8 +90,8 @@ def ends_when_interrupted() -> Iterator[None]:
 
     Python hears of a signal only between two of its own instructions, and a program may be compiled for longer than that;
     threads in compiled code can be neither stopped nor waited for, and to take the interpreter down around them is an
-    abort. So another thread hears of the signal, and the process is left and not taken down. No file suffers: each is
-    written beside its place and moved there.
+    abort. A Ctrl-C that falls into a callback of the garbage collector is ignored, even. So another thread hears of the
+    signal, and the process is left and not taken down. No file suffers: each is written beside its place and moved there.
     """
     heard, told = os.pipe()
     os.set_blocking(told, False)
@@ -101,10 +101,13 @@ def ends_when_interrupted() -> Iterator[None]:
         while os.read(heard, 1) != bytes([signal.SIGINT]):
             pass
         interrupted.set()
-        select.select([heard], [], [], _PATIENCE)
+        again, _, _ = select.select([heard], [], [], _PATIENCE)
+        if not again:
+            say("Interrupted.", "red")
         _leave()
 
     before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    sys.unraisablehook = _unless_interrupted
     threading.Thread(target=listen, daemon=True).start()
     try:
         yield
@@ -114,6 +117,12 @@ def ends_when_interrupted() -> Iterator[None]:
         raise
     finally:
         signal.set_wakeup_fd(before)
+        sys.unraisablehook = sys.__unraisablehook__
+
+
+def _unless_interrupted(unraisable: Any) -> None:
+    if not isinstance(unraisable.exc_value, (KeyboardInterrupt, Stopped)):
+        sys.__unraisablehook__(unraisable)
 
 
 def _leave() -> NoReturn:
