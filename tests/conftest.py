@@ -1,6 +1,5 @@
 """Strictness for every test: rank promotion is an error, and dtype-sensitive tests run in both precisions."""
 
-import math
 import os
 
 import jax
@@ -21,17 +20,6 @@ def dtype(request):
 
 @pytest.fixture(autouse=True, scope="module")
 def programs_do_not_pile_up():
-    """What was compiled is let go when there is much of it: a process may hold 65,530 pieces of memory on Linux and no more.
-    Until then the next file may use it."""
+    """What a file's tests compiled is let go: a process may hold some tens of thousands of pieces of memory and no more."""
     yield
-    if pieces_of_memory() > 25_000:
-        jax.clear_caches()
-
-
-def pieces_of_memory() -> float:
-    """How many pieces of memory this process holds; infinitely many where the system does not say."""
-    try:
-        with open("/proc/self/maps", "rb") as file:
-            return sum(1 for _ in file)
-    except OSError:
-        return math.inf
+    jax.clear_caches()

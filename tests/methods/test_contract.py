@@ -219,12 +219,9 @@ def test_a_refresh_costs_what_it_declares(name, without_lmo):
 
 
 MARGINS = [name for name, kind in KINDS.items() if kind.margin and kind.multipliers]
-QUICK_MARGINS = [
-    name for name in MARGINS if name not in ("svrg-csoa", "svrf-csoa")
-]  # whose refresh takes long to compile
 
 
-@pytest.mark.parametrize("name", quick_first(MARGINS, QUICK_MARGINS))
+@pytest.mark.parametrize("name", quick_first(MARGINS, ["csoa", "cfw-csoa", "kim-lee", "cscgd"]))
 def test_a_tightening_is_what_it_declares(name):
     """From multipliers of zero a step on constant constraints raises them where these and the tightening are above zero."""
     kind, steps, theta = KINDS[name], 50, jnp.ones((8, 2))

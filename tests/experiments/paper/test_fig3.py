@@ -187,7 +187,7 @@ def made_beta(work):
 # ---- tuning ----------------------------------------------------------------------------------------------------------
 
 
-def made_up(case, seed, work, warm=False):
+def made_up(case, seed, work, warm=False, stopped=None):
     """A run that costs nothing; SCGD's error is least at gamma0 = 2, rho0 = 1, tau = 0.02."""
     leaves = matrices.coefficients(case.method)
     wrong = sum(abs(np.log(leaves[k] / v)) for k, v in (("gamma0", 2.0), ("rho0", 1.0)) if leaves.get(k))
