@@ -25,6 +25,8 @@ from tightrope.tables.classifier import TableClassifier, fit_table
 from tightrope.tables.reading import read_table
 from tightrope.tables.report import as_text, compare
 
+pytestmark = pytest.mark.usefixtures("in_haste")
+
 
 class Said(NamedTuple):
     code: int
