@@ -53,12 +53,16 @@ class Cost(NamedTuple):
     lmos: int = 0
 
 
+Standing = Literal["proven", "claimed, proof fails"]
+
+
 class Rates(NamedTuple):
     """What is published about the output after T samples: exponents p of T^-p."""
 
     gap: float | None = None  # None: nothing is proven
     violation: float | None = None  # inf where the average violation is proven to be zero
     proof: str = ""  # what the proof is of, where that is not the method as it runs by default
+    standing: Standing = "proven"  # whether the proof is one
 
 
 class Proof(NamedTuple):
@@ -114,6 +118,7 @@ class Method(ABC):
     margin: ClassVar[str | None] = None  # the coefficient of the tightening
     margin_power: ClassVar[float | None] = None  # p, where a run of T steps tightens by margin/T^p at its end
     published: ClassVar[Rates] = Rates()
+    published_by_steps: ClassVar[dict[str, Rates]] = {}  # where it depends on the steps: of each, the default first
     tuned: ClassVar[tuple[str, ...]] = ()  # the coefficients worth tuning, the most important first
 
     def __init_subclass__(cls, **kwargs: Any):
@@ -216,7 +221,19 @@ class Refreshing(Method):
 
     def gradients_of_refreshes(self, steps: int, n: int) -> int:
         """Per-row gradients of all refreshes in so many steps on n rows; to override where they differ."""
-        return -(-steps // self.refresh_every) * self.gradients_a_refresh(n) if self.refresh_every else 0
+        return self._refreshes(steps) * self.gradients_a_refresh(n)
+
+    def cost_of_refresh(self, domain: ConvexSet) -> Cost:
+        """Projections and linear minimisations of one refresh in this set; its gradients depend on the number of rows."""
+        return Cost(samples=0, gradients=0)
+
+    def cost_in(self, domain: ConvexSet, steps: int) -> Cost:
+        """What so many steps cost in this set, with the projections and linear minimisations of refreshes."""
+        looks, one = self._refreshes(steps), self.cost_of_refresh(domain)
+        return Cost(*(of_steps + looks * each for of_steps, each in zip(self.total_cost(steps), one, strict=True)))
+
+    def _refreshes(self, steps: int) -> int:
+        return -(-steps // self.refresh_every) if self.refresh_every else 0
 
 
 def gradients_used(method: Method, steps: int, batch_size: int, n: int) -> int:

@@ -22,6 +22,7 @@ from tightrope.methods.widths import length_in, rows_in, slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean, tangent
 from tightrope.problem.nested import Tangent, inner_size, with_inner_linear
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
@@ -213,6 +214,10 @@ class SVRGCSOA(Refreshing):
     def gradients_a_refresh(self, n: int) -> int:
         """A pass, and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each."""
         return n + probe_size(n) * (7 + 2 * _PROBE_ROUNDS)
+
+    def cost_of_refresh(self, domain: ConvexSet) -> Cost:
+        """A look where the objective pulls, and the lower bound: by a linear minimisation, or by a projection."""
+        return Cost(0, 0, projections=1, lmos=1) if domain.has_lmo else Cost(0, 0, projections=2)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""
