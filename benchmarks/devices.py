@@ -206,8 +206,8 @@ def accelerator(n: int, seconds: float) -> None:
             print(
                 f"    {time_of}: {result.status.name}, gap {result.gap or float('nan'):.2e}, objective "
                 f"{result.objective:.6f}, violation {result.violation:.1e}, {result.cost.steps:,} steps, "
-                f"{result.cost.gradients / n:.1f} passes, {result.cost.seconds:.2f} s (all {took:.2f} s); to read their rows "
-                f"at the bandwidth above takes {least:.2f} s\n        {result.message}",
+                f"{result.cost.gradients / n:.1f} passes, {result.cost.seconds:.2f} s (all {took:.2f} s); to read their "
+                f"rows at the bandwidth above takes {least:.2f} s\n        {result.message}",
                 flush=True,
             )
 
