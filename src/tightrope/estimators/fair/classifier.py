@@ -15,6 +15,7 @@ from tightrope.arrow import from_arrow
 from tightrope.estimators import rules
 from tightrope.estimators.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
 from tightrope.estimators.fair.frontier import SEARCHES, choose, compute_frontier
+from tightrope.estimators.fair.page import classifier_page
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.report import FairnessReport, fairness_report
 from tightrope.estimators.fair.save_load import load_classifier, save_classifier
@@ -25,6 +26,7 @@ from tightrope.estimators.fair.walk import JUDGES
 from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.methods import Method
+from tightrope.pages.elements import write_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -313,7 +315,13 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         return plot_frontier(table, self.p_rule, chosen if isinstance(chosen, float) else None, path)
 
     def report(
-        self, X: Any, y: Any = None, sensitive_features: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        *,
+        path: str | Path | None = None,
     ) -> FairnessReport:
         """What the classifier gives to each group and intersection: rates, ratios and differences, with intervals.
 
@@ -325,6 +333,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             y: the labels; without them there are selection rates alone.
             sensitive_features: the attributes, any, unless `sensitive` names columns of X.
             sample_weight: a weight for each row, not negative.
+            path: where to write all of it as a page, with the run of `fit`: one HTML file that opens without a network.
 
         Example:
             >>> import tightrope as tr
@@ -343,7 +352,10 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         decided = self.decision_function(X) > 0
         truth = None if y is None else has_second_label(self, from_arrow(y))
         read = read_sensitive(given, kind=self.sensitive_kind)
-        return fairness_report(decided, read, truth, sample_weight=sample_weight, confidence=self.confidence)
+        report = fairness_report(decided, read, truth, sample_weight=sample_weight, confidence=self.confidence)
+        if path is not None:
+            write_page(path, classifier_page(self, report))
+        return report
 
     # ---- on disk -----------------------------------------------------------------------------------------------------
 
