@@ -161,10 +161,10 @@ class Result:
         The certificate comes first where there is one. A notebook shows a shorter one by itself.
 
         Example:
-            >>> import tempfile, pathlib, tightrope as tr
+            >>> import tempfile, pathlib, jax.numpy as jnp, tightrope as tr
             >>> f = lambda x, theta: (x[0] - theta) ** 2
-            >>> problem = tr.Problem(f, lambda x, theta: x[0] - 1.0, tr.Box([-2.0], [2.0]))
-            >>> result = tr.minimize(problem, [1.0, 2.0, 3.0])
+            >>> problem = tr.Problem(f, lambda x, theta: x - 1.0, tr.Box(-2.0, 2.0, shape=(1,)))
+            >>> result = tr.minimize(problem, jnp.array([1.0, 2.0, 3.0]), method="csoa", steps=9)
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     page = result.report(pathlib.Path(folder) / "run.html").read_text()
             >>> page.startswith("<!DOCTYPE html>")

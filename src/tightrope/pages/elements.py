@@ -155,6 +155,17 @@ def table(
     return Html(f'<div class="wide" tabindex="0" role="region" aria-label="{label}">{inside}</div>')
 
 
+def progress(done: float, total: float, said: object) -> Html:
+    """How far something has come, for a notebook.
+
+    Example:
+        >>> print(progress(3, 4, "steps"))
+        <div><progress value="3" max="4"></progress> 3 of 4 steps</div>
+    """
+    counts = f"{done:,.0f} of {total:,.0f}"
+    return Html(f'<div><progress value="{done:.0f}" max="{total:.0f}"></progress> {counts} {text(said)}</div>')
+
+
 def picture(file: str, caption: str) -> Html:
     """A picture that lies beside the page."""
     said = text(caption)

@@ -39,7 +39,7 @@ def reproduce(
         figures: names of `FIGURES`; all of them by default.
         out: the folder to write to; made where it is not there.
         quick: fewer seeds and shorter runs, for a first look: under a minute a figure.
-        progress: a progress bar; by default only on a terminal.
+        progress: a progress bar; by default only on a terminal or in a notebook.
         size: how much work exactly, instead of `quick`.
 
     Returns:
