@@ -47,6 +47,7 @@ STYLE = (
     ".tightrope tbody tr+tr{border-top:1px solid var(--line)}"
     ".tightrope th:first-child,.tightrope td:first-child,.tightrope .words{text-align:left}"
     ".tightrope .words{white-space:normal;min-width:11rem}"
+    ".tightrope .left{text-align:left}"
     ".tightrope .drawn{text-align:center}.tightrope td svg{max-width:none;margin:.15em auto}"
     ".tightrope th.heading{padding-top:.8em;color:var(--faint)}"
     ".tightrope td.interval{color:var(--faint);padding-left:0}"
@@ -54,6 +55,7 @@ STYLE = (
     ".tightrope dt{color:var(--faint)}.tightrope dd{margin:0;min-width:0}"
     ".tightrope figure{margin:1em 0}.tightrope figcaption{color:var(--faint);font-size:13px;max-width:46rem}"
     ".tightrope img{max-width:100%;height:auto;background:#fff}"
+    ".tightrope summary{cursor:pointer;color:var(--faint)}.tightrope details dd{font-size:13px}"
     ".tightrope pre{overflow-x:auto;background:var(--tint);padding:.6em .9em;font-size:13px}"
     ".tightrope .panels{display:flex;flex-wrap:wrap;gap:.8em 1.4em}"
     ".tightrope svg{display:block;max-width:100%;overflow:visible}"
@@ -103,9 +105,10 @@ def paragraph(said: object, role: str = "") -> Html:
     return element("p", said, role)
 
 
-def heading(said: object, level: int = 2) -> Html:
-    """A heading."""
-    return element(f"h{level}", said)
+def heading(said: object, level: int = 2, place: str = "") -> Html:
+    """A heading; `place` is what links to it are called."""
+    named = f' id="{text(place)}"' if place else ""
+    return Html(f"<h{level}{named}>{text(said)}</h{level}>")
 
 
 def listed(items: Iterable[object]) -> Html:
