@@ -122,6 +122,7 @@ def _draw_thresholds(axis: Any, frontier: "pd.DataFrame", name: str, title: str)
     by_rates = "path" in frontier
     axis.set_xscale("linear" if by_rates else "log")
     axis.set_xlabel("what smoothed rates are held at" if by_rates else "threshold c of the covariance")
+    axis.set_ylabel(title)
     axis.set_title(f"{title}, by threshold", loc="left", fontsize=11)
 
 
