@@ -170,9 +170,9 @@ def progress(done: float, total: float, said: object) -> Html:
 
 
 def picture(file: str, caption: str) -> Html:
-    """A picture that lies beside the page."""
-    said = text(caption)
-    return Html(f'<figure><img src="{text(file)}" alt="{said}"><figcaption>{said}</figcaption></figure>')
+    """A picture that lies beside the page, and opens by itself where it is too small."""
+    said, shown = text(caption), Html(f'<img src="{text(file)}" alt="{text(caption)}">')
+    return Html(f"<figure>{link(file, shown)}<figcaption>{said}</figcaption></figure>")
 
 
 def fragment(*parts: object) -> Html:

@@ -53,8 +53,9 @@ CAPTIONS = {
     "fig4-tradeoff": "Synthetic data: the p%-rule and the accuracy against the covariance allowed.",
     "fig4-boundaries": "Synthetic data: how the decision boundary turns as less covariance is allowed.",
     "beyond": "A dot for each seed, a line for the median. Left: what variance reduction gains in as many "
-    "passes. Middle: Split-CSOA and FW-CSOA after as many samples. Right: constraints of points in"
-    " truth (above 0: violated), feasible on the data or certified by rows that were held out.",
+    "passes. Middle: Split-CSOA and FW-CSOA after as many samples. Right: constraints of points in "
+    "truth (above 0: violated), feasible on the data or certified by rows that were held out; hollow: "
+    "these rows could not certify it.",
 }
 """What a picture shows, by its name or by how that begins."""
 ERRATA = (
@@ -121,10 +122,10 @@ def _counts(figures: Mapping[str, Figure], claims: Mapping[str, Sequence[Any]]) 
             counts = [
                 sum(c["verdict"] == verdict and c["source"] == kind for c in claims[name]) for verdict in VERDICTS
             ]
-            said = [cell(link(f"#{name}", name)), cell(figure.title, "words"), cell(SOURCES[kind], "words")]
-            rows.append(row([*said, *(cell(count or "") for count in counts)]))
-    heads = ("", "about", "claims", *VERDICTS)
-    return table(heads, rows, roles={1: "words", 2: "words"})
+            said = [cell(link(f"#{name}", name)), cell(SOURCES[kind], "left")]
+            rows.append(row([*said, *(cell(count or "") for count in counts), cell(figure.title, "words")]))
+    heads = ("", "claims", *VERDICTS, "about")
+    return table(heads, rows, roles={1: "left", 5: "words"})
 
 
 def _figure(out: Path, name: str, figure: Figure, claims: Sequence[Any]) -> list[Html]:
