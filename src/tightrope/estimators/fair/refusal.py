@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from tightrope.estimators.fair.intersections import smallest_group
+from tightrope.estimators.fair.rare import smallest_group
 from tightrope.estimators.fair.task import Task
 from tightrope.fairness.notions import cells_of
 
@@ -51,7 +51,7 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
     if rows < needed:
         said.append(
             f"{smallest} is too small: were it selected like everybody, it would take some {needed:,} rows to show the 80 % "
-            "rule. Merge it with another group."
+            "rule. Make it one with another group, or leave the attribute out."
         )
     elif "confidence" in how and best["p_rule"] > asked and reached > 0:
         # more rows narrow a bound by the root of their number, and leave the estimate where it is
