@@ -57,8 +57,8 @@ def judgeable(read: Sensitive, counted: np.ndarray, rate: float) -> Sensitive:
 def _warn_of_merged(of: str, cells: list[tuple[tuple[Any, ...], Any]], least: int) -> None:
     few = ", ".join(f"{' & '.join(map(str, cell))} ({count:,} rows)" for cell, count in cells[:6])
     warnings.warn(
-        f"Of {of}, {len(cells)} are treated as one, because some have fewer than {least:,} rows and nothing could be shown of "
-        f"them: {few}{', ...' if len(cells) > 6 else ''}. merge_rare=False (--no-merge-rare) keeps them apart.",
+        f"Of {of}, {len(cells)} are treated as one, because some have fewer than {least:,} rows and nothing could be shown "
+        f"of them: {few}{', ...' if len(cells) > 6 else ''}. merge_rare=False (--no-merge-rare) keeps them apart.",
         stacklevel=5,
     )
 

@@ -69,8 +69,8 @@ class Built(NamedTuple):
 
     task: Task
     scaling: Scaling
-    unit: np.ndarray  # (K,), for each label that is told apart, what sensitive columns were divided by: constraints of unlike sizes slow methods down
-    levels: np.ndarray  # (K,), likewise, the thresholds, in the units of the attributes
+    unit: np.ndarray  # (K,), what columns of `centred` were divided by: constraints of unlike sizes slow methods down
+    levels: np.ndarray  # (K,), the thresholds, in the units of the attributes
     problem: Problem
     data: tuple[np.ndarray, ...]  # rows for `problem`, filled up to a common size
 
