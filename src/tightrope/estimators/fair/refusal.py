@@ -61,8 +61,8 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
             f"{more} as many rows of these groups would do, or less confidence (confidence=0.9, --confidence 0.9)."
         )
     said.append(
-        "Bounds on rates reach further than a covariance: constraint='auto' (--constraint auto), with search and method as they "
-        "are by default. Features that stand in for the sensitive attribute can be left out (--drop)."
+        "Bounds on rates reach further than a covariance: constraint='auto' (--constraint auto), with search and method as "
+        "they are by default. Features that stand in for the sensitive attribute can be left out (--drop)."
     )
     return Refused(" ".join(said), table)
 
