@@ -31,6 +31,7 @@ from tightrope.estimators.fair.rare import smallest_group
 from tightrope.estimators.fair.refusal import Refused, refusal
 from tightrope.estimators.fair.streaming import GROUP
 from tightrope.estimators.fair.task import Task, read_task
+from tightrope.fairness.metrics import p_rule_bounds
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.files import FileError, read_file, write_file
 from tightrope.problems.fair import fair_classification
@@ -221,13 +222,21 @@ def test_several_attributes_with_thresholds_of_their_own(notion):
     assert tuple(model.result_.constraints.index)[:3] == ("cov(sex)", "cov(race=A)", "cov(race=B)")
 
 
-def test_odds_hold_the_covariance_of_each_label():
-    model = fair(notion="equalized_odds", covariance={"sex": 0.02}).fit(X, Y, sensitive_features=PEOPLE[["sex"]])
-    sizes = [abs(covariance(score(model)[label == Y], S[label == Y])) for label in (1, -1)]
-    assert max(sizes) <= 0.02
-    assert max(sizes) > 0.0199
-    assert list(model.result_.constraints.index[:2]) == ["cov(sex | y=1)", "cov(sex | y=0)"]
-    np.testing.assert_allclose(np.abs(model.result_.constraints[:2] + 0.02), sizes, atol=1e-6)
+def test_odds_are_covariances_and_bounds_of_each_label():
+    """A problem with two covariances, and a path judged by both labels, each with half of the error."""
+    problem, data = fair_classification(X, Y, PEOPLE[["sex"]], {"sex": 0.02}, notion="equalized_odds")
+    x = np.array([0.3, -0.2])
+    by_hand = [covariance((X @ x)[label == Y], S[label == Y]) for label in (1, -1)]
+    np.testing.assert_allclose(np.mean(data[3] * (X @ x)[:, None], axis=0), by_hand, atol=1e-12)
+    assert problem.names[:2] == ("cov(sex | y=1)", "cov(sex | y=0)")
+    np.testing.assert_array_equal(problem.levels, 0.02)
+    decided = np.stack([X[:, 0] > 3, X[:, 0] + X[:, 1] > 3.5], axis=1)
+    task = read_task(fair(covariance=None, p_rule=0.5, notion="equalized_odds"), X, Y, SEX, None)
+    bounds, pairs = frontier._bounds(task, decided, 0.9, 0)
+    parts = [p_rule_bounds(decided[label == Y], SEX[label == Y], 0.95) for label in (1, -1)]
+    np.testing.assert_allclose(bounds.lower, np.minimum(parts[0].lower, parts[1].lower))
+    np.testing.assert_allclose(bounds.estimate, np.minimum(parts[0].estimate, parts[1].estimate))
+    assert all(name.endswith(" label") for name in pairs.ravel())
     free = fair(notion="false_positive_rate_parity", covariance=0.02).fit(X, Y, sensitive_features=S)
     assert abs(covariance(score(free)[Y < 0], S[Y < 0])) <= 0.02
     assert abs(Reference(counted=Y < 0, c=0.02).gap(free)) < 1e-8

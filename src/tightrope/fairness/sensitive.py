@@ -43,13 +43,19 @@ class Attribute:
     @property
     def merged(self) -> tuple[str, ...]:
         """The values, or the combinations of values, that are treated as one with others."""
-        return tuple(" & ".join(map(str, cell)) for group in self.cells if len(group) > 1 for cell in group)
+        return tuple(in_words(cell) for group in self.cells if len(group) > 1 for cell in group)
+
+
+def in_words(cell: tuple[Any, ...]) -> str:
+    """A combination of values: "F & A", or "F & (A or B)" where values are merged groups themselves."""
+    values = list(map(str, cell))
+    return values[0] if len(values) == 1 else " & ".join(f"({v})" if " or " in v else v for v in values)
 
 
 def called(group: Sequence[tuple[Any, ...]]) -> str:
     """A group of combinations of values in words: "F & A", or "F & A or M & B or 3 more"."""
     most = 2 if len(group) > 3 else 3
-    words = [" & ".join(map(str, cell)) for cell in group[:most]]
+    words = [in_words(cell) for cell in group[:most]]
     return " or ".join([*words, f"{len(group) - most} more"] if len(group) > most else words)
 
 

@@ -34,8 +34,8 @@ def paired_covariance(x: Array, theta: Tree, params: Tree) -> Array:
     """
     features, label, weight, s = cast(tuple[Array, Array, Array, Array], theta)
     m, k = s.shape
-    u = weight * jnp.where(label > 0, params["counted"][:, 1:], params["counted"][:, :1])  # (labels, m)
-    z, s = u * (features @ x), s - s[:1]  # differences are all that counts, and no digits are lost if s is large
+    u = weight[None] * jnp.where(label[None] > 0, params["counted"][:, 1:], params["counted"][:, :1])  # (labels, m)
+    z, s = u * (features @ x)[None], s - s[:1]  # differences are all that counts, and no digits are lost if s is large
     total = u.sum(axis=1, keepdims=True)
     q = jnp.ravel(total * (z @ s) - (u @ s) * z.sum(axis=1, keepdims=True)) / (m * (m - 1))
     both = jnp.repeat(total[:, 0] ** 2 - jnp.sum(u * u, axis=1), k) / (m * (m - 1))

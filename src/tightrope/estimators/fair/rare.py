@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from tightrope.datasets.features import merge_rare
 from tightrope.fairness.intersections import combinations_of, grouped_attributes, intersection, with_intersection
-from tightrope.fairness.sensitive import MOST_GROUPS, Sensitive
+from tightrope.fairness.sensitive import MOST_GROUPS, Sensitive, in_words
 
 KEPT, CONFIDENCE = 0.8, 0.95
 """Of a group that is too small to show this p%-rule with this confidence although it is treated like all others, nothing
@@ -55,7 +55,7 @@ def judgeable(read: Sensitive, counted: np.ndarray, rate: float) -> Sensitive:
 
 
 def _warn_of_merged(of: str, cells: list[tuple[tuple[Any, ...], Any]], least: int) -> None:
-    few = ", ".join(f"{' & '.join(map(str, cell))} ({count:,} rows)" for cell, count in cells[:6])
+    few = ", ".join(f"{in_words(cell)} ({count:,} rows)" for cell, count in cells[:6])
     warnings.warn(
         f"Of {of}, {len(cells)} are treated as one, because some have fewer than {least:,} rows and nothing could be shown "
         f"of them: {few}{', ...' if len(cells) > 6 else ''}. merge_rare=False (--no-merge-rare) keeps them apart.",
