@@ -111,7 +111,7 @@ def _bounds(task: Task, decided: np.ndarray, confidence: float, seed: int) -> tu
     found, parts = [], parts_of(task.notion)
     for part in parts:
         cells = cells_of(task.sensitive, task.y > 0, part)
-        judged = cells.members.any(axis=0)
+        judged = np.flatnonzero(cells.members.any(axis=0))
         bounds = p_rule_bounds(
             decided[judged], task.sensitive.take(judged), 1 - (1 - confidence) / len(parts), seed,
             sample_weight=task.judged[judged],
