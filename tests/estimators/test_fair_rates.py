@@ -262,7 +262,10 @@ def test_rare_groups_are_one_and_can_be_kept_apart(tmp_path):
     again: Any = read_sensitive(people, attributes=model.attributes_)
     np.testing.assert_array_equal(again.groups(0), people.map({"a": 0, "b": 1, "c": 2, "d": 2}))
     apart = fair(p_rule=0.9, merge_rare=False)
-    with pytest.raises(Refused, match=r"town=[cd] is too small.* try the other surrogates \(constraint='auto'"):
+    with pytest.raises(
+        Refused,
+        match=r"town=[cd] is too small.* by merge_rare=True \(--merge-rare\).* try the other surrogates \(constraint='auto'",
+    ):
         apart.fit(X, Y, sensitive_features=people)
     assert apart.merged_ == {}
 

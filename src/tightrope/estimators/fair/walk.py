@@ -114,18 +114,26 @@ class Walk:
         sizes = {name: self._rows(name) for name in (str(best["group"]), str(best["against"]))}
         binding = " and ".join(f"{name} ({rows:,} rows)" for name, rows in sizes.items())
         smallest, rows = min(sizes.items(), key=lambda size: size[1])
-        needed = smallest_group(float(np.clip(best["selected"], 0.01, 0.99)))
+        needed = smallest_group(float(np.average(self._task.y > 0, weights=self._task.judged)))
         small = f"{smallest} is too small: it would take some {needed:,} rows to show the 80 % rule of it. "
+        if self._could_be_merged(smallest):
+            small += "Groups as rare as this are made one by merge_rare=True (--merge-rare). "
         small = small if rows < needed else ""
         untried = (
             "" if len(tried) == len(PATHS) else "try the other surrogates (constraint='auto', --constraint auto), "
         )
         return (
             f"{self._asked.sentence} cannot be promised with {self._confidence:.0%} confidence: where rates are most alike, "
-            f"{column} is {best[column]:.3f} and {'at least' if ratio else 'at most'} {bound:.3f} with that confidence. The "
-            f"groups that bind are {binding}. {small}{offer}Ask for less, {untried}lower the confidence (confidence=0.9, "
+            f"{column} is {_known(best[column])} and {'at least' if ratio else 'at most'} {bound:.3f} with that confidence. "
+            f"The groups that bind are {binding}. {small}{offer}Ask for less, {untried}lower the confidence (confidence=0.9, "
             "--confidence 0.9), give more rows, or leave out features that stand in for the sensitive attribute (--drop)."
         )
+
+    def _could_be_merged(self, name: str) -> bool:
+        """Whether a cell is a group of an attribute that has several others, none of them merged."""
+        assert self._task.sensitive is not None
+        own = (a for a in self._task.sensitive.attributes if name.startswith(f"{a.name}="))
+        return any(len(a.groups) > 2 and not a.merged for a in own)
 
     def _rows(self, name: str) -> int:
         return int(self._cells.members[self._cells.names.index(name)].sum())
@@ -185,6 +193,10 @@ class Judge(NamedTuple):
         n = self.effective
         x = n * np.minimum(self.means @ decided[self.rows], 1.0)
         return [(float(x[a]), float(n[a]), float(x[b]), float(n[b])) for a, b in self.cells.pairs]
+
+
+def _known(share: float) -> str:
+    return "not known, because nobody is selected," if np.isnan(share) else f"{share:.3f}"
 
 
 def _ratio(a: float, n_a: float, b: float, n_b: float) -> float:
