@@ -89,7 +89,7 @@ class Part:
         """
         limits, tried = self.limits(threshold), self._tried
         excess = np.maximum(limits.matrix @ tried.rates + limits.constant[:, None], 0).sum(axis=0)
-        best = np.lexsort([-tried.right, np.round(excess, 12)])[0]
+        best = int(np.argmax(np.where(excess <= excess.min() + 1e-12, tried.right, -np.inf)))
         gap = float(tried.gap[best])
         point = self._at_gap(gap)
         coef, intercept = self._scaling.back(self.rates.basis @ point.x)

@@ -126,8 +126,8 @@ class Walk:
             f"{self._asked.sentence} cannot be promised with {self._confidence:.0%} confidence: where rates are most alike, "
             f"{column} is {_known(best[column])} and {'at least' if ratio else 'at most'} {bound:.3f} with that confidence. "
             f"The groups that bind are {binding}. {small}{offer}Ask for less, {untried}lower the confidence "
-            "(confidence=0.9, --confidence 0.9), give more rows, or leave out features that stand in for the sensitive attribute "
-            "(--drop)."
+            "(confidence=0.9, --confidence 0.9), give more rows, or leave out features that stand in for the sensitive "
+            "attribute (--drop)."
         )
 
     def _could_be_merged(self, name: str) -> bool:
