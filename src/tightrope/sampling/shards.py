@@ -59,7 +59,7 @@ class Shards:
         counts, width = np.diff(self.starts).astype(np.int32), self.width
 
         def local(places, counts):
-            real = jnp.arange(width) < counts[:, None]
+            real = jnp.arange(width)[None] < counts[:, None]
             return fn(places, real.reshape(-1).astype(jnp.result_type(float)))
 
         return _total(self.mesh, local, self.places, jnp.asarray(counts))
@@ -295,7 +295,7 @@ class ShardOrder:
     def __init__(self, data: Shards, replace: bool, plan: Plan):
         self.data, self.plan, self.devices = data, plan, data.mesh.devices.size
         self.own, self.order = own_shards(data.mesh, data.number), van_der_corput(data.number)
-        self.sizes = np.diff(data.starts)
+        self.sizes, self.where = np.diff(data.starts), np.argsort(self.order)
         self.passes = {s: Passes(int(self.sizes[s]), replace) for s in self.own}
         self.room = _room(self.order, data.number // self.devices, plan.batch_size)
         self.sharding = NamedSharding(data.mesh, PartitionSpec(None, None, None, AXIS))
@@ -308,42 +308,60 @@ class ShardOrder:
         used = max(0, min(count, plan.steps - start))  # the rest only fills the shape, which must not depend on T
         for i, seed in enumerate(plan.seeds):
             for draw in range(plan.draws):
-                at[i, :used, draw], weights[i, :used, draw] = self._steps(seed, draw, start, used, mine)
+                self._fill(at[i, :used, draw], weights[i, :used, draw], (seed, draw), start)
         flat, total = ((*shape[:3], devices * self.room) for devices in (mine, self.devices))
         return tuple(  # pyright: ignore[reportReturnType]
             jax.make_array_from_process_local_data(self.sharding, a.reshape(flat), total) for a in (at, weights)
         )
 
-    def _steps(self, seed: int, draw: int, start: int, steps: int, mine: int) -> tuple[np.ndarray, np.ndarray]:
-        number, b, each = self.data.number, self.plan.batch_size, self.data.number // self.devices
-        at = np.zeros((steps, mine, self.room), np.int32)
-        weights = np.zeros((steps, mine, self.room), float)
+    def _fill(self, at: np.ndarray, weights: np.ndarray, key: tuple[int, int], start: int) -> None:
+        """Places and weights of this process's samples, shaped (steps, devices, room); a round has one of each shard."""
+        (steps, mine, room), number, b = at.shape, self.data.number, self.plan.batch_size
         if not steps:
-            return at, weights
-        j = np.arange(start * b, (start + steps) * b)
-        turn = j // number
-        shard = self.order[(j + self._rotations(seed, draw, int(turn[0]), int(turn[-1]))[turn - turn[0]]) % number]
-        place, counts = np.zeros(j.shape, np.int32), self.sizes * (number / self.data.n / b)
-        for k, s in enumerate(self.own):
-            which = np.flatnonzero(shard == s)
-            if len(which):  # one a round, so rounds are consecutive
-                first = int(turn[which[0]])
-                rows = self.passes[s].entries((seed, draw, _OF_SHARD + int(s)), first, len(which))
-                place[which] = rows + (k % each) * self.data.width
-        owner = (shard // each).reshape(steps, b)
-        for k, device in enumerate(np.unique(self.own // each)):
-            its = owner == device
-            rank = np.cumsum(its, axis=1) - 1
-            step, within = np.nonzero(its)
-            at[step, k, rank[its]] = place.reshape(steps, b)[step, within]
-            weights[step, k, rank[its]] = counts[shard.reshape(steps, b)[step, within]]
-        return at, weights
+            return
+        first, last = start * b // number, ((start + steps) * b - 1) // number
+        each, counts = len(self.own) // mine, self.sizes[self.own] * (number / self.data.n / b)
+        offsets = (np.arange(each) * self.data.width).astype(np.int32)
+        rotations = self._rotations(key, first, last)
+        for k in range(mine):
+            its = slice(k * each, (k + 1) * each)
+            rows = [self.passes[s].entries((*key, _OF_SHARD + int(s)), first, last + 1 - first) for s in self.own[its]]
+            place = np.stack(rows, axis=1) + offsets[None]
+            if b % number == 0:  # a step has whole rounds, whose order within it does not matter
+                at[:, k] = place.reshape(steps, room)
+                weights[:, k] = np.tile(counts[its], room // each)[None]
+                continue
+            step, slot = self._slots(self.own[its], rotations, first, start, steps)
+            kept = slot >= 0
+            at[step[kept], k, slot[kept]] = place[kept]
+            weights[step[kept], k, slot[kept]] = np.broadcast_to(counts[its][None], place.shape)[kept]
 
-    def _rotations(self, seed: int, draw: int, first: int, last: int) -> np.ndarray:
+    def _slots(
+        self, shards: np.ndarray, rotations: np.ndarray, first: int, start: int, steps: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """For one sample of each of a device's shards in every round from `first` on: its step, counted from `start`, and its
+        slot in the batch of that step; -1 where the step is not among the `steps`."""
+        number, b = self.data.number, self.plan.batch_size
+        turned = self.where[shards].astype(np.int32)[None] - rotations.astype(np.int32)[:, None]
+        turned = np.where(turned < 0, turned + np.int32(number), turned)
+        j = turned + (np.arange(len(rotations)) * number + first * number - start * b).astype(np.int32)[:, None]
+        step = j // np.int32(b)
+        within = (step >= 0) & (step < steps)
+        if self.devices == 1:
+            return step, np.where(within, j - step * np.int32(b), -1)
+        flat = step.reshape(-1)
+        used = np.flatnonzero(within)
+        used = used[np.argsort(flat[used], kind="stable")]
+        begun = np.concatenate([[0], np.cumsum(np.bincount(flat[used], minlength=steps))])
+        slot = np.full(flat.shape, -1, np.int32)
+        slot[used] = np.arange(len(used)) - begun[flat[used]]
+        return step, slot.reshape(step.shape)
+
+    def _rotations(self, key: tuple[int, int], first: int, last: int) -> np.ndarray:
         """Those of rounds first .. last."""
         groups = range(first // _ROUNDS, last // _ROUNDS + 1)
         drawn = [
-            np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, draw, _ROTATIONS, group])))
+            np.random.Generator(np.random.Philox(np.random.SeedSequence([*key, _ROTATIONS, group])))
             for group in groups
         ]
         every = np.concatenate([rng.integers(self.data.number, size=_ROUNDS) for rng in drawn])
