@@ -1,5 +1,5 @@
-"""Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a slice
-of the rows themselves where they are read from files (`sampling/all_rows.py`).
+"""Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a
+slice of the rows themselves where they are read from files (`sampling/all_rows.py`).
 
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
@@ -13,7 +13,9 @@ import jax.numpy as jnp
 from tightrope.precision import full_precision
 from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner_given, with_inner_linear
 from tightrope.problem.problem import Problem, constraint_rows
-from tightrope.sampling.all_rows import count, first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import count as count
+from tightrope.sampling.all_rows import first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import spread as spread
 from tightrope.tree import Array, Mean, Tree
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of

@@ -2,9 +2,9 @@
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,9 @@ from tightrope.sampling.base import Blocks, Buffer, Draws, Plan, Sampler, block_
 from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, names_in
 from tightrope.sampling.rows import Order
 from tightrope.tree import Array, Tree
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BUFFER_BYTES = 64 * 2**20  # rows that are shuffled together, by default
 _AT_ONCE_BYTES = 2 * 2**20  # decoded at once
@@ -67,7 +70,7 @@ class Parquet(Sampler):
         dtypes: Any = None,
         categories: Mapping[str, Sequence[Any]] | None = None,
         shuffle: bool | int = True,
-        decode: Decode | None = None,
+        decode: Callable[["pa.RecordBatch"], Tree] | None = None,
     ):
         if isinstance(shuffle, bool):
             rows = None if shuffle else 0
@@ -88,9 +91,11 @@ class Parquet(Sampler):
         self.categories: dict[str, list[Any]] = {}
         if decode is None:
             layout = {name: name for name in files.columns} if columns is None else columns
-            decode = made = Columns(files, layout, dtypes, categories or {})
+            made: Any = Columns(files, layout, dtypes, categories or {})
             self.categories, self.narrowed = made.categories, made.narrowed
-        self.decode = decode
+        else:
+            made = decode if getattr(decode, "numbered", False) else lambda batch, _: decode(batch)
+        self.decode: Decode = made
         self._example, self.row_bytes = self._first()
         self.shuffle = max(1, _BUFFER_BYTES // self.row_bytes) if rows is None else rows
         self._rows: Tree = None  # what methods look at, once one has
@@ -100,7 +105,7 @@ class Parquet(Sampler):
 
     def _first(self) -> tuple[Tree, int]:
         """The shapes and dtypes of a sample, and how many bytes it takes, by the first rows."""
-        rows = next(decoded(self.files, self.files.groups[0], self.decode, self.columns, 64))
+        rows = next(decoded(self.files, 0, self.decode, self.columns, 64))
         length = min(64, self.files.groups[0].rows)
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(rows)]
         if not leaves or any(leaf.ndim == 0 or len(leaf) != length or leaf.dtype.kind not in "fiub" for leaf in leaves):
@@ -133,15 +138,12 @@ class Parquet(Sampler):
         groups, most = self.files.groups, min(self.n, _KEPT_ROWS, max(1024, _KEPT_BYTES // self.row_bytes))
         if most == self.n:
             return _joined(list(self.batches()))
-        some = (
-            [groups[k * len(groups) // _KEPT_GROUPS] for k in range(_KEPT_GROUPS)]
-            if len(groups) > _KEPT_GROUPS
-            else groups
-        )
-        step, parts, offset = -(-sum(group.rows for group in some) // most), [], 0
-        for group in some:
-            for batch in decoded(self.files, group, self.decode, self.columns, self._at_once):
-                parts.append(jax.tree.map(lambda a, k=offset: self._typed(a)[k::step].copy(), batch))
+        every = max(1, len(groups) / _KEPT_GROUPS)
+        some = [int(k * every) for k in range(min(len(groups), _KEPT_GROUPS))]
+        step, parts, offset = -(-sum(groups[number].rows for number in some) // most), [], 0
+        for number in some:
+            for batch in self._of_groups([number], 0):
+                parts.append(jax.tree.map(lambda a, k=offset: a[k::step].copy(), batch))
                 offset = (offset - len(jax.tree.leaves(batch)[0])) % step
         return _joined(parts)
 
@@ -168,8 +170,7 @@ class Parquet(Sampler):
 
     def _of_groups(self, numbers: Sequence[int], skip: int) -> Iterator[Tree]:
         for number in numbers:
-            group = self.files.groups[number]
-            for batch in decoded(self.files, group, self.decode, self.columns, self._at_once, skip):
+            for batch in decoded(self.files, number, self.decode, self.columns, self._at_once, skip):
                 yield jax.tree.map(self._typed, batch)
             skip = 0
 

@@ -212,7 +212,7 @@ def _plain(kind: Any) -> Any:
 # ---- columns become arrays --------------------------------------------------------------------------------------------
 
 Layout = Any  # a name, a list of names, or tuples and dicts of these
-Decode = Callable[["pa.RecordBatch"], Tree]
+Decode = Callable[["pa.RecordBatch", int], Tree]  # a batch, and the number of its first row among all rows
 
 
 def names_in(layout: Layout) -> list[str]:
@@ -261,7 +261,7 @@ class Columns:
         kinds = (kind for name, kind in self.dtypes.items() if name not in self.declared)
         return any(jax.dtypes.canonicalize_dtype(kind) != kind for kind in kinds)
 
-    def __call__(self, batch: "pa.RecordBatch") -> Tree:
+    def __call__(self, batch: "pa.RecordBatch", first: int = 0) -> Tree:
         """A batch as arrays; a value that is missing or no number raises `Flaw`."""
         return jax.tree.map(lambda leaf: self._leaf(batch, leaf), self.layout, is_leaf=_is_list)
 
@@ -319,16 +319,16 @@ class Flaw(Exception):
 
 
 def decoded(
-    files: Files, group: Group, decode: Decode, columns: Sequence[str], rows_at_once: int, skip: int = 0
+    files: Files, number: int, decode: Decode, columns: Sequence[str], rows_at_once: int, skip: int = 0
 ) -> Iterator[Tree]:
-    """A row group as arrays, batch by batch, from row `skip` on; raises a sentence that names file and row."""
-    at = 0
+    """Row group `number` as arrays, batch by batch, from its row `skip` on; raises a sentence that names file and row."""
+    group, first, at = files.groups[number], int(files.starts[number]), 0
     for batch in files.batches(group, columns, rows_at_once):
         rows, begin = batch.num_rows, max(0, skip - at)
         if begin < rows:
             part = batch.slice(begin) if begin else batch
             try:
-                yield decode(part)
+                yield decode(part, first + at + begin)
             except Flaw as flaw:
                 where = f"{files.names[group.file]}, row {group.before + at + begin + flaw.row:,}"
                 raise UnreadableError(f"Parquet: {where}: {flaw}. Drop or repair such rows first.") from None
