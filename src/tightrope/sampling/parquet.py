@@ -87,7 +87,7 @@ class Parquet(Sampler):
                 "Parquet: decode was given, and dtypes or categories, too; expected decode to see to them."
             )
         wanted = None if columns is None else names_in(columns)
-        self.files = files = Files(path, wanted)
+        self.files = files = path if isinstance(path, Files) else Files(path, wanted)
         self.n: int = files.n
         self.columns = wanted or files.columns
         self.categories: dict[str, list[Any]] = {}
@@ -153,10 +153,6 @@ class Parquet(Sampler):
     def _at_once(self) -> int:
         return max(64, _AT_ONCE_BYTES // self.row_bytes)
 
-    def _typed(self, array: Any) -> np.ndarray:
-        array = np.asarray(array)
-        return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
-
     def batches(self, start: int = 0) -> Iterator[Tree]:
         """All rows from row `start` on in the order of the files, as NumPy arrays, batch by batch.
 
@@ -173,7 +169,7 @@ class Parquet(Sampler):
     def _of_groups(self, numbers: Sequence[int], skip: int) -> Iterator[Tree]:
         for number in numbers:
             for batch in decoded(self.files, number, self.decode, self.columns, self._at_once, skip):
-                yield jax.tree.map(self._typed, batch)
+                yield jax.tree.map(lambda a, kind: np.asarray(a).astype(kind.dtype, copy=False), batch, self._example)
             skip = 0
 
     @property

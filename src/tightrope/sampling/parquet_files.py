@@ -144,6 +144,8 @@ class _sentences:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not isinstance(error, Exception):  # nothing was raised, or whoever reads has had enough
+            return
         import pyarrow as pa
 
         if isinstance(error, FileNotFoundError):
@@ -243,8 +245,11 @@ class Columns:
 
     def __init__(self, files: Files, layout: Layout, dtypes: Any, categories: Mapping[str, Sequence[Any]]):
         self.layout, self.names = layout, names_in(layout)
-        self.dtypes = {name: _dtype(name, dtypes, files.schema.field(name).type, categories) for name in self.names}
+        wanted = {name: _dtype(name, dtypes, files.schema.field(name).type, categories) for name in self.names}
+        # settled here: the thread that reads does not know of a context in which 64 bits are enabled
+        self.dtypes = {name: np.dtype(jax.dtypes.canonicalize_dtype(kind)) for name, kind in wanted.items()}
         self.declared = set(self.names) if isinstance(dtypes, str | type | np.dtype) else set(dtypes or ())
+        self.narrowed = any(self.dtypes[name] != kind for name, kind in wanted.items() if name not in self.declared)
         strange = sorted((self.declared | set(categories)) - set(self.names))
         if strange:
             raise ValueError(f"Parquet: {strange[0]!r} is not among the columns {self.names}.")
@@ -254,12 +259,6 @@ class Columns:
             if name in categories or _is_text(files.schema.field(name).type)
         }
         self._sets = {name: _as_arrow(values) for name, values in self.categories.items()}
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether JAX, as configured, keeps fewer digits than the files have, and nobody asked for fewer."""
-        kinds = (kind for name, kind in self.dtypes.items() if name not in self.declared)
-        return any(jax.dtypes.canonicalize_dtype(kind) != kind for kind in kinds)
 
     def __call__(self, batch: "pa.RecordBatch", first: int = 0) -> Tree:
         """A batch as arrays; a value that is missing or no number raises `Flaw`."""
@@ -275,7 +274,7 @@ class Columns:
         return array
 
     def _matrix(self, batch: "pa.RecordBatch", names: list[str]) -> np.ndarray:
-        kind = np.result_type(*(jax.dtypes.canonicalize_dtype(self.dtypes[name]) for name in names))
+        kind = np.result_type(*(self.dtypes[name] for name in names))
         some = batch.select(names)
         alike = {str(field.type) for field in some.schema}
         if alike <= {"float", "double"} and len(alike) == 1 and not any(c.null_count for c in some.columns):
@@ -292,7 +291,7 @@ class Columns:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        column, kind = batch.column(name), jax.dtypes.canonicalize_dtype(self.dtypes[name])
+        column, kind = batch.column(name), self.dtypes[name]
         if column.null_count:
             raise Flaw(int(np.argmax(np.asarray(column.is_null()))), name, "no value", "one in every row")
         if name in self.categories:
