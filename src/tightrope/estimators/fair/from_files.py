@@ -48,6 +48,7 @@ class People(NamedTuple):
     encode: Callable[["pa.RecordBatch"], np.ndarray]  # features of a batch, (rows, d) in float64
     names: Sequence[str]  # of the d features
     trained_on: Callable[[np.ndarray], np.ndarray] | None = None  # which rows, by number; all by default
+    labels: tuple[Any, Any] | None = None  # the positive one second; by default in their order
 
     @property
     def columns(self) -> list[str]:
@@ -158,6 +159,9 @@ def look_at(model: "FairLogisticRegression", people: People) -> Known:
     labels = np.array([key[0] for key in counts])
     rows = np.array(list(counts.values()))
     positive = is_positive(model, labels, None, True)
+    if people.labels is not None:
+        model.classes_ = np.array(people.labels)
+        positive = labels == people.labels[1]
     if len(np.unique(positive[rows > 0])) < 2:
         raise ValueError("the label has only one class among the rows to train on; expected two.")
     totals = [int(rows[positive == which].sum()) for which in (False, True)]
