@@ -20,11 +20,12 @@ from tightrope.tree import Array, Tree
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_BUFFER_BYTES = 64 * 2**20  # rows that are shuffled together, by default
+_BUFFER_BYTES = 32 * 2**20  # rows that are shuffled together, by default
 _AT_ONCE_BYTES = 2 * 2**20  # decoded at once
 _KEPT_ROWS, _KEPT_BYTES, _KEPT_GROUPS = 65_536, 16 * 2**20, 32  # of a sample that stays in memory, and where it is from
+_ALIGNMENT = 64  # bytes
 _PASSES = 3  # that are under way at once
-_AHEAD = 2  # batches or buffers that are read while others are computed on
+_AHEAD = 1  # batches or buffers that are ready while one is computed on and one is being read
 
 
 class Parquet(Sampler):
@@ -45,7 +46,7 @@ class Parquet(Sampler):
         dtypes: one for all columns, or by name; by default those of the files.
         categories: the values of columns of text, by name: a value becomes its place in the list. Where none are given
             they are found by reading that column once, in alphabetical order.
-        shuffle: how many rows are shuffled together; True for as many as take 64 MiB, False for the order of the files.
+        shuffle: how many rows are shuffled together; True for as many as take 32 MiB, False for the order of the files.
             Rows that stand together in a file should not be alike, or row groups small: a buffer should hold several.
         decode: a function of a `pyarrow.RecordBatch` that returns a sample's arrays, one row per row, for what the
             arguments above cannot say. `columns` is then the list of columns to read.
@@ -233,12 +234,22 @@ class _FileDraws(Draws):
 
     def _block(self, start: int, steps: int) -> Tree:
         (seeds, draws, b, _), shape = self.plan, (len(self.plan.seeds), self.plan.draws, self.length)
-        out = jax.tree.map(lambda s: np.zeros((*shape, b, *s.shape), s.dtype), self.source.example())
+        out = jax.tree.map(lambda s: _aligned((*shape, b, *s.shape), s.dtype), self.source.example())
         for i, seed in enumerate(seeds):
             for draw in range(draws):
                 places = jax.tree.map(lambda a, i=i, draw=draw: a[i, draw, :steps], out)
                 self.visits[seed, draw].read(start * b, steps * b, places)
+        for leaf in jax.tree.leaves(out):
+            leaf[:, :, steps:] = 0  # these only fill the shape
         return jax.tree.map(lambda a: jnp.asarray(np.moveaxis(a, 1, 2)), out)
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array that begins where JAX can take it over on a CPU without copying it."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.empty(size + _ALIGNMENT, np.uint8)
+    begin = -room.ctypes.data % _ALIGNMENT
+    return room[begin : begin + size].view(dtype).reshape(shape)
 
 
 class _Ahead:
@@ -369,30 +380,20 @@ class _Visit:
         begin = first * self.size
         at = int(np.searchsorted(ends, begin, side="right"))
         skip = begin - (int(ends[at - 1]) if at else 0)
-        for b, rows in enumerate(_cut(self.source._of_groups(order[at:].tolist(), skip), self.size), first):
-            yield b, self._shuffled(rows, k, b) if shuffled else rows
-
-    def _shuffled(self, rows: Tree, k: int, b: int) -> Tree:
-        order = self._generator(k, b).permutation(len(jax.tree.leaves(rows)[0]))
-        return jax.tree.map(lambda a: np.take(a, order, axis=0), rows)
+        batches = self.source._of_groups(order[at:].tolist(), skip)
+        left: Tree = None  # of the last batch
+        for b in range(first, -(-self.source.n // self.size)):
+            count = min(self.size, self.source.n - b * self.size)
+            places = self._generator(k, b).permutation(count) if shuffled else np.arange(count)
+            buffer, done = jax.tree.map(lambda s, n=count: np.empty((n, *s.shape), s.dtype), self.source.example()), 0
+            while done < count:
+                batch = jax.tree.leaves(next(batches)) if left is None else left
+                take = min(len(batch[0]), count - done)
+                for rows, new in zip(jax.tree.leaves(buffer), batch, strict=True):
+                    rows[places[done : done + take]] = new[:take]
+                left = [new[take:] for new in batch] if take < len(batch[0]) else None
+                done += take
+            yield b, buffer
 
     def _generator(self, *number: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([*self.key, *number])))
-
-
-def _cut(batches: Iterator[Tree], size: int) -> Iterator[Tree]:
-    """Batches joined and cut into parts of `size` rows, the last one shorter."""
-    parts: list[Tree] = []
-    have = 0
-    for batch in batches:
-        rows = len(jax.tree.leaves(batch)[0])
-        while have + rows >= size:
-            need = size - have
-            parts.append(jax.tree.map(lambda a, k=need: a[:k], batch))
-            yield _joined(parts)
-            batch, rows, parts, have = jax.tree.map(lambda a, k=need: a[k:], batch), rows - need, [], 0
-        if rows:
-            parts.append(batch)
-            have += rows
-    if parts:
-        yield _joined(parts)
