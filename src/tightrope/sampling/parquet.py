@@ -222,13 +222,14 @@ class _FileDraws(Draws):
 
     def __init__(self, source: Parquet, plan: Plan):
         self.source, self.plan = source, plan
-        self.visits = {(seed, draw): _Visit(source, seed, draw) for seed in plan.seeds for draw in range(plan.draws)}
+        which, rows = itertools.product(plan.seeds, range(plan.draws)), plan.steps * plan.batch_size
+        self.visits = {(seed, draw): _Visit(source, seed, draw, rows) for seed, draw in which}
         self.length = block_length(source.row_bytes * plan.draws * plan.batch_size * len(plan.seeds))
         self.start, self.end, self.items = 0, 0, ()
 
     def take(self, t: int, count: int) -> Buffer:
         if not self.start <= t < self.end:
-            self.start, self.end = t, min(t + self.length, max(self.plan.steps, t + count))
+            self.start, self.end = t, min(t + self.length, self.plan.steps)
             self.items = self._block(t, self.end - t)
         return Buffer(self.items, t - self.start, min(count, self.end - t))
 
@@ -330,8 +331,8 @@ class _Visit:
     (seed, draw, k, b): where row number p stands follows from p, without reading what comes before.
     """
 
-    def __init__(self, source: Parquet, seed: int, draw: int):
-        self.source, self.key = source, (seed, draw)
+    def __init__(self, source: Parquet, seed: int, draw: int, rows: int):
+        self.source, self.key, self.rows = source, (seed, draw), rows  # how many will be asked for
         self.size = source.shuffle or max(1, _BUFFER_BYTES // (4 * source.row_bytes))
         self.ahead: _Ahead | None = None
         self.position = -1
@@ -366,7 +367,7 @@ class _Visit:
     def _buffers(self, start: int) -> Iterator[Tree]:
         """Shuffled buffers, from row number `start` of the order on."""
         first, at = divmod(start, self.source.n)
-        for k in itertools.count(first):
+        for k in range(first, -(-self.rows // self.source.n)):
             for b, rows in self._of_pass(k, at // self.size):
                 skip = at - b * self.size if at > b * self.size else 0
                 yield jax.tree.map(lambda a, skip=skip: a[skip:], rows)
@@ -383,6 +384,8 @@ class _Visit:
         batches = self.source._of_groups(order[at:].tolist(), skip)
         left: Tree = None  # of the last batch
         for b in range(first, -(-self.source.n // self.size)):
+            if k * self.source.n + b * self.size >= self.rows:  # nobody will ask for these
+                return
             count = min(self.size, self.source.n - b * self.size)
             places = self._generator(k, b).permutation(count) if shuffled else np.arange(count)
             buffer, done = jax.tree.map(lambda s, n=count: np.empty((n, *s.shape), s.dtype), self.source.example()), 0
