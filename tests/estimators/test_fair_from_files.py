@@ -36,6 +36,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.filterwarnings("ignore:Of the groups that sex and race make together, 2 are treated as one")
 @pytest.mark.parametrize(
     ("columns", "asked"),
     [
@@ -69,6 +70,7 @@ def test_the_problem_is_that_of_the_arrays(folder, columns, asked, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Of the groups that sex and race make together, 2 are treated as one")
 def test_the_classifier_is_that_of_the_arrays(folder):
     asked = {"covariance": 0.05, "sensitive": ["sex", "race"]}
     files = tr.FairLogisticRegression(**asked).fit(Parquet(folder, list(PEOPLE.columns)), "income")
