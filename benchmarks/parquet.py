@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -49,9 +50,9 @@ def make(folder: Path, gb: float) -> int:
         if k % GROUPS_A_FILE == 0:
             if writer is not None:
                 writer.close()
-            writer = pq.ParquetWriter(
-                folder / f"part-{k // GROUPS_A_FILE:04d}.parquet", table.schema, use_dictionary=["group"]
-            )
+            words: Any = ["group"]  # floats in a dictionary would take more
+            file = folder / f"part-{k // GROUPS_A_FILE:04d}.parquet"
+            writer = pq.ParquetWriter(file, table.schema, use_dictionary=words)
         assert writer is not None
         writer.write_table(table)
     assert writer is not None

@@ -101,7 +101,9 @@ def fit(
     notes: list[str] = []
     if people.is_dir():
         refuse_dropping(drop_missing)
-        frame, learn, rows = people, fit_folder, f"the files of {people}"
+        frame: Any = people
+        learn: Any = fit_folder
+        rows = f"the files of {people}"
     else:
         frame, learn = read_table(people), fit_table
         _, used = used_columns(frame, label, sensitive, drop or (), sensitive_as_features)

@@ -89,7 +89,7 @@ class Parquet(Sampler):
             )
         wanted = None if columns is None else names_in(columns)
         self.files = files = path if isinstance(path, Files) else Files(path, wanted)
-        self.n: int = files.n
+        self.n: int = files.n  # pyright: ignore[reportIncompatibleVariableOverride]
         self.columns = wanted or files.columns
         self.categories: dict[str, list[Any]] = {}
         if decode is None:

@@ -296,7 +296,8 @@ class Columns:
             raise Flaw(int(np.argmax(np.asarray(column.is_null()))), name, "no value", "one in every row")
         if name in self.categories:
             plain = column.cast(_plain(column.type)) if pa.types.is_dictionary(column.type) else column
-            places = pc.index_in(plain, self._sets[name].cast(plain.type))
+            found = self._sets[name].cast(plain.type)
+            places = pc.index_in(plain, found)  # pyright: ignore[reportAttributeAccessIssue]
             if places.null_count:
                 row = int(np.argmax(np.asarray(places.is_null())))
                 raise Flaw(row, name, f"the value {plain[row].as_py()!r}", "one of the categories that were declared")

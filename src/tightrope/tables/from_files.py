@@ -90,7 +90,8 @@ def predict_folder(model: Any, folder: str | Path, out: Any) -> tuple[int, pd.Da
     wanted = [*model.measured_by, *([model.label] if model.label in files.columns else [])]
     measurable = set(model.measured_by) <= set(files.columns)
     share, kept, rows = MOST_MEASURED / files.n, [], 0
-    columns = list(dict.fromkeys([*(n for n in needed if n in files.columns), *(wanted if measurable else [])]))
+    there = [name for name in needed if name in files.columns]
+    columns: list[str] = list(dict.fromkeys([*there, *(wanted if measurable else [])]))
     for first, frame in parts_of(files, columns, needed):
         frame.index = pd.RangeIndex(first + 1, first + len(frame) + 1, name="row")
         predictions = model.predict(frame)

@@ -222,7 +222,8 @@ def _label_weights(model: "FairLogisticRegression", totals: list[int]) -> tuple[
     if model.class_weight is None:
         return 1.0, 1.0
     if model.class_weight == "balanced":
-        return tuple(sum(totals) / (2.0 * total) for total in totals)
+        negative, positive = totals
+        return (negative + positive) / (2.0 * negative), (negative + positive) / (2.0 * positive)
     found = compute_class_weight(model.class_weight, classes=model.classes_, y=model.classes_)
     return float(found[0]), float(found[1])
 
@@ -248,7 +249,7 @@ def rows_of(people: People, known: Known) -> Callable[["pa.RecordBatch", int], R
 
     def codes(column: Any, values: Sequence[Any], name: str) -> np.ndarray:
         column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        found = pc.index_in(column, pa.array(values).cast(column.type))
+        found = pc.index_in(column, pa.array(values).cast(column.type))  # pyright: ignore[reportAttributeAccessIssue]
         if found.null_count:
             row = int(np.argmax(np.asarray(found.is_null())))
             raise Flaw(row, name, f"the value {column[row].as_py()!r}", f"one of {', '.join(map(repr, values))}")
@@ -333,7 +334,8 @@ def measure(model: "FairLogisticRegression", people: People, known: Known) -> Mo
 def _train(model: "FairLogisticRegression", people: People, known: Known, moments: Moments, seed: int) -> Trained:
     with jax.enable_x64(True):
         problem, levels = _problem(model, known, moments)
-        source = Parquet(people.files, people.columns, decode=_Standardised(people, known, moments, model.notion))
+        decode: Any = _Standardised(people, known, moments, model.notion)
+        source = Parquet(people.files, people.columns, decode=decode)
         if model.method == "auto":
             passes = budget(moments.rows) if model.passes is None else model.passes
             result = solve(problem, source, passes, model.tol, seed)
