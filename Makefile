@@ -7,7 +7,7 @@ COMPLETION := .venv-completion/.installed
 
 ON_GPU := JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false
 
-.PHONY: install demo test test-gpu lint types verify torture bench bench-fairness bench-completion clean
+.PHONY: install demo test test-gpu lint types verify torture mutants bench bench-fairness bench-completion clean
 
 install: $(STAMP)
 
@@ -57,6 +57,10 @@ torture: install
 	$(BIN)/python -m torture.memory
 	$(BIN)/python -m torture.interrupts
 	$(BIN)/python -m torture.kills
+
+# Do the tests of the core see small mistakes in it? An hour on two cores; `python -m torture.mutants --processes 16` is quicker.
+mutants: install
+	$(BIN)/python -m torture.mutants
 
 bench: install
 	$(BIN)/python -m benchmarks.imports

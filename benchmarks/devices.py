@@ -60,7 +60,13 @@ def made(n: int, block: int) -> dict[str, jax.Array]:
 def seconds_a_step(data: tr.Rows, batch_size: int, steps: int) -> float:
     """Of CSOA, without what the first chunk of steps compiles."""
     result = tr.minimize(
-        problem(), data, method=tr.CSOA(eta0=0.1, upsilon0=0.1), steps=steps, batch_size=batch_size, record=8, progress=False
+        problem(),
+        data,
+        method=tr.CSOA(eta0=0.1, upsilon0=0.01),
+        steps=steps,
+        batch_size=batch_size,
+        record=8,
+        progress=False,
     )
     trace = result.trace
     first, last = trace.iloc[len(trace) // 2], trace.iloc[-1]
@@ -71,12 +77,15 @@ def overhead(rounds: int = 7) -> None:
     """The mesh of one device against none, in turns: CPU time of whole calls, the order of samples included, but for what the
     first call compiles."""
     given = jax.tree.map(np.asarray, made(65_536, 8192))
-    sources = {"no mesh": tr.Rows(given), "one device": tr.Rows(given, mesh=Mesh(np.array(jax.devices()[:1]), ("rows",)))}
+    sources = {
+        "no mesh": tr.Rows(given),
+        "one device": tr.Rows(given, mesh=Mesh(np.array(jax.devices()[:1]), ("rows",))),
+    }
     task = problem()
     for method, batch_size, steps in (
-        (tr.CSOA(eta0=0.1, upsilon0=0.1), 16, 60_000),
-        (tr.CSOA(eta0=0.1, upsilon0=0.1), 256, 12_000),
-        (tr.CSOA(eta0=0.1, upsilon0=0.1), 4096, 1_000),
+        (tr.CSOA(eta0=0.1, upsilon0=0.01), 16, 60_000),
+        (tr.CSOA(eta0=0.1, upsilon0=0.01), 256, 12_000),
+        (tr.CSOA(eta0=0.1, upsilon0=0.01), 4096, 1_000),
         (tr.SVRGCSOA(refresh_every=256), 256, 256 * 24),
     ):
         times: dict[str, list[float]] = {name: [] for name in sources}
@@ -87,7 +96,9 @@ def overhead(rounds: int = 7) -> None:
                 times[name] += [(time.process_time() - began) / steps] if turn else []
         ratios = [b / a for a, b in zip(*times.values(), strict=True)]
         told = ", ".join(f"{name} {1e6 * statistics.median(found):.1f} us" for name, found in times.items())
-        print(f"{method.name}, batches of {batch_size}: {told} a step; ratio {statistics.median(ratios):.3f}", flush=True)
+        print(
+            f"{method.name}, batches of {batch_size}: {told} a step; ratio {statistics.median(ratios):.3f}", flush=True
+        )
 
 
 def latency(mesh: Mesh, numbers: int, rounds: int = 2000) -> float:
@@ -134,7 +145,15 @@ def on_all_devices(n: int = 65_536) -> None:
 def in_processes() -> None:
     """The same in 1, 2 and 4 processes of this machine."""
     for count in (1, 2, 4):
-        launched = [sys.executable, "-c", "from tightrope.cli.app import main; main()", "launch", "-n", str(count), "--"]
+        launched = [
+            sys.executable,
+            "-c",
+            "from tightrope.cli.app import main; main()",
+            "launch",
+            "-n",
+            str(count),
+            "--",
+        ]
         subprocess.run([*launched, sys.executable, "-m", "benchmarks.devices", "process"], check=True)
 
 
@@ -147,13 +166,17 @@ def accelerator(n: int, seconds: float) -> None:
     device, began, task = jax.devices()[0], time.perf_counter(), problem()
     rows = jax.block_until_ready(made(n, max(1, n // 100)))
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(rows))
-    print(f"{n:,} x {D} rows, {size / 1e9:.1f} GB, on {device.device_kind}, made in {time.perf_counter() - began:.1f} s")
+    print(
+        f"{n:,} x {D} rows, {size / 1e9:.1f} GB, on {device.device_kind}, made in {time.perf_counter() - began:.1f} s"
+    )
     read = jax.jit(lambda rows: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(rows)))
     best = min(_timed(lambda: read(rows)) for _ in range(4))
     print(f"reading every number once takes {1e3 * best:.1f} ms: {size / best / 1e9:,.0f} GB/s", flush=True)
     jacobian, x = jax.jit(full_jacobian), jnp.ones(D) / D
     one_pass = min(_timed(lambda: jacobian(task, x, rows)) for _ in range(4))
-    print(f"a pass for values and gradients takes {1e3 * one_pass:.1f} ms: {size / one_pass / 1e9:,.0f} GB/s", flush=True)
+    print(
+        f"a pass for values and gradients takes {1e3 * one_pass:.1f} ms: {size / one_pass / 1e9:,.0f} GB/s", flush=True
+    )
     few = min(16_384, max(1, n // 2048))
     on_mesh = Mesh(np.array([device]), ("rows",))
     for name, mesh, batch_size, every in (

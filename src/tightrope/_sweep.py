@@ -113,7 +113,9 @@ def _devices(mesh: Any) -> NamedSharding | None:
     if mesh is None:
         return None
     if not isinstance(mesh, Mesh):
-        raise TypeError(f"sweep: mesh is {mesh!r}; expected a jax.sharding.Mesh, such as jax.make_mesh((8,), ('runs',)).")
+        raise TypeError(
+            f"sweep: mesh is {mesh!r}; expected a jax.sharding.Mesh, such as jax.make_mesh((8,), ('runs',))."
+        )
     flat = Mesh(mesh.devices.reshape(-1), ("runs",))
     if any(device.process_index != jax.process_index() for device in flat.devices):
         raise ValueError(

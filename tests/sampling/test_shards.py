@@ -76,7 +76,12 @@ def test_what_is_wrong_in_one_process_is_said_in_all(wrong, said, tmp_path):
 
 
 def test_launch_names_what_fails():
-    done = launch(2, sys.executable, "-c", "import os, sys, time; sys.exit(3) if os.environ['OMPI_COMM_WORLD_RANK'] == '1' else time.sleep(60)")
+    done = launch(
+        2,
+        sys.executable,
+        "-c",
+        "import os, sys, time; sys.exit(3) if os.environ['OMPI_COMM_WORLD_RANK'] == '1' else time.sleep(60)",
+    )
     assert done.returncode == 3
     assert "Process 1 of 2 ended with exit code 3, and the others were ended with it." in " ".join(done.stderr.split())
     assert "cannot be run" in launch(2, "no-such-program").stderr
@@ -139,4 +144,6 @@ def test_bad_input():
     with pytest.raises(ValueError, match="first in row 3"):
         tr.Rows(np.where(np.arange(100) == 3, np.nan, 1.0), mesh=one_device())
     with pytest.raises(TypeError, match=r"sweep: mesh is 8; expected a jax\.sharding\.Mesh"):
-        tr.sweep(tr.Problem(lambda x, t: x.sum(), None, tr.L2Ball(1.0, shape=2)), np.ones(3), tr.CSOA(), steps=1, mesh=8)
+        tr.sweep(
+            tr.Problem(lambda x, t: x.sum(), None, tr.L2Ball(1.0, shape=2)), np.ones(3), tr.CSOA(), steps=1, mesh=8
+        )

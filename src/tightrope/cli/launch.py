@@ -71,7 +71,9 @@ def _start(command: list[str], k: int, processes: int, address: str) -> subproce
             command, env=environment, stdout=None if k == 0 else subprocess.DEVNULL, start_new_session=True
         )
     except OSError as error:
-        raise UsageError(f"{command[0]} cannot be run ({error.strerror}); expected a program, such as python.") from error
+        raise UsageError(
+            f"{command[0]} cannot be run ({error.strerror}); expected a program, such as python."
+        ) from error
 
 
 def _watch(process: "subprocess.Popen[bytes]", k: int, ended: "queue.SimpleQueue[int]") -> None:

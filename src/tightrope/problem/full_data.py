@@ -1,5 +1,5 @@
-"""Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a slice
-of the rows themselves where they are read from files (`sampling/all_rows.py`).
+"""Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a
+slice of the rows themselves where they are read from files (`sampling/all_rows.py`).
 
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
@@ -14,14 +14,20 @@ import jax.numpy as jnp
 from tightrope.precision import full_precision
 from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner_given, with_inner_linear
 from tightrope.problem.problem import Problem, constraint_rows
-from tightrope.sampling.all_rows import count, first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import count as count
+from tightrope.sampling.all_rows import first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import spread as spread
 from tightrope.sampling.shards import Shards, weighted
-from tightrope.tree import Array, Mean, Tree, platform
+from tightrope.tree import Array, Mean, Tree
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
-_SLICE = 1024  # rows, of which a CPU keeps what it makes of them in its cache
-_SLICE_BYTES, _MOST_ROWS = 1 << 26, 1 << 17  # of a slice on an accelerator, which wants much to do at once
 _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
+_MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from more
+_CACHE = (
+    1 << 18
+)  # bytes of a slice that a core's cache holds beside what is made of them: at 1,000 columns twice as fast as 1,024 rows
+_READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: to ask for it takes 0.1 ms
+_ACCELERATOR = 1 << 24  # bytes of a slice that keep an accelerator busy
 
 
 class Some(NamedTuple):
@@ -72,8 +78,18 @@ def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
     return with_inner_linear(problem, u, slope["u"], slopes["u"])
 
 
+def rows_a_slice_of(data: Tree) -> int:
+    """How many rows of this data are taken at once: as many as a cache holds, or as keep an accelerator busy."""
+    a_row = max(1, sum(leaf.dtype.itemsize * math.prod(leaf.shape) for leaf in jax.tree.leaves(one_row(data))))
+    if jax.default_backend() != "cpu":
+        return 1 << max(10, (_ACCELERATOR // a_row).bit_length() - 1)
+    if not in_memory(data):
+        return min(_MOST_READ, 1 << max(8, (_READ // a_row).bit_length() - 1))
+    return min(_MOST_ROWS, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
+
+
 @full_precision
-def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = _SLICE) -> Tree:
+def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int | None = None) -> Tree:
     """The mean of fn over all rows; per-row results are never held all at once."""
 
     def of_slice(rows, weights):
@@ -84,7 +100,7 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = _SLICE
 
 @full_precision
 def full_jacobian(
-    problem: Problem, x: Tree, data: Tree, rows_a_slice: int = _SLICE, some: Some | None = None
+    problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None = None, some: Some | None = None
 ) -> tuple[Array, Array, Tree, Tree]:
     """f, h, grad f and the rows grad h_i at x over all rows, or some of them; per-row gradients are never made.
 
@@ -111,6 +127,7 @@ def full_jacobian(
         (grad_f, jacobian), (f, h) = jax.jacfwd(twice, has_aux=True)(x)
         return f, h, grad_f, jacobian
 
+    rows_a_slice = rows_a_slice or rows_a_slice_of(data)
     one = one_row(data)
     if _columns_pay(problem, x, one):
         size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
@@ -118,7 +135,7 @@ def full_jacobian(
     return fold_rows(by_rows, data, rows_a_slice, some)
 
 
-def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int) -> tuple[Array, Array, Tree, Tree]:
+def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None) -> tuple[Array, Array, Tree, Tree]:
     """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments."""
     _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice)
     f, h, grad, rows = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data, rows_a_slice)
@@ -142,7 +159,7 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     return True
 
 
-def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = _SLICE) -> Array:
+def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = 1024) -> Array:
     """What fn gives for every row, all of it held: for numbers, not for gradients."""
     n = count(data)
     size = min(rows_a_slice, n)
@@ -155,7 +172,7 @@ def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = _SLICE
 
 
 def fold_rows(
-    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int = _SLICE, some: Some | None = None
+    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None = None, some: Some | None = None
 ) -> Tree:
     """The sum over slices of of_slice(rows, weights): slices of fixed size, in which each row of the data weighs 1/n
     once and 0 where the last slice reaches back over rows that were counted before. With `some` of them, rows of these
@@ -168,26 +185,17 @@ def fold_rows(
     return jax.tree.map(lambda v: v / (n if some is None else weight.astype(v.dtype)), sums)
 
 
-def _larger(rows_a_slice: int, data: Tree) -> int:
-    """Rows in a slice: as many as asked for; more on an accelerator, unless fewer than usual were asked for, as of those
-    whose every row takes much memory."""
-    if rows_a_slice < _SLICE or platform() == "cpu":
-        return rows_a_slice
-    row = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_row(data)))
-    return max(rows_a_slice, min(_MOST_ROWS, _SLICE_BYTES // max(row, 1)))
-
-
-def _own_sums(of_slice: Callable[[Tree, Array], Tree], rows: Tree, real: Array, rows_a_slice: int) -> Tree:
+def _own_sums(of_slice: Callable[[Tree, Array], Tree], rows: Tree, real: Array, rows_a_slice: int | None) -> Tree:
     """Sums over the rows of one device, without the places that are empty."""
     return _sums(lambda part, weights: of_slice(part[0], weights * part[1]), (rows, real), rows_a_slice, None)[0]
 
 
 def _sums(
-    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int, some: Some | None
+    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None, some: Some | None
 ) -> tuple[Tree, Array]:
     """The sum over slices, and how many rows it counts."""
     n = count(data)
-    size = min(_larger(rows_a_slice, data) if some is None else rows_a_slice, n)
+    size = min(rows_a_slice or rows_a_slice_of(data), n)
     every = -(-n // size)
 
     def sums_of(k):

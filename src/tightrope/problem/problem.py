@@ -192,7 +192,9 @@ class Problem:
             return theta.total(lambda *part: self._jacobian(lambda point: self._weighted(point, *part), x))
         return self._jacobian(lambda point: self.values(point, theta), x)
 
-    def _gradient(self, values: Callable[[Tree], tuple[Array, Array]], x: Tree, lam: Array) -> tuple[Array, Array, Tree]:
+    def _gradient(
+        self, values: Callable[[Tree], tuple[Array, Array]], x: Tree, lam: Array
+    ) -> tuple[Array, Array, Tree]:
         (f, h), pull = jax.vjp(values, x)
         (gradient,) = pull((jnp.ones_like(f), lam))
         return f, h, gradient

@@ -155,7 +155,9 @@ def _as_rows(leaf: Any) -> Any:
             f"Rows: the data has NaN or infinite values (first in row {bad}); expected finite numbers. "
             "Drop or impute them first."
         )
-    return array if isinstance(array, jax.Array) else array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+    return (
+        array if isinstance(array, jax.Array) else array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+    )
 
 
 def _all_finite(array: Any) -> bool:

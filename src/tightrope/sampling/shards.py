@@ -116,7 +116,9 @@ def _total(mesh: Mesh, fn: Callable[..., Tree], *spread: Tree) -> Tree:
         return back(jax.lax.psum(vector, AXIS) if mesh.size > 1 else vector)
 
     # Derivatives inside are local ones, so nothing is to be checked or inserted there.
-    return jax.shard_map(local, mesh=mesh, in_specs=PartitionSpec(AXIS), out_specs=PartitionSpec(), check_vma=False)(*spread)
+    return jax.shard_map(local, mesh=mesh, in_specs=PartitionSpec(AXIS), out_specs=PartitionSpec(), check_vma=False)(
+        *spread
+    )
 
 
 @jax.jit
@@ -361,8 +363,7 @@ class ShardOrder:
         """Those of rounds first .. last."""
         groups = range(first // _ROUNDS, last // _ROUNDS + 1)
         drawn = [
-            np.random.Generator(np.random.Philox(np.random.SeedSequence([*key, _ROTATIONS, group])))
-            for group in groups
+            np.random.Generator(np.random.Philox(np.random.SeedSequence([*key, _ROTATIONS, group]))) for group in groups
         ]
         every = np.concatenate([rng.integers(self.data.number, size=_ROUNDS) for rng in drawn])
         return every[first - groups[0] * _ROUNDS : last + 1 - groups[0] * _ROUNDS]
