@@ -230,6 +230,4 @@ def running_mean(method: Method, carry: Carry) -> Tree | None:
 def refuse_mean(method: Method) -> None:
     """Refuse to call another point the mean of the iterates of a method that keeps none."""
     if not method.averages:
-        raise ValueError(
-            f"{type(method).__name__} keeps no mean of its iterates; expected its own output, or the last iterate."
-        )
+        raise ValueError(f"{method.title} keeps no mean of its iterates; expected its own output, or the last iterate.")
