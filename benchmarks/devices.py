@@ -74,8 +74,7 @@ def seconds_a_step(data: tr.Rows, batch_size: int, steps: int) -> float:
 
 
 def overhead(rounds: int = 7) -> None:
-    """The mesh of one device against none, in turns: CPU time of whole calls, the order of samples included, but for what the
-    first call compiles."""
+    """The mesh of one device against none, in turns: CPU time of whole calls after the first one, which compiles."""
     given = jax.tree.map(np.asarray, made(65_536, 8192))
     sources = {
         "no mesh": tr.Rows(given),
@@ -199,8 +198,8 @@ def accelerator(n: int, seconds: float) -> None:
             print(
                 f"    {time_of}: {result.status.name}, gap {result.gap or float('nan'):.2e}, objective "
                 f"{result.objective:.6f}, violation {result.violation:.1e}, {result.cost.steps:,} steps, "
-                f"{result.cost.gradients / n:.1f} passes, {result.cost.seconds:.2f} s (all {took:.2f} s); to read their rows "
-                f"at the bandwidth above takes {least:.2f} s\n        {result.message}",
+                f"{result.cost.gradients / n:.1f} passes, {result.cost.seconds:.2f} s (all {took:.2f} s); to read "
+                f"their rows at the bandwidth above takes {least:.2f} s\n        {result.message}",
                 flush=True,
             )
 

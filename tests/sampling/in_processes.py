@@ -12,15 +12,13 @@ import time
 from pathlib import Path
 
 import jax
+import numpy as np
+
+import tightrope as tr
 
 if "OMPI_COMM_WORLD_SIZE" in os.environ:
     jax.distributed.initialize()
 jax.config.update("jax_enable_x64", True)
-
-import jax.numpy as jnp
-import numpy as np
-
-import tightrope as tr
 
 FOLDER, WRONG = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
 N, D = 200, 3
@@ -62,5 +60,5 @@ options = {"checkpoint": FOLDER / "run", "checkpoint_every": 10} if count > 2 or
 result = tr.minimize(
     problem, data, method=tr.CSOA(eta0=0.5, upsilon0=0.1), steps=80, batch_size=16, record=8, callback=show, **options
 )
-print(f"{jnp.asarray(result.cost.steps)} steps taken")
+print(f"{result.cost.steps} steps taken")
 np.save(FOLDER / f"{me}.npy", np.concatenate([np.asarray(result.x), [result.objective], result.constraints]))

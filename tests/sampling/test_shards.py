@@ -32,8 +32,8 @@ def launch(count, *command, **more):
 @pytest.mark.parametrize(
     "asked",
     [
-        ("csoa:2,4,8", "split-csoa:8", "svrg-csoa:4"),
-        pytest.param(("split-csoa:2,4", "fw-csoa:2,4,8", "svrg-csoa:2,8", "resumed"), marks=pytest.mark.slow),
+        ("csoa:2,4,8", "svrg-csoa:4"),
+        pytest.param(("split-csoa:2,4,8", "fw-csoa:2,4,8", "svrg-csoa:2,8", "resumed"), marks=pytest.mark.slow),
     ],
 )
 def test_samples_and_results_do_not_depend_on_the_number_of_devices(asked):
@@ -68,11 +68,14 @@ def test_a_process_that_is_killed_ends_the_others_and_the_run_resumes_on_fewer(t
     np.testing.assert_allclose(x, np.load(tmp_path / "0.npy"), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("wrong, said", [("columns", "process 1 has columns"), ("empty", "The rows of process 1 of 2")])
+@pytest.mark.parametrize(
+    ("wrong", "said"), [("columns", "process 1 has columns"), ("empty", "The rows of process 1 of 2")]
+)
 @pytest.mark.slow
 def test_what_is_wrong_in_one_process_is_said_in_all(wrong, said, tmp_path):
     done = launch(2, sys.executable, HERE / "in_processes.py", tmp_path, wrong)
-    assert done.returncode == 1 and done.stderr.count(said) >= 1, done.stderr
+    assert done.returncode == 1
+    assert said in done.stderr
 
 
 def test_launch_names_what_fails():
@@ -97,7 +100,7 @@ def one_device():
 def test_full_means_leave_empty_places_out():
     rows = np.arange(100.0)  # 64 shards with one or two rows
     data = tr.Rows(rows, mesh=one_device())
-    assert data.n == 100 and jax.tree.leaves(data.rows)[0].shape == (128,)
+    assert (data.n, jax.tree.leaves(data.rows)[0].shape) == (100, (128,))
     np.testing.assert_allclose(jax.jit(lambda d: full_mean(lambda a: a, d, 7))(data.rows), rows.mean())
     np.testing.assert_array_equal(data.rows.take(np.arange(100)), rows)
 
@@ -126,7 +129,8 @@ def test_samples_in_a_row_come_from_different_devices(number):
 def test_shards_differ_by_one_row_at_most():
     for n in (64, 100, 1_000_003, 3_000_000_000):
         starts = starts_of(n, 64)
-        assert starts[0] == 0 and starts[-1] == n and np.ptp(np.diff(starts)) <= 1
+        assert (starts[0], starts[-1]) == (0, n)
+        assert np.ptp(np.diff(starts)) <= 1
 
 
 def test_misplaced_rows_are_those_outside():
