@@ -157,7 +157,7 @@ def truth(x):
 def seen(data):
     each = each_row(lambda theta: bound(X, theta), data, 64)
     spaced = [stepping(data, jnp.asarray(start), 16, jnp.asarray(1)) for start in (3, N - 10)]
-    return full_jacobian(PROBLEM, X, data, 64), each, spaced
+    return full_jacobian(PROBLEM, X, data, 64), each, spaced  # passes that have nothing to do with each other
 
 
 def test_what_is_asked_of_all_rows_is_what_arrays_say(streamed):

@@ -120,17 +120,24 @@ def fair_classification(
     levels = np.zeros(0) if read is None else levels_of(threshold, read, notion)
     names = () if read is None else columns_of(read, notion)
     nonnegative("fair_classification", "l2", l2)
-    params = {"V": s.T @ features / n, "l2": float(l2), "penalised": _mask(penalised, d)}
-    problem = Problem(
+    problem = covariance_problem(s.T @ features / n, levels, names, radius, l2, _mask(penalised, d), exact)
+    return FairProblem(problem, (features, np.where(positive, 1.0, -1.0), weight, s))
+
+
+def covariance_problem(
+    V: np.ndarray, levels: np.ndarray, names: Sequence[str], radius: float, l2: float, penalised: np.ndarray,
+    exact: bool = True,
+) -> Problem:  # fmt: skip
+    """The problem of rows theta = (features, label, weight, s) with E[s a'] = V, shape (K, d); see `fair_classification`."""
+    return Problem(
         objective=logistic_loss,
-        constraints=None if read is None else _BOTH_SIDES,
-        domain=L2Ball(radius, shape=d),
+        constraints=_BOTH_SIDES if names else None,
+        domain=L2Ball(radius, shape=V.shape[1]),
         levels=np.concatenate([levels, levels]) if names else 0.0,
-        params=params,
+        params={"V": V, "l2": float(l2), "penalised": penalised},
         names=covariance_names(names),
         exact_constraints=exact_covariance if exact and names else None,
     )
-    return FairProblem(problem, (features, np.where(positive, 1.0, -1.0), weight, s))
 
 
 def carried_by_few(data: tuple[Any, ...], max_rows: int | None = None) -> list[tuple[int, int]]:

@@ -102,14 +102,14 @@ class Fitted:
         model: the classifier with the constraint, which takes rows of the table.
         plain: the one without, which takes the same features.
         comparison: both on the rows held out; see `compare`.
-        train, test: the numbers of the rows fitted to and held out.
+        train, test: the numbers of the rows fitted to and held out; `range`s of as many for a folder of files.
     """
 
     model: TableClassifier
     plain: FairLogisticRegression
     comparison: pd.DataFrame
-    train: np.ndarray
-    test: np.ndarray
+    train: np.ndarray | range
+    test: np.ndarray | range
 
     def lines(self) -> list[str]:
         """What was asked for, what was chosen and what it was measured on, in sentences."""

@@ -15,17 +15,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tightrope.arrow import from_arrow
 from tightrope.estimators import rules
 from tightrope.estimators.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
+from tightrope.estimators.fair.from_files import People, are_files, fit_files, read_people
 from tightrope.estimators.fair.frontier import SEARCHES, choose, compute_frontier
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.report import FairnessReport, fairness_report
 from tightrope.estimators.fair.save_load import load_classifier, save_classifier
 from tightrope.estimators.fair.streaming import FairStream
 from tightrope.estimators.fair.task import Task, features_of, has_second_label, read_task, sensitive_columns
-from tightrope.estimators.fair.training import build, train, warn_of_few, warn_of_gap
+from tightrope.estimators.fair.training import Trained, build, train, warn_of_few, warn_of_gap
 from tightrope.estimators.fair.walk import JUDGES
 from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.methods import Method
+from tightrope.problems.fair import carried_by_few
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -192,8 +194,10 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         """Learn from all the data at once.
 
         Args:
-            X: features: an array, a sparse matrix, or a table of pandas, polars or pyarrow.
-            y: labels of two kinds.
+            X: features: an array, a sparse matrix, or a table of pandas, polars or pyarrow. Or Parquet files, which need not
+                fit into memory: the path of a folder, or a `Parquet` that says which columns; sensitive ones are then named
+                by `sensitive`, and the constraint is `covariance`.
+            y: labels of two kinds; of files, the name of the column.
             sensitive_features: a column or several: binary, categorical or continuous. Required with a constraint.
             sample_weight: a weight for each row, not negative. Rates and accuracy are judged by these weights, too; those of
                 `class_weight` are for training alone.
@@ -203,6 +207,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                 path that was tried.
         """
         self._check_parameters()
+        if are_files(X):
+            return self.fit_people(read_people(self, X, y, sensitive_features, sample_weight))
         task, seed = read_task(self, X, y, sensitive_features, sample_weight).with_weight(), self._seed()
         self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
         try:
@@ -213,6 +219,16 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             self.frontier_ = refused.frontier
             raise
         self._stream = None
+        return self
+
+    def fit_people(self, people: People) -> "FairLogisticRegression":
+        """Learn from files, of which it is known what their columns are; `fit` does it for a path."""
+        trained, known, moments = fit_files(self, people, self._seed())
+        warn_of_few(moments.few if known.sensitive is not None else [], people.names)
+        warn_of_gap(trained.result, len(moments.scaling.mean), moments.rows)
+        self.n_features_in_, self.feature_names_in_ = len(people.names), np.array(people.names, object)
+        self.attributes_, self._stream = known.attributes, None
+        self._keep(trained, self.covariance, None)
         return self
 
     def _fit_by_rates(self, task: Task, seed: int) -> None:
@@ -227,9 +243,13 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             options: dict[str, Any] = {"search": self.search, "folds": self.folds, "confidence": self.confidence}
             threshold, frontier = choose(built, self.p_rule, **options, seed=seed)
         built = built.at(threshold)
-        warn_of_few(built, getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        few = [] if task.sensitive is None else carried_by_few(built.rows_once())
+        warn_of_few(few, getattr(self, "feature_names_in_", range(self.n_features_in_)))
         trained = train(built, method=self.method, passes=self.passes, tol=self.tol, seed=seed)
-        warn_of_gap(trained.result, built)
+        warn_of_gap(trained.result, len(built.scaling.mean), len(task.y))
+        self._keep(trained, threshold, frontier)
+
+    def _keep(self, trained: Trained, threshold: Any, frontier: pd.DataFrame | None) -> None:
         self.coef_, self.intercept_ = trained.coef[None], np.array([trained.intercept])
         self.result_, self.dual_ = trained.result, np.asarray(trained.result.dual)
         self.threshold_, self.frontier_ = dict(threshold) if isinstance(threshold, Mapping) else threshold, frontier

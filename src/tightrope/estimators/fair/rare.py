@@ -68,7 +68,7 @@ def intersected(read: Sensitive, counted: np.ndarray, rate: float, merge: bool =
 
     Args:
         read: the attributes of n rows.
-        counted: (n,) booleans, the rows that count.
+        counted: (n,) booleans, the rows that count; or how often each of them does.
         rate: what share of them is expected to be decided positive.
         merge: whether those are merged that cannot be judged, or only as many as are too many.
     """
@@ -78,7 +78,7 @@ def intersected(read: Sensitive, counted: np.ndarray, rate: float, merge: bool =
     if len(cells) <= max(len(read.attributes[i].groups) for i in grouped_attributes(read)):
         return read  # they are the groups of one of the attributes
     names = [read.attributes[i].name for i in grouped_attributes(read)]
-    counts = np.bincount(places[counted], minlength=len(cells))
+    counts = np.bincount(places, counted, len(cells)).astype(int)
     least = smallest_group(rate) if merge else 0
     if len(cells) > MOST_GROUPS:
         least = max(least, int(np.sort(counts)[-MOST_GROUPS + 1]))

@@ -15,7 +15,7 @@ from tightrope.estimators.runs import kept
 from tightrope.fairness.notions import NOTIONS
 from tightrope.methods import CSOA, SVRGCSOA, Method
 from tightrope.problem import Problem
-from tightrope.problems.fair import carried_by_few, centred, fair_classification, levels_of
+from tightrope.problems.fair import centred, fair_classification, levels_of
 from tightrope.result import Result, Status
 
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled
@@ -38,6 +38,11 @@ class Scaling(NamedTuple):
         total = weight.sum()
         mean = weight @ X / total
         deviation = np.sqrt(weight @ (X - mean) ** 2 / total)
+        return cls.of(mean, deviation, intercept)
+
+    @classmethod
+    def of(cls, mean: np.ndarray, deviation: np.ndarray, intercept: bool) -> "Scaling":
+        """The scaling by means and deviations of data."""
         floor = 8 * np.finfo(float).eps * np.maximum(np.abs(mean), 1)  # a constant column, up to rounding
         scale = np.where(deviation > floor, deviation, 1.0)
         return cls(mean if intercept else np.zeros_like(mean), scale, intercept)
@@ -147,22 +152,23 @@ def train(
     automatic = method == "auto"
     with jax.enable_x64(True):
         if automatic:
-            result = _solve(problem, data, _budget(len(data[1])) if passes is None else passes, tol, seed, **options)
+            result = solve(problem, data, budget(len(data[1])) if passes is None else passes, tol, seed, **options)
         else:
             problem = dataclasses.replace(problem, exact_constraints=None)  # samples are all that these methods see
             options = {"passes": 10.0 if passes is None else passes, "batch_size": 1} | options
-            method = _csoa(problem, data, options["passes"]) if method == "csoa" else method
+            if method == "csoa":
+                method = csoa(problem, len(data[1]), np.mean(np.sum(data[0] ** 2, axis=1)), options["passes"])
             result = minimize(problem, data, method=method, seed=seed, **options)
-        result = _in_units(kept(result, f"{len(task.y):,} rows"), np.tile(built.unit, 2))
+        result = in_units(kept(result, f"{len(task.y):,} rows"), np.tile(built.unit, 2))
     coef, intercept = built.scaling.back(np.asarray(result.x, float))
     if automatic and task.sensitive is not None:
         coef, intercept = _feasible_as_stored(coef, intercept, task, built.levels)
     return Trained(coef, intercept, result)
 
 
-def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
+def solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
     """Minimise to a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
-    start = np.zeros(data[0].shape[1])  # its score is constant: no covariance at all
+    start = np.zeros(problem.params["V"].shape[1])  # its score is constant: no covariance at all
     options = {
         "passes": passes,
         "output": "feasible",
@@ -178,7 +184,7 @@ def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **
     return result
 
 
-def _budget(n: int) -> float:
+def budget(n: int) -> float:
     """The most passes over n rows: few rows are quickly passed, and may be all but separable."""
     return 300.0 + 100_000.0 / n
 
@@ -212,14 +218,13 @@ def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, levels: 
     return coef * factor, intercept * factor
 
 
-def _csoa(problem: Problem, data: Any, passes: float) -> CSOA:
-    """The paper's method with coefficients that suit standardised features.
+def csoa(problem: Problem, rows: int, size: float, passes: float) -> CSOA:
+    """The paper's method with coefficients that suit standardised features of mean square norm `size`.
 
     eta0 = 2.5 and upsilon0 = 1 did best on Adult at ten passes. The step stays below 1/L of the loss, L = E|a|^2/4,
     and the tightening below half the room that the two-sided constraint leaves.
     """
-    root = np.sqrt(max(1.0, passes * len(data[1])))
-    size = float(np.mean(np.sum(data[0] ** 2, axis=1)))
+    root = np.sqrt(max(1.0, passes * rows))
     room = float(np.min(problem.levels, initial=np.inf)) / 2 * root
     return CSOA(eta0=min(2.5, 4 * root / size), delta=0.01, upsilon0=min(1.0, room))
 
@@ -233,7 +238,7 @@ def repeated(n: int) -> np.ndarray:
     return np.arange(-(-n // unit) * unit) % n
 
 
-def _in_units(result: Result, unit: np.ndarray) -> Result:
+def in_units(result: Result, unit: np.ndarray) -> Result:
     """The report in the units of the attributes; the trace and the state stay as the method saw them."""
     return dataclasses.replace(
         result,
@@ -246,11 +251,9 @@ def _in_units(result: Result, unit: np.ndarray) -> Result:
 # ---- what a user should know -----------------------------------------------------------------------------------------
 
 
-def warn_of_few(built: Built, names: Any) -> None:
+def warn_of_few(few: list[tuple[int, int]], names: Any) -> None:
     """Warn of features, called `names`, by which a handful of rows can satisfy the constraint for all others."""
-    if built.task.sensitive is None:
-        return
-    few = [(j, rows) for j, rows in carried_by_few(built.rows_once()) if j < len(names)]
+    few = [(j, rows) for j, rows in few if j < len(names)]
     if few:
         said = ", ".join(f"{names[j]} ({rows} rows)" for j, rows in few[:8]) + (", ..." if len(few) > 8 else "")
         warnings.warn(
@@ -261,7 +264,7 @@ def warn_of_few(built: Built, names: Any) -> None:
         )
 
 
-def warn_of_gap(result: Result, built: Built) -> None:
+def warn_of_gap(result: Result, features: int, rows: int) -> None:
     """Warn where the passes ran out before the tolerance was met, and the gap is one that would show.
 
     The mean of KL(p*, p) over the rows is at most the gap, since the slope of F at the optimum points nowhere down within
@@ -270,7 +273,7 @@ def warn_of_gap(result: Result, built: Built) -> None:
     moves probabilities by root(d / n) / 2 at most.
     """
     gap = result.trace["gap"].iloc[-1] if "gap" in result.trace else 0.0
-    off, sampling = min(1.0, np.sqrt(gap / 2)), np.sqrt(len(built.scaling.mean) / len(built.task.y)) / 2
+    off, sampling = min(1.0, np.sqrt(gap / 2)), np.sqrt(features / rows) / 2
     if off > max(_VISIBLE, _LOST * sampling):
         warnings.warn(
             f"The passes ran out at a duality gap of {gap:.1e}: predicted probabilities may be off by {off:.2g} (root mean "
