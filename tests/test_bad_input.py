@@ -10,6 +10,8 @@ from core_cases import BALL, ROWS, constraints, draw, objective
 
 import tightrope as tr
 
+pytestmark = pytest.mark.usefixtures("in_haste")
+
 RAN = []
 
 

@@ -182,7 +182,10 @@ def minimize(
         record=record, trace_full=trace_full, callback=callback, progress=progress, time_limit=time_limit, tol=tol,
         until_solved=until_solved, inside=inside, estimates=left_open, replaceable=other is not None, chunk=chunk,
     )  # fmt: skip
-    file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
+    file = None
+    if checkpoint is not None:
+        together = ready.sampler.together
+        file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every, together=together)
     result = _result(ready, run(program, options, file), output, towards, left_open)
     lost = result.status is Status.STALLED or (open_ended and result.status is Status.NO_FEASIBLE_POINT)
     if other is not None and lost:

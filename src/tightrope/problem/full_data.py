@@ -4,7 +4,6 @@ slice of the rows themselves where they are read from files (`sampling/all_rows.
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,21 +11,29 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.precision import full_precision
-from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner_given, with_inner_linear
+from tightrope.problem.nested import (
+    Tangent,
+    in_point_and_inner,
+    inner_alone,
+    with_inner_given,
+    with_inner_linear,
+    with_inner_moving,
+)
 from tightrope.problem.problem import Problem, constraint_rows
 from tightrope.sampling.all_rows import count as count
 from tightrope.sampling.all_rows import first_row, in_memory, one_row, slice_of
 from tightrope.sampling.all_rows import spread as spread
-from tightrope.tree import Array, Mean, Tree
+from tightrope.sampling.shards import Shards, weighted
+from tightrope.tree import Array, Mean, Tree, platform
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
 _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
 _MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from more
 _CACHE = (
     1 << 18
-)  # bytes of a slice that a core's cache holds beside what is made of them: at 1,000 columns twice as fast as 1,024 rows
+)  # bytes of a slice that a core's cache holds beside what is made of them: twice as fast at 1,000 columns
 _READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: to ask for it takes 0.1 ms
-_ACCELERATOR = 1 << 24  # bytes of a slice that keep an accelerator busy
+_BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, which wants much to do at once
 
 
 class Some(NamedTuple):
@@ -71,17 +78,33 @@ def linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
 
 @jax.jit
 def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
+    return with_inner_linear(problem, *tangent(problem, x, data))
+
+
+def tangent(problem: Problem, x: Tree, data: Tree) -> Tangent:
+    """What `linearised` makes the plain problem of."""
     inner = inner_alone(problem)
     u = full_mean(lambda theta: inner.sample_values(x, theta)[1], data)
     _, _, slope, slopes = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data)
-    return with_inner_linear(problem, u, slope["u"], slopes["u"])
+    return Tangent(u, slope["u"], slopes["u"])
+
+
+def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: int) -> Problem:
+    """A plain problem with the values, gradients and Hessians at x that the problem has on some rows; itself where it is
+    plain."""
+    if not problem.nested:
+        return problem
+    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice, some)
+    around = in_point_and_inner(problem)
+    _, _, slope, slopes = full_jacobian(around, {"x": x, "u": u}, data, rows_a_slice, some)
+    return with_inner_moving(problem, x, u, inside, slope["u"], slopes["u"])
 
 
 def rows_a_slice_of(data: Tree) -> int:
     """How many rows of this data are taken at once: as many as a cache holds, or as keep an accelerator busy."""
-    a_row = max(1, sum(leaf.dtype.itemsize * math.prod(leaf.shape) for leaf in jax.tree.leaves(one_row(data))))
-    if jax.default_backend() != "cpu":
-        return 1 << max(10, (_ACCELERATOR // a_row).bit_length() - 1)
+    a_row = max(1, sum(leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(one_row(data))))
+    if platform() != "cpu":
+        return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
     if not in_memory(data):
         return min(_MOST_READ, 1 << max(8, (_READ // a_row).bit_length() - 1))
     return min(_MOST_ROWS, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
@@ -92,7 +115,7 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int | None =
     """The mean of fn over all rows; per-row results are never held all at once."""
 
     def of_slice(rows, weights):
-        return jax.tree.map(lambda v: jnp.tensordot(weights.astype(v.dtype), v, 1), jax.vmap(fn)(rows))
+        return weighted(weights, jax.vmap(fn)(rows))
 
     return fold_rows(of_slice, data, rows_a_slice)
 
@@ -107,37 +130,39 @@ def full_jacobian(
     are many constraints and not many more coordinates, columns are cheaper: time N d instead of N^2.
     """
     if problem.nested:
-        return _chain_rule(problem, x, data, rows_a_slice)
+        return _chain_rule(problem, x, data, rows_a_slice, some)
 
-    def weighted(point, rows, weights):
+    def values(point, rows, weights):
         f, h = jax.vmap(lambda one: problem.sample_values(point, one))(rows)
         return jnp.dot(weights.astype(f.dtype), f), weights.astype(h.dtype) @ h
 
     def by_rows(rows, weights):
-        (f, h), pull = jax.vjp(lambda point: weighted(point, rows, weights), x)
+        (f, h), pull = jax.vjp(lambda point: values(point, rows, weights), x)
         (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
         return f, h, grad_f, constraint_rows(pull, f, h, x)
 
     def by_columns(rows, weights):
         def twice(point):
-            values = weighted(point, rows, weights)
-            return values, values
+            both = values(point, rows, weights)
+            return both, both
 
         (grad_f, jacobian), (f, h) = jax.jacfwd(twice, has_aux=True)(x)
         return f, h, grad_f, jacobian
 
-    rows_a_slice = rows_a_slice or rows_a_slice_of(data)
     one = one_row(data)
     if _columns_pay(problem, x, one):
-        size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
-        return fold_rows(by_columns, data, size, some)
+        size = rows_a_slice or rows_a_slice_of(data)  # who counts slices knows theirs
+        return fold_rows(by_columns, data, size if some is not None else min(size, _ROWS_FORWARD), some)
     return fold_rows(by_rows, data, rows_a_slice, some)
 
 
-def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None) -> tuple[Array, Array, Tree, Tree]:
-    """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments."""
-    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice)
-    f, h, grad, rows = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data, rows_a_slice)
+def _chain_rule(
+    problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None, some: Some | None
+) -> tuple[Array, Array, Tree, Tree]:
+    """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments. On
+    some rows both means are theirs: of the problem that these rows are alone."""
+    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice, some)
+    f, h, grad, rows = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data, rows_a_slice, some)
 
     def chain(at_x: Tree, at_u: Array) -> Tree:
         return problem.lagrangian_gradient(at_x, inside, at_u)
@@ -158,10 +183,10 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     return True
 
 
-def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = 1024) -> Array:
+def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int | None = None) -> Array:
     """What fn gives for every row, all of it held: for numbers, not for gradients."""
     n = count(data)
-    size = min(rows_a_slice, n)
+    size = min(rows_a_slice or rows_a_slice_of(data), n)
     if in_memory(data):
         return jax.lax.map(fn, data, batch_size=size)
     starts = jnp.minimum(jnp.arange(-(-n // size)) * size, n - size)
@@ -175,7 +200,24 @@ def fold_rows(
 ) -> Tree:
     """The sum over slices of of_slice(rows, weights): slices of fixed size, in which each row of the data weighs 1/n
     once and 0 where the last slice reaches back over rows that were counted before. With `some` of them, rows of these
-    alone count."""
+    alone count. On a mesh every device goes through its own rows, and the sums meet once."""
+    n = count(data)
+    if isinstance(data, Shards) and some is None:
+        sums = data.total(lambda rows, real: _own_sums(of_slice, rows, real, rows_a_slice))
+        return jax.tree.map(lambda v: v / n, sums)
+    sums, weight = _sums(of_slice, data, rows_a_slice, some)
+    return jax.tree.map(lambda v: v / (n if some is None else weight.astype(v.dtype)), sums)
+
+
+def _own_sums(of_slice: Callable[[Tree, Array], Tree], rows: Tree, real: Array, rows_a_slice: int | None) -> Tree:
+    """Sums over the rows of one device, without the places that are empty."""
+    return _sums(lambda part, weights: of_slice(part[0], weights * part[1]), (rows, real), rows_a_slice, None)[0]
+
+
+def _sums(
+    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None, some: Some | None
+) -> tuple[Tree, Array]:
+    """The sum over slices, and how many rows it counts."""
     n = count(data)
     size = min(rows_a_slice or rows_a_slice_of(data), n)
     every = -(-n // size)
@@ -190,5 +232,4 @@ def fold_rows(
     zeros = Mean.zeros_like(jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(sums_of, 0)))
     last = every if some is None else some.slices
     total = jax.lax.fori_loop(0, last, lambda k, total: total.add(sums_of(k)).close_group(), zeros)
-    sums, weight = total.sum()
-    return jax.tree.map(lambda v: v / (n if some is None else weight.astype(v.dtype)), sums)
+    return total.sum()

@@ -18,9 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.sampling.shards import Shards
 from tightrope.tree import Array, Tree
 
 _readers: "weakref.WeakValueDictionary[int, Reader]" = weakref.WeakValueDictionary()
+_KEPT = 1 << 16  # rows of a mesh, where some are wanted on every device
 _numbers = itertools.count()
 _failures: list[BaseException] = []  # of calls back, until whoever has called hears of them
 
@@ -95,34 +97,41 @@ class Streamed:
         return jax.tree.unflatten(kind, rows)
 
 
-def _is_streamed(data: Any) -> bool:
-    return isinstance(data, Streamed)
+def _is_source(data: Any) -> bool:
+    return isinstance(data, Streamed | Shards)
 
 
-def _map(fn: Any, of_streamed: Any, data: Tree) -> Tree:
-    return jax.tree.map(lambda a: of_streamed(a) if _is_streamed(a) else fn(a), data, is_leaf=_is_streamed)
+def _map(fn: Any, of_streamed: Any, of_shards: Any, data: Tree) -> Tree:
+    def of(a: Any) -> Any:
+        return of_streamed(a) if isinstance(a, Streamed) else of_shards(a) if isinstance(a, Shards) else fn(a)
+
+    return jax.tree.map(of, data, is_leaf=_is_source)
 
 
 def count(data: Tree) -> int:
     """How many rows there are."""
-    first = jax.tree.leaves(data, is_leaf=_is_streamed)[0]
-    return first.n if _is_streamed(first) else first.shape[0]
+    first = jax.tree.leaves(data, is_leaf=_is_source)[0]
+    return first.n if _is_source(first) else first.shape[0]
 
 
 def in_memory(data: Tree) -> bool:
     """Whether all of it is there as arrays."""
-    return not any(map(_is_streamed, jax.tree.leaves(data, is_leaf=_is_streamed)))
+    return not any(map(_is_source, jax.tree.leaves(data, is_leaf=_is_source)))
 
 
 def one_row(data: Tree) -> Tree:
     """The shapes and dtypes of one row."""
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), kept(data))
+    held = _map(lambda a: a, lambda s: s.few, lambda s: s.places, data)
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), held)
 
 
 def slice_of(data: Tree, start: Any, size: int) -> Tree:
     """Rows start..start+size-1 as arrays; the start may be traced."""
     return _map(
-        lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), lambda s: s.slice(jnp.asarray(start), size), data
+        lambda a: jax.lax.dynamic_slice_in_dim(a, start, size),
+        lambda s: s.slice(jnp.asarray(start), size),
+        lambda s: s.take(start + jnp.arange(size)),
+        data,
     )
 
 
@@ -132,17 +141,18 @@ def spread(data: Tree, step: int) -> Tree:
     def of_kept(source: Streamed) -> Tree:
         return jax.tree.map(lambda a: a[:: max(1, step * count(source.few) // source.n)], source.few)
 
-    return _map(lambda a: a[::step], of_kept, data)
+    return _map(lambda a: a[::step], of_kept, lambda s: s.take(np.arange(0, s.n, step)), data)
 
 
 def kept(data: Tree) -> Tree:
-    """The rows that are in memory: all of them, or the few that a streamed source keeps."""
-    return _map(lambda a: a, lambda s: s.few, data)
+    """The rows that are in memory: all of them, the few that a streamed source keeps, or as few of those on a mesh."""
+    return _map(lambda a: a, lambda s: s.few, lambda s: s.take(np.arange(0, s.n, -(-s.n // _KEPT))), data)
 
 
 def first_row(data: Tree) -> Tree:
     """One row, with an axis of rows."""
-    return jax.tree.map(lambda a: a[:1], kept(data))
+    held = _map(lambda a: a, lambda s: s.few, lambda s: s.take(np.arange(1)), data)
+    return jax.tree.map(lambda a: a[:1], held)
 
 
 def stepping(data: Tree, start: Any, size: int, step: Any) -> Tree:
@@ -165,7 +175,7 @@ def stepping(data: Tree, start: Any, size: int, step: Any) -> Tree:
             lambda: jax.tree.map(lambda a: jnp.take(a, nearest, axis=0, mode="clip"), source.few),
         )
 
-    return _map(lambda a: jnp.take(a, index, axis=0, mode="clip"), of_streamed, data)
+    return _map(lambda a: jnp.take(a, index, axis=0, mode="clip"), of_streamed, lambda s: s.take(index), data)
 
 
 @contextlib.contextmanager

@@ -44,6 +44,7 @@ class Sampler(ABC):
 
     per_seed = True  # False where all seeds see the same samples; the axis of seeds then has length 1
     n: int | None = None  # how many rows there are, where they are all at hand
+    together: bool = False  # True where several processes have parts of the data, and take every step together
     narrowed: bool = False  # True where JAX, as configured, keeps fewer digits than the data has
 
     @property
@@ -76,6 +77,10 @@ class Sampler(ABC):
     def pick(self, item: Tree) -> Tree:
         """The samples that an item of a buffer stands for; runs inside the compiled loop."""
         return item
+
+    def placed(self, point: Tree) -> Tree:
+        """A point where the steps are taken, so that what is compiled for the first of them serves them all."""
+        return point
 
     def check(self, plan: Plan) -> None:  # noqa: B027 (nothing to refuse is a good answer)
         """Refuse a plan that cannot be met."""
