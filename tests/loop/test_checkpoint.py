@@ -279,6 +279,8 @@ def test_the_same_functions_written_again_are_the_same_problem(file):
         (lambda file: file.write_text("not a checkpoint at all"), "cannot be read as a checkpoint"),
         (lambda file: save_file({"a": np.ones(3)}, file), "is not a tightrope checkpoint"),
         (lambda file: save_file({"a": np.ones(3)}, file, {"tightrope": "{"}), "cannot be read as a checkpoint"),
+        (lambda file: write_file(file, {}, {"format": "tightrope checkpoint 1"}), "written by another version"),
+        (lambda file: write_file(file, {}, {"format": "tightrope classifier 2"}), "is not a tightrope checkpoint"),
         (lambda file: file.unlink() or file.mkdir(), "cannot be read as a checkpoint"),
     ],
 )

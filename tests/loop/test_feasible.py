@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.loop.feasible import pull
+from tightrope.loop.feasible import _with_rounding, pull
 from tightrope.problem.full_data import full_values
 
 RNG = np.random.default_rng(0)
@@ -27,7 +27,8 @@ def in_numpy(x):
     return np.array([np.mean(np.sum((x - 0.3 * rows) ** 2, axis=1)) - 0.4, np.mean(rows @ x) - 0.5])
 
 
-PROBLEM = tr.Problem(f, curved, tr.L2Ball(2.0, shape=3))
+BALL = tr.L2Ball(2.0, shape=3)
+PROBLEM = tr.Problem(f, curved, BALL)
 INNER = 0.3 * ROWS.mean(0)
 
 
@@ -47,6 +48,24 @@ def test_the_smallest_pull_that_is_feasible(seed, dtype):
         assert np.max(in_numpy(np.asarray((1 - less) * x + less * towards, float))) > 0
     else:
         assert done.a == 0
+
+
+def test_what_any_order_of_the_rows_may_round_is_kept_away_from():
+    """Numbers of which all but a millionth cancels: zero in one order of summing is not zero in another."""
+    with jax.enable_x64(False):
+        rows = jnp.asarray(np.random.default_rng(0).normal(1.0, 30.0, size=(997, 3)), jnp.float32)
+        x = jnp.asarray([0.3, -0.2, 0.1])
+        level = float(full_values(tr.Problem(f, lambda x, theta: (theta @ x)[None], BALL), x, rows)[1][0])
+        problem = tr.Problem(f, lambda x, theta: (theta @ x)[None], BALL, levels=level)
+        h, margin = _with_rounding(problem, x, rows)
+        assert abs(h[0]) < margin[0] / 10
+        orders = [np.asarray(rows)[np.random.default_rng(k).permutation(997)] for k in range(20)]
+        others = [float(np.cumsum(order @ np.asarray(x))[-1] / 997 - level) for order in orders]
+        assert 0 < np.max(np.abs(others)) < margin[0] < 1e-3  # of rows of 30
+        done = pull(problem, rows, x, 2 * x)  # the mean of the rows has h(2x) < h(x) = 0
+    assert done.a > 0
+    exact = np.asarray(rows, np.longdouble).mean(0) @ np.asarray(done.x, np.longdouble)
+    assert level - 3 * margin[0] < exact < level - np.max(np.abs(others))
 
 
 def test_minimize_reports_the_pull():

@@ -29,6 +29,7 @@ import tightrope.loop.driver as driver
 from tightrope.loop.run import record_steps
 from tightrope.loop.steps import advance
 from tightrope.problem import full_values
+from tightrope.sampling import Plan
 
 
 def solve(data: Any = None, **options):
@@ -54,6 +55,17 @@ def test_a_result_does_not_depend_on_the_chunk_length(method, sampler):
 def test_the_same_seed_gives_the_same_result_and_another_one_another():
     assert_same_run(solve(seed=5), solve(seed=5))
     assert not np.array_equal(solve(seed=5).x, solve(seed=6).x)
+
+
+def test_objective_and_constraints_take_as_many_samples_as_each_was_given():
+    """One step by hand, eta = 0.8 and upsilon = 0.3: the gradient by the first sample alone, the constraints by all four."""
+    x, rows = np.array([1.0, 0.0, 0.0]), np.asarray(tr.Rows(ROWS).open(Plan((0,), 1, 4)).take(0, 1).items)
+    theta = ROWS[rows[0, 0, 0]]
+    result = solve(steps=1, batch_size=(1, 4), x0=x)
+    h = np.column_stack([theta @ x - 0.5, x[0] + 0.1 * theta[:, 1] - 0.4]).mean(axis=0)
+    np.testing.assert_allclose(result.last, x - 0.8 * (x - theta[0]), rtol=1e-14)
+    np.testing.assert_allclose(result.dual_last, 0.8 * (h + 0.3), rtol=1e-14)
+    assert np.all(h > -0.3)
 
 
 def test_compiled_code_is_traced_once_whatever_the_numbers():

@@ -67,7 +67,9 @@ def one_batch(solved, size=3, seed=0):
 
 
 def draws(method, theta):
-    return theta if method.cost.samples == 1 else (theta,) * method.cost.samples
+    """As many draws as the method takes, no two alike."""
+    each = tuple(jax.tree.map(lambda a, k=k: a * (1 + 0.5 * k), theta) for k in range(method.cost.samples))
+    return each if len(each) > 1 else theta
 
 
 OURS = {kind.name for kind in map(tr.__dict__.get, tr.__all__) if isinstance(kind, type) and kind in KINDS.values()}
@@ -108,7 +110,8 @@ def test_a_step_keeps_dtypes_shapes_and_structure(name, dtype):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eager(name):
-    """Every method is run for a few steps outside compiled code, on functions and a set that count."""
+    """Every method is run for a few steps outside compiled code, on functions and a set that count. Every draw that it
+    declares is one that it uses."""
     calls = {"objective": 0, "project": 0, "lmo": 0}
 
     @tr.pytree
@@ -130,7 +133,7 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
 
     kind = KINDS[name]
     method = kind()
-    constraints = None if "unconstrained" in kind.needs else lambda x, theta: exact(x)
+    constraints = None if "unconstrained" in kind.needs else lambda x, theta: exact(x) + 0.1 * (theta[:1] - 1)
     known = exact if "exact_constraints" in kind.needs else None
     problem = tr.Problem(f, constraints, Counting(1.0, shape=2), exact_constraints=known)
     first = method.init(problem, jnp.zeros(2), jnp.zeros(0 if constraints is None else 1), jnp.asarray(10))
@@ -142,14 +145,18 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
     assert calls == {"objective": cost.gradients, "project": cost.projections, "lmo": cost.lmos}
     assert cost.samples == 5 * method.cost.samples
 
-    def five_steps(state):
-        return jax.lax.fori_loop(0, 5, lambda _, s: method.step(problem, s, theta)[0], state)
+    def five_steps(theta):
+        return jax.lax.fori_loop(0, 5, lambda _, s: method.step(problem, s, theta)[0], first)
 
-    twice = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), first)
-    compiled = jax.jit(jax.vmap(five_steps))(twice)
-    for a, both in zip(jax.tree.leaves(state), jax.tree.leaves(compiled), strict=True):
-        for b in both:
-            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+    each = list(theta) if method.cost.samples > 1 else [theta]
+    changed = [[one + (j == k) * jnp.array([[20.0, -3.0]]) for j, one in enumerate(each)] for k in range(len(each))]
+    side_by_side = [jnp.stack(draw) for draw in zip(each, *changed, strict=True)]
+    compiled = jax.jit(jax.vmap(five_steps))(tuple(side_by_side) if len(each) > 1 else side_by_side[0])
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(compiled), strict=True):
+        np.testing.assert_allclose(a, b[0], rtol=1e-11, atol=1e-12)
+    if not isinstance(method, tr.Refreshing):  # a sample corrects a snapshot, and none was taken
+        for k in range(1, len(each) + 1):
+            assert any(not np.allclose(b[0], b[k]) for b in jax.tree.leaves(compiled))
     assert bool(problem.domain.contains(state.x))
     assert bool(jnp.all(state.lam >= 0))
 

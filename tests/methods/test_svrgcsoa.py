@@ -11,7 +11,8 @@ from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
 from studies.finite_sums import N, error, finite
-from tightrope.methods.conservative.svrgcsoa import Epoch
+from tightrope.methods import gradients_used
+from tightrope.methods.conservative.svrgcsoa import Epoch, _smoothness
 from tightrope.problem.full_data import full_jacobian, full_values
 from tightrope.problems import portfolio
 
@@ -78,6 +79,23 @@ def test_a_pass_over_all_rows_equals_the_mean_of_jacobians():
     at_once = problem.jacobian(x, data.data)
     for ours, theirs in zip(whole, at_once, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_a_refresh_costs_a_pass_and_its_probe():
+    """Of 31 rows: gradients far off and at the snapshot, one to find a direction, and eight products with Hessians."""
+    method = tr.SVRGCSOA().for_rows(N, 31)
+    assert method.refresh_every == 64
+    assert gradients_used(method, 65, 31, N) == 2 * 31 * 65 + 2 * (N + 31 * (3 + 2 * 8))
+
+
+def test_curvature_of_rows_counts_by_the_batch():
+    """f = theta x^2 / 2 in an interval of width one: L is the mean of theta, and a batch of b adds L_max/b."""
+    domain, theta = tr.Box(-0.5, 0.5, shape=1), jnp.asarray([1.0, 2.0, 9.0])
+    problem = tr.Problem(lambda x, t: t * jnp.sum(x**2) / 2, None, domain)
+    w = jnp.asarray([0.25])
+    for batch in (1, 3):
+        found = _smoothness(problem, w, jnp.zeros(0), theta, domain.widths(w), batch)
+        np.testing.assert_allclose(found, [4, 4 + 9 / batch], rtol=1e-12)
 
 
 def test_steps_too_long_for_where_they_lead_are_shortened():

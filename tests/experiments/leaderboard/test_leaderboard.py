@@ -19,6 +19,7 @@ from tightrope.experiments.leaderboard import Size, drawing, entrants, leaderboa
 from tightrope.experiments.leaderboard.divisions import DIVISIONS, SOURCES, counts
 from tightrope.loop import choose
 from tightrope.loop.prepare import prepare
+from tightrope.methods.snapshot import probe_size
 from tightrope.problems import PROBLEMS
 from tightrope.tree import replace
 
@@ -77,6 +78,16 @@ def test_a_method_with_two_samples_a_step_takes_half_the_steps():
     ball = PROBLEMS["ball"]()
     one, two = (entrants.enter(tr.METHODS[name], ball, "streams", 1_000) for name in ("csoa", "conex"))
     assert (one.steps(1_000), two.steps(1_000)) == (1_000, 500)
+
+
+@pytest.mark.parametrize(("name", "calls"), [("csoa", 90), ("conex", 180), ("fw-csoa", 180), ("svrg-csoa", None)])
+def test_rows_that_are_looked_at_are_counted_whatever_for(name, calls):
+    """Gradients, samples that only constraints see, and refreshes with their probe."""
+    entry = entrants.enter(tr.METHODS[name], PROBLEMS["fair-logistic"](), "finite", 100_000)
+    if calls is None:
+        epochs = -(-90 // getattr(entry.method, "refresh_every"))  # noqa: B009
+        calls = 2 * 90 * entry.batch_size + epochs * (entry.n + 19 * probe_size(entry.n))
+    assert entry.calls(90) == calls
 
 
 @pytest.mark.parametrize("name", tr.METHODS)
