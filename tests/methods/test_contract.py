@@ -148,7 +148,7 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
     def five_steps(theta):
         return jax.lax.fori_loop(0, 5, lambda _, s: method.step(problem, s, theta)[0], first)
 
-    each = list(theta) if method.cost.samples > 1 else [theta]
+    each: list[Any] = list(theta) if method.cost.samples > 1 else [theta]
     changed = [[one + (j == k) * jnp.array([[20.0, -3.0]]) for j, one in enumerate(each)] for k in range(len(each))]
     side_by_side = [jnp.stack(draw) for draw in zip(each, *changed, strict=True)]
     compiled = jax.jit(jax.vmap(five_steps))(tuple(side_by_side) if len(each) > 1 else side_by_side[0])
