@@ -2,6 +2,9 @@
 
 Run as part of `make bench-fairness`, in the environment of the peers; writes benchmarks/fair_rates.md. CPU seconds are
 those of one process with one BLAS thread: OPENBLAS_NUM_THREADS=1.
+
+In slices: `--rows part.jsonl` keeps what was measured in a file and goes on from there, `--sets`, `--who`, `--first` and
+`--splits` say which slice; and `--page part.jsonl other.jsonl` makes the page of such files.
 """
 
 import argparse
@@ -187,25 +190,27 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=40)
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     parser.add_argument("--who", nargs="*", default=[*OURS, *(f"fairlearn {b:g}" for b in RATIO_BOUNDS)])
-    parser.add_argument("--rows", type=Path, help="a file to add the figures to, as lines of JSON, and to go on from")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first split")
+    parser.add_argument("--rows", type=Path, help="lines of JSON to add to, and to go on from; no page is then written")
+    parser.add_argument("--page", type=Path, nargs="+", help="make the page of such files, and measure nothing")
     parser.add_argument("--out", type=Path, default=Path("benchmarks"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows = (
-        []
-        if not (options.rows and options.rows.exists())
-        else pd.read_json(options.rows, lines=True).to_dict("records")
-    )
+    files = options.page or ([options.rows] if options.rows and options.rows.exists() else [])
+    rows = [row for file in files for row in pd.read_json(file, lines=True).to_dict("records")]
     done = {(r["set"], r["seed"], r["who"]) for r in rows}
-    for seed in range(0, 2 * options.splits, 2):
-        for name in options.sets:
-            who = [w for w in options.who if (name, seed, w) not in done]
-            new = measure(name, seed, who) if who else []
-            rows += new
-            if options.rows:
-                with options.rows.open("a") as file:
-                    file.writelines(pd.DataFrame([r]).to_json(orient="records", lines=True) for r in new)
-    (options.out / "fair_rates.md").write_text(page(pd.DataFrame(rows)))
+    splits = () if options.page else range(options.first, options.first + options.splits)
+    for seed, name in ((2 * split, name) for split in splits for name in options.sets):
+        who = [w for w in options.who if (name, seed, w) not in done]
+        new = measure(name, seed, who) if who else []
+        rows += new
+        if options.rows:
+            with options.rows.open("a") as file:
+                file.writelines(pd.DataFrame([r]).to_json(orient="records", lines=True) for r in new)
+    if not options.rows:
+        table = pd.DataFrame(rows).drop_duplicates(["set", "seed", "who"])
+        place = table["set"].map(list(SETS).index)
+        (options.out / "fair_rates.md").write_text(page(table.iloc[np.lexsort([table.seed, place])]))
 
 
 if __name__ == "__main__":

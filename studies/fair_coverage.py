@@ -2,9 +2,15 @@
 
 Data are drawn from laws whose every linear classifier has known rates, a classifier is fitted with its defaults, and its
 true rates are compared with what it promised. Run as `python -m studies.fair_coverage`; writes docs/fair_coverage.md.
+
+In slices, on any number of machines: `--rows part.csv` keeps what was measured in a file and goes on from there, `--only`
+and `--first` say which slice, `--processes` how many at once; and `--page part.csv other.csv` makes the page of such files.
 """
 
 import argparse
+import os
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +22,7 @@ import tightrope as tr
 from studies.page import markdown
 from tightrope.datasets import GroupedGaussians
 
+COLUMNS = ["case", "seed", "promised", "inside", "accuracy"]
 ERROR = 0.05
 """The share of false promises that 95 % confidence allows."""
 
@@ -39,6 +46,7 @@ CASES = {
     "eight groups": Case(GroupedGaussians(8), 4000, {"p_rule": 0.7}),
     "low base rate": Case(GroupedGaussians(2, base_rate=0.15), 4000, {"p_rule": 0.6}),
     "one path": Case(GroupedGaussians(2), 1500, {"p_rule": 0.8, "constraint": "rates"}),
+    "covariance": Case(GroupedGaussians(2), 1500, {"difference": 0.1, "constraint": "covariance"}),
     "holdout": Case(GroupedGaussians(2), 3000, {"p_rule": 0.8, "judge": "holdout"}),
     "weights": Case(GroupedGaussians(2), 2000, {"p_rule": 0.8}, weighted=True),
 }
@@ -122,16 +130,63 @@ def report(table: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
+def measure(wanted: list[tuple[str, int]], rows: Path | None, processes: int) -> pd.DataFrame:
+    """A row for each case and seed; those that the file `rows` has are taken from it, and the others are added to it."""
+    known = pd.read_csv(rows) if rows is not None and rows.exists() else pd.DataFrame(columns=COLUMNS)
+    done = set(zip(known.case, known.seed, strict=True))
+    missing = [pair for pair in wanted if pair not in done]
+    found = []
+
+    def keep(row: dict[str, Any]) -> None:
+        found.append(row)
+        if rows is not None:
+            line = pd.DataFrame([row], columns=COLUMNS).to_csv(index=False, header=not rows.exists())
+            with rows.open("a") as file:  # whole lines, so that a run that is killed loses none
+                file.write(line)
+
+    if processes == 1:
+        for pair in missing:
+            keep(one(*pair))
+    else:
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # a process for each core, and a thread for each process
+            os.environ.setdefault(name, "1")
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            for future in as_completed([pool.submit(one, *pair) for pair in missing]):
+                keep(future.result())
+    return pd.concat([known, pd.DataFrame(found, columns=COLUMNS)]) if len(known) else pd.DataFrame(found)
+
+
+def merged(files: list[Path]) -> pd.DataFrame:
+    """What files of rows have together, in the order of `CASES`; the same case and seed counts once."""
+    table = pd.concat([pd.read_csv(file) for file in files]).drop_duplicates(["case", "seed"])
+    strange = set(table.case) - CASES.keys()
+    if strange:
+        raise SystemExit(f"Rows of unknown cases: {', '.join(sorted(strange))}; expected {', '.join(CASES)}.")
+    return table.sort_values(["case", "seed"], key=lambda s: s.map(list(CASES).index) if s.name == "case" else s)
+
+
 def main() -> None:
     """Measure, write, and fail where false promises are significantly too many."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first repetition")
+    parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--rows", type=Path, help="a CSV file to add rows to, and to go on from; no page is then written")
+    parser.add_argument("--page", type=Path, nargs="+", help="make the page of such files, and measure nothing")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     options = parser.parse_args()
     # even seeds: the odd ones are for those who want to look at laws that nothing was developed on
-    table = pd.DataFrame([one(name, 2 * r) for name in CASES for r in range(options.repetitions)])
-    (options.out / "fair_coverage.md").write_text(report(table))
+    repetitions = range(options.first, options.first + options.repetitions)
+    if options.page:
+        table = merged(options.page)
+    else:
+        wanted = [(name, 2 * r) for name in options.only for r in repetitions]
+        table = measure(wanted, options.rows, options.processes)
+    if not options.rows:
+        (options.out / "fair_coverage.md").write_text(report(table))
     verdicts = summary(table)
+    print(verdicts.to_string(index=False))
     if not verdicts.holds.all():
         raise SystemExit("Too many false promises: " + ", ".join(verdicts.case[~verdicts.holds]))
 

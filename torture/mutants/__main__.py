@@ -47,7 +47,7 @@ SECONDS, MOST = 20.0, 80  # of tests, and how many of them, for one mutant
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "JAX_PLATFORMS": "cpu",
 }
 
@@ -61,7 +61,7 @@ def key(row: Row) -> tuple[str, str, str]:
 
 
 def pytest(
-    source: Path, arguments: Iterable[str], limit: float | None = None, **variables: str
+    source: Path, arguments: Iterable[str], limit: float | None = None, record: str = ""
 ) -> tuple[int | None, str]:
     """How pytest ended (None: not in time) on the package in a folder, and what it printed."""
     path = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])

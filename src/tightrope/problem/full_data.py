@@ -3,6 +3,7 @@
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,11 @@ from tightrope.tree import Array, Mean, Tree
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
 _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
+_MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from more
+_CACHE = (
+    1 << 18
+)  # bytes of a slice that a core's cache holds beside what is made of them: at 1,000 columns twice as fast as 1,024 rows
+_ACCELERATOR = 1 << 24  # bytes of a slice that keep an accelerator busy
 
 
 class Some(NamedTuple):
@@ -66,8 +72,16 @@ def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
     return with_inner_linear(problem, u, slope["u"], slopes["u"])
 
 
+def rows_a_slice_of(data: Tree) -> int:
+    """How many rows of this data are taken at once: as many as a cache holds, or as keep an accelerator busy."""
+    a_row = max(1, sum(leaf.dtype.itemsize * math.prod(leaf.shape[1:]) for leaf in jax.tree.leaves(data)))
+    if jax.default_backend() != "cpu":
+        return 1 << max(10, (_ACCELERATOR // a_row).bit_length() - 1)
+    return min(_MOST_ROWS, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
+
+
 @full_precision
-def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) -> Tree:
+def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int | None = None) -> Tree:
     """The mean of fn over all rows; per-row results are never held all at once."""
 
     def of_slice(rows, weights):
@@ -78,7 +92,7 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int = 1024) 
 
 @full_precision
 def full_jacobian(
-    problem: Problem, x: Tree, data: Tree, rows_a_slice: int = 1024, some: Some | None = None
+    problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None = None, some: Some | None = None
 ) -> tuple[Array, Array, Tree, Tree]:
     """f, h, grad f and the rows grad h_i at x over all rows, or some of them; per-row gradients are never made.
 
@@ -105,6 +119,7 @@ def full_jacobian(
         (grad_f, jacobian), (f, h) = jax.jacfwd(twice, has_aux=True)(x)
         return f, h, grad_f, jacobian
 
+    rows_a_slice = rows_a_slice or rows_a_slice_of(data)
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
     if _columns_pay(problem, x, one):
         size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
@@ -112,7 +127,7 @@ def full_jacobian(
     return fold_rows(by_rows, data, rows_a_slice, some)
 
 
-def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int) -> tuple[Array, Array, Tree, Tree]:
+def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None) -> tuple[Array, Array, Tree, Tree]:
     """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments."""
     _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice)
     f, h, grad, rows = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data, rows_a_slice)
@@ -137,13 +152,13 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
 
 
 def fold_rows(
-    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int = 1024, some: Some | None = None
+    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None = None, some: Some | None = None
 ) -> Tree:
     """The sum over slices of of_slice(rows, weights): slices of fixed size, in which each row of the data weighs 1/n
     once and 0 where the last slice reaches back over rows that were counted before. With `some` of them, rows of these
     alone count."""
     n = jax.tree.leaves(data)[0].shape[0]
-    size = min(rows_a_slice, n)
+    size = min(rows_a_slice or rows_a_slice_of(data), n)
     every = -(-n // size)
 
     def sums_of(k):

@@ -100,23 +100,21 @@ def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any, curvature: 
     varying, same = problem, jnp.zeros((2, 0, 1 + d), dtype)
     if problem.exact_constraints is not None:  # they are the same in every row
         varying, kinds = replace(problem, constraints=None, exact_constraints=None, levels=0.0), 1
-        same = _of_rows(problem, x, jax.tree.map(lambda a: a[:1], data), curvature)[:, 0, 1:]
+        same = _sums(problem, x, jax.tree.map(lambda a: a[:1], data), jnp.ones(1, dtype), curvature)[:, 1:]
     stride = jnp.where(every_row, 1, -(-n // LOOK))
 
     def add(k: Array, sums: Array) -> Array:
         index = (k * size + jnp.arange(size)) * stride
         rows = jax.tree.map(lambda a: jnp.take(a, index, axis=0, mode="clip"), data)
-        return sums + jnp.tensordot((index < n).astype(dtype), _of_rows(varying, x, rows, curvature), (0, 1)).astype(
-            dtype
-        )
+        return sums + _sums(varying, x, rows, (index < n).astype(dtype), curvature)
 
     of = -(-n // stride)
     sums = jax.lax.fori_loop(0, -(-of // size), add, jnp.zeros((2, kinds, 1 + d), dtype))
-    return jnp.ravel(jnp.concatenate([sums / of.astype(dtype), same.astype(dtype)], axis=1))
+    return jnp.ravel(jnp.concatenate([sums / of.astype(dtype), same], axis=1))
 
 
-def _of_rows(problem: Problem, x: Tree, rows: Tree, curvature: Any) -> Array:
-    """For every row a value and a slope of f and each h_i, and their sizes: (2, rows, 1 + N, 1 + d)."""
+def _sums(problem: Problem, x: Tree, rows: Tree, weights: Array, curvature: Any) -> Array:
+    """Over weighted rows, the sums of a value and a slope of f and each h_i, and of their sizes: (2, 1 + N, 1 + d)."""
     flat, back = ravel(x)
 
     def seen(point: Array) -> tuple[Array, Array]:
@@ -130,19 +128,25 @@ def _of_rows(problem: Problem, x: Tree, rows: Tree, curvature: Any) -> Array:
 
     if problem.oracle is None:
         (values, slopes), bend = jax.linearize(seen, flat)
-        bent = jax.lax.cond(curvature, lambda: _bent(bend, flat), lambda: jnp.zeros_like(slopes))
+        bent = jax.lax.cond(curvature, lambda: _bent(bend, flat, weights), lambda: jnp.zeros_like(slopes[0]))
     else:
         (values, slopes), bent = seen(flat), 0
-    sizes = jnp.abs(values) + jnp.abs(slopes) @ jnp.abs(flat)
-    sizes = sizes.at[:, 1:].add(jnp.abs(jnp.asarray(problem.levels, sizes.dtype)))
-    means, sizes = ((v[..., None], s) for v, s in ((values, slopes), (sizes, jnp.abs(slopes) + bent)))
-    return jnp.stack([jnp.concatenate(means, axis=2), jnp.concatenate(sizes, axis=2)])
+
+    def total(v: Array) -> Array:
+        return jnp.tensordot(weights, v, 1)
+
+    steep = total(jnp.abs(slopes))
+    levels = jnp.sum(weights) * jnp.abs(jnp.asarray(problem.levels, steep.dtype))
+    sizes = (total(jnp.abs(values)) + steep @ jnp.abs(flat)).at[1:].add(levels)
+    both = ((total(values), total(slopes)), (sizes, steep + bent))
+    return jnp.stack([jnp.concatenate([v[:, None], s], axis=1) for v, s in both]).astype(weights.dtype)
 
 
-def _bent(bend: Any, x: Array) -> Array:
+def _bent(bend: Any, x: Array, weights: Array) -> Array:
     """The size of curvature times point: once as it is and once with random signs."""
     mixed = x * jax.random.rademacher(jax.random.key(0), x.shape, x.dtype)
-    return jnp.sum(jnp.abs(jax.vmap(lambda direction: bend(direction)[1])(jnp.stack([x, mixed]))), axis=0)
+    each = jax.vmap(lambda direction: bend(direction)[1])(jnp.stack([x, mixed]))
+    return jnp.tensordot(weights, jnp.sum(jnp.abs(each), axis=0), 1)
 
 
 def distance_across(problem: Problem) -> float:

@@ -8,15 +8,19 @@ import pandas as pd
 
 from tightrope.estimators.fair.asked import Asked
 from tightrope.estimators.fair.paths import PATHS
+from tightrope.estimators.fair.rates import MEANS
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.walk import Chosen, Walk
-from tightrope.problems.fair import NOTIONS as COVARIANCES
 
 if TYPE_CHECKING:
     from tightrope.estimators.fair.classifier import FairLogisticRegression
 
-CONSTRAINTS: dict[str, tuple[str, ...]] = {"auto": ("sharp", "logistic"), "rates": ("sharp",), "covariance": ()}
-"""The paths that are walked for a constraint; the covariance has a search of its own (`frontier.py`)."""
+CONSTRAINTS: dict[str, tuple[str, ...]] = {
+    "auto": ("sharp", "logistic", "covariance"),
+    "rates": ("sharp",),
+    "covariance": ("covariance",),
+}
+"""The paths that are walked for a constraint. A p%-rule by the covariance has a search of its own (`frontier.py`)."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,7 +30,8 @@ class RatesRun:
     Attributes:
         path, threshold: which point of which path: the ratio (or the difference) that smoothed rates were trained to.
         objective: the smoothed loss on the rows trained on.
-        constraints: what should be at most 0 there, by name: for each ordered pair of groups, and for the floor.
+        constraints: what should be at most 0 there, by name: for each ordered pair of groups, of rates, and for the floors;
+            on the path "covariance", of mean scores.
         dual: the multipliers of these constraints.
         settled: whether the last steps were small; a stationary point was found, which need not be the best one.
         frontier: all points that were judged.
@@ -46,10 +51,10 @@ class RatesRun:
     sentence: str
 
     def __str__(self) -> str:
-        width = max(map(len, self.constraints.index))
+        width, convex = max(map(len, self.constraints.index)), PATHS[self.path] is MEANS
         lines = [
             self.sentence,
-            f"  objective    {self.objective:.6g}, smoothed; a stationary point, not a global optimum",
+            f"  objective    {self.objective:.6g}, {'logistic loss' if convex else 'smoothed; a stationary point'}",
         ]
         lines += [] if self.settled else ["  note         the last steps were not small yet"]
         lines += [f"  {'constraint':<{width}}  {'value':>12}  {'multiplier':>12}"]
@@ -75,16 +80,6 @@ def check_constraint(model: "FairLogisticRegression") -> None:
             f"constraint='rates' was given with covariance={model.covariance!r}, search={model.search!r} and "
             f"method={model.method!r}; rates are kept by p_rule or difference, with the other two as they are by default."
         )
-    if model.constraint == "covariance" and model.difference is not None:
-        raise ValueError(
-            "difference is a bound on rates, which constraint='covariance' does not have; use 'rates' or 'auto'."
-        )
-    by_covariance = asked_of(model) is None and (model.p_rule is not None or model.covariance is not None)
-    if by_covariance and model.notion not in COVARIANCES:
-        raise ValueError(
-            f"notion is {model.notion!r}, which a covariance cannot express here; expected {' or '.join(COVARIANCES)}, or "
-            "p_rule (or difference) with constraint='auto' or 'rates'."
-        )
 
 
 def frontier_by_rates(model: "FairLogisticRegression", task: Task, seed: int) -> pd.DataFrame:
@@ -96,9 +91,9 @@ def fit_by_rates(model: "FairLogisticRegression", task: Task, seed: int) -> Rate
     """Walk, choose, train."""
     chosen = _walk(model, task, seed).choose(CONSTRAINTS[model.constraint])
     point, rates, recipe = chosen.model.point, chosen.part.rates, PATHS[chosen.path]
-    limits = chosen.part.limits(chosen.threshold)
+    limits = chosen.model.limits
     loss, _ = rates.values(point.x, point.z, recipe, limits)
-    constraints = pd.Series(rates.constraints(point.z, recipe, limits), index=chosen.part.names)
+    constraints = pd.Series(rates.constraints(point.z, recipe, limits), index=chosen.part.names(limits))
     frontier, score = chosen.frontier, (chosen.model.coef, chosen.model.intercept)
     said = _sentence(model, chosen)
     return RatesRun(
@@ -120,8 +115,9 @@ def _sentence(model: "FairLogisticRegression", chosen: Chosen) -> str:
     table = chosen.frontier
     row = table[(table["path"] == chosen.path) & (table["threshold"] == chosen.threshold)].iloc[0]
     column, side = ("p_rule", "at least") if asked.is_ratio else ("difference", "at most")
+    held = "rates of the rows trained on" if PATHS[chosen.path] is MEANS else "smoothed rates"
     return (
         f"{asked.sentence} is kept with {model.confidence:.0%} confidence: {column} is {row[column]:.3f}, {side} "
         f"{row[f'{column}_bound']:.3f}, and accuracy {row['accuracy']:.4f}, by rows not trained on ({model.judge}). Path "
-        f"{chosen.path}, smoothed rates held at {chosen.threshold:g}."
+        f"{chosen.path}, {held} held at {chosen.threshold:g}."
     )

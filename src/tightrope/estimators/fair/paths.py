@@ -7,14 +7,21 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.estimators.fair.asked import Asked
-from tightrope.estimators.fair.rates import BETWEEN, LOGISTIC, SHARP, Limits, Point, Rates
+from tightrope.estimators.fair.rates import BETWEEN, FLOOR, LOGISTIC, MEANS, SHARP, Limits, Point, Rates
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.training import Scaling
 from tightrope.fairness.notions import Cells
 
-PATHS = {"sharp": SHARP, "logistic": LOGISTIC}
+PATHS = {"sharp": SHARP, "logistic": LOGISTIC, "covariance": MEANS}
 """What is smoothed: decisions sharply and the 0/1 loss with them, which is more accurate where rows are many; or decisions
-softly, with the logistic loss, which fits less of the noise of the rates where they are few."""
+softly, with the logistic loss, which fits less of the noise of the rates where they are few; or nothing: the mean scores
+of groups are brought together, a convex problem, and the intercept is shifted until rates are alike."""
+
+GAPS = np.linspace(0, 1, 9)  # between mean scores, as shares of plain logistic regression's own
+BETWEEN_GAPS = 4  # scores on the line from one solution to the next, which keep the gaps between
+CUTS = 1024  # intercepts that are tried for each of them
+LARGEST = 2**16  # cuts times pairs of groups; where there are many pairs, fewer cuts are tried
+
 
 
 class Model(NamedTuple):
@@ -23,6 +30,7 @@ class Model(NamedTuple):
     coef: np.ndarray
     intercept: float
     point: Point
+    limits: Limits
 
     def score(self, X: np.ndarray) -> np.ndarray:
         """The scores of rows; positive ones are decided positive."""
@@ -45,22 +53,26 @@ class Part:
 
     def path(self, name: str) -> Iterator[Model]:
         """A model for each threshold of `Asked.path`, in its order."""
+        if PATHS[name] is MEANS:
+            yield from map(self._by_means, self._asked.path)
+            return
         recipe, point = PATHS[name], self._fairest
         if recipe is SHARP:  # by a temperature between the two: from a soft start, a sharp one is found
             point = self.rates.solve(point, BETWEEN, self.limits(self._asked.path[0]))
         for threshold in self._asked.path:
-            point = self.rates.solve(point, recipe, self.limits(threshold))
-            yield Model(*self._scaling.back(self.rates.basis @ point.x), point)
+            limits = self.limits(threshold)
+            point = self.rates.solve(point, recipe, limits)
+            yield Model(*self._scaling.back(self.rates.basis @ point.x), point, limits)
 
     def limits(self, threshold: float) -> Limits:
         """What is asked of the rates at a threshold."""
         return self._asked.limits(threshold, self._pairs, len(self._cells.names), self._positives)
 
-    @property
-    def names(self) -> list[str]:
-        """What the limits are about."""
+    def names(self, limits: Limits) -> list[str]:
+        """What limits are about."""
         cells = self._cells.names
-        return [*(f"{cells[a]} against {cells[b]}" for a, b in self._pairs), "the share selected", "the share rejected"]
+        pairs = [f"{cells[a]} against {cells[b]}" for a, b in self._pairs]
+        return [*pairs, "the share selected", "the share rejected"][: len(limits.constant)]
 
     @cached_property
     def _fairest(self) -> Point:
@@ -68,3 +80,67 @@ class Part:
         asked = 1 - self._asked.slack if self._asked.is_ratio else self._asked.slack
         point = self.rates.solve(self.rates.plain, LOGISTIC, self.limits(asked))
         return self.rates.solve(point, LOGISTIC, self.limits(self._asked.path[0]))
+
+    # ---- by mean scores: the covariance ------------------------------------------------------------------------------
+
+    def _by_means(self, threshold: float) -> Model:
+        """Of all gaps between mean scores and all intercepts, the most accurate ones on these rows that keep a threshold.
+
+        Where none does, those with the most equal rates.
+        """
+        limits, tried = self.limits(threshold), self._tried
+        excess = np.maximum(limits.matrix @ tried.rates + limits.constant[:, None], 0).sum(axis=0)
+        best = np.lexsort([-tried.right, np.round(excess, 12)])[0]
+        gap = float(tried.gap[best])
+        point = self._at_gap(gap)
+        coef, intercept = self._scaling.back(self.rates.basis @ point.x)
+        return Model(coef, intercept - float(tried.cut[best]), point, self._means_within(gap))
+
+    @cached_property
+    def _solved(self) -> list[Point]:
+        """Logistic regression at each of `GAPS`; the last is the plain one."""
+        points = [self.rates.plain._replace(multipliers=np.zeros(len(self._pairs)))]
+        for gap in GAPS[-2::-1]:
+            points.append(self.rates.solve(points[-1], MEANS, self._means_within(gap)))
+        return points[::-1]
+
+    def _at_gap(self, gap: float) -> Point:
+        """Logistic regression at any gap: solutions are piecewise smooth in it."""
+        after = max(1, int(np.searchsorted(GAPS, gap)))
+        (a, b), share = self._solved[after - 1 : after + 1], (gap - GAPS[after - 1]) / (GAPS[after] - GAPS[after - 1])
+        return Point(*(u + share * (v - u) for u, v in zip(a[:3], b[:3], strict=True)))
+
+    def _means_within(self, gap: float) -> Limits:
+        """No mean score above another by more than a share of the largest such gap of plain logistic regression."""
+        each, matrix = np.arange(len(self._pairs)), np.zeros((len(self._pairs), len(self.rates.means)))
+        matrix[each, self._pairs[:, 0]], matrix[each, self._pairs[:, 1]] = -1, 1
+        largest = float(np.max(matrix @ (self.rates.means @ self.rates.plain.z)))
+        return Limits(matrix, np.full(len(matrix), -gap * largest))
+
+    @cached_property
+    def _tried(self) -> "Tried":
+        """What the scores of each gap decide at each cut; where there is no intercept, there is one cut, at 0."""
+        gaps = np.linspace(0, 1, BETWEEN_GAPS * (len(GAPS) - 1) + 1)
+        tried = [self._cut(gap, self._at_gap(gap).z) for gap in gaps]
+        return Tried(*(np.concatenate(parts, axis=-1) for parts in zip(*tried, strict=True)))
+
+    def _cut(self, gap: float, z: np.ndarray) -> "Tried":
+        """Cuts at equal distances, from half the floor under the share rejected to half of that under the share selected."""
+        low, high = np.quantile(z, [FLOOR * (1 - self._positives) / 2, 1 - FLOOR * self._positives / 2])
+        count = max(2, min(CUTS, LARGEST // len(self._pairs)))
+        cuts = np.linspace(low, high, count) if self._scaling.intercept and high > low else np.zeros(2)
+        place = np.ceil((z - cuts[0]) * ((len(cuts) - 1) / max(cuts[-1] - cuts[0], 1e-300))).clip(0, len(cuts)).astype(int)
+        each = np.vstack([self.rates.means, self.rates.weight * self.rates.label])
+        above = np.stack([np.bincount(place, part, len(cuts) + 1)[::-1].cumsum()[::-1][1:] for part in each])
+        return Tried(np.full(len(cuts), gap), cuts, above[:-1], above[-1])
+
+
+class Tried(NamedTuple):
+    """Decisions "score above a cut": by which gap between mean scores, the rates of cells, and how many are right, up to a
+    constant.
+    """
+
+    gap: np.ndarray
+    cut: np.ndarray
+    rates: np.ndarray  # (cells, tried)
+    right: np.ndarray

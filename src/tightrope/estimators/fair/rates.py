@@ -41,6 +41,9 @@ class Recipe(NamedTuple):
 SHARP = Recipe(temperature=0.25, share=0.9)
 BETWEEN = Recipe(temperature=0.5, share=0.5)
 LOGISTIC = Recipe(temperature=1.0, share=0.0)
+MEANS = Recipe(temperature=np.inf, share=0.0)
+"""As T rises, 4T (sigma(z / T) - 1/2) becomes z: the mean score of a group takes the place of its rate. For two groups a
+bound on the difference of their means is one on the covariance of score and group, and the problem is convex."""
 
 
 class Limits(NamedTuple):
@@ -130,7 +133,7 @@ class Rates:
 
     def values(self, x: np.ndarray, z: np.ndarray, recipe: Recipe, limits: Limits) -> tuple[float, float]:
         """The loss, and by how much the constraints are violated, in all."""
-        u = sigmoid(z / recipe.temperature)
+        u = smoothed(z, recipe)
         wrong = self.weight @ np.where(self.label > 0, 1 - u, u)
         logistic = self.weight @ (np.maximum(-self.label * z, 0) + np.log1p(np.exp(-np.abs(z))))
         loss = recipe.share * wrong + (1 - recipe.share) * logistic + x @ self.ridge @ x
@@ -139,16 +142,14 @@ class Rates:
 
     def constraints(self, z: np.ndarray, recipe: Recipe, limits: Limits) -> np.ndarray:
         """What should be at most 0."""
-        return limits.matrix @ (self.means @ sigmoid(z / recipe.temperature)) + limits.constant
+        return limits.matrix @ (self.means @ smoothed(z, recipe)) + limits.constant
 
     def _direction(
         self, x: np.ndarray, z: np.ndarray, recipe: Recipe, limits: Limits, multipliers: np.ndarray, stable: float
     ) -> tuple[np.ndarray, float, np.ndarray]:
         """The step that minimises the quadratic model, the slope of the loss along it, and the model's multipliers."""
-        t, share = recipe.temperature, recipe.share
-        u, p = sigmoid(z / t), sigmoid(z)
-        first = u * (1 - u) / t
-        second = first * (1 - 2 * u) / t
+        share, u, p = recipe.share, smoothed(z, recipe), sigmoid(z)
+        first, second = _derivatives(u, recipe)
         slope = self.weight * ((1 - share) * (p - (self.label > 0)) - share * self.label * first)
         bend = self.weight * ((1 - share) * p * (1 - p) - share * self.label * second)
         bend += (multipliers @ limits.matrix @ self.means) * second
@@ -173,6 +174,19 @@ def sigmoid(z: np.ndarray) -> np.ndarray:
     """1 / (1 + exp(-z)), by an exponential that cannot overflow."""
     small = np.exp(-np.abs(z))
     return np.where(z >= 0, 1.0, small) / (1 + small)
+
+
+def smoothed(z: np.ndarray, recipe: Recipe) -> np.ndarray:
+    """Decisions smoothed, sigma(z / T); at infinite temperature the scores themselves."""
+    return z if np.isinf(recipe.temperature) else sigmoid(z / recipe.temperature)
+
+
+def _derivatives(u: np.ndarray, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the second derivative of `smoothed` by the score, where it is u."""
+    if np.isinf(recipe.temperature):
+        return np.ones_like(u), np.zeros_like(u)
+    first = u * (1 - u) / recipe.temperature
+    return first, first * (1 - 2 * u) / recipe.temperature
 
 
 def _dual(quadratic: np.ndarray, linear: np.ndarray, before: np.ndarray, stable: float) -> np.ndarray:

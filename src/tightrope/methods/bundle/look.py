@@ -256,7 +256,7 @@ def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
 
 
 @partial(jax.jit, static_argnames="rows_a_slice")
-def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int = 1024) -> Array:
+def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int | None = None) -> Array:
     """One pass over all rows, or some: the point, values and slopes, one after the other in one array because every array
     that is brought to the host takes its time."""
     f, h, grad, rows = full_jacobian(problem, x, data, rows_a_slice, some)

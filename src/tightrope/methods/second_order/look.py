@@ -1,5 +1,6 @@
 """One look at all the data, on the host: what it proves, and the step of sequential quadratic programming that follows."""
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from tightrope.methods.bundle.solve import Region, one_thread, region_of
 from tightrope.methods.curvature import lagrangian_hessian, mixed, updated
 from tightrope.methods.second_order.quadratic import MOST, Ball, Inconsistent, Step, best_step
 from tightrope.methods.second_order.state import Known
-from tightrope.problem.full_data import Some
+from tightrope.problem.full_data import Some, rows_a_slice_of
 from tightrope.problem.rounding import count
 from tightrope.sets import L2Ball
 from tightrope.tree import shaped_like
@@ -61,16 +62,21 @@ class Turn(Look):
         """Over so many slices of the rows."""
         return see(self.problem, x, self.data, Some(np.int32(slices), np.int32(0)), rows_a_slice=self.size)
 
-    @property
+    @cached_property
     def size(self) -> int:
-        """Rows in a slice: few enough for the products of a Hessian to be held at once, and no more than elsewhere."""
-        numbers = self.before.bend.shape[0] * (1 + self.before.lam.size)
-        return min(count(self.data), max(64, min(1024, (1 << 22) // numbers)))
+        """Rows in a slice of a pass."""
+        return min(count(self.data), rows_a_slice_of(self.data))
 
     @property
     def slices(self) -> int:
         """How many there are."""
         return -(-count(self.data) // self.size)
+
+    @property
+    def block(self) -> int:
+        """Rows in a slice of a Hessian: few enough for its products to be held at once."""
+        numbers = self.before.bend.shape[0] * (1 + self.before.lam.size)
+        return min(count(self.data), max(64, min(1024, (1 << 22) // numbers)))
 
     def after(self, trust: float) -> Known:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The state with everything that follows from the look."""
@@ -120,7 +126,7 @@ class Turn(Look):
         if n < _ENOUGH_ROWS or 2 * slices > self.slices:
             return None
         rows = slices * self.size
-        few = min(slices, self._slices(_ROUGHLY * d)) * self.size
+        few = min(rows, max(_ROUGHLY * d, self.block))
         often = few * d <= _A_PRODUCT * rows  # Hessians cost no more than the gradients
         c = self._partly(here.x, slices)
         bend = self._hessian(c.x, lam, c, few)
@@ -294,22 +300,20 @@ class Turn(Look):
         a_pass = _A_PRODUCT * n // d
         return min(n, max(1, min(max(_SAMPLES * d, a_pass), 4 * a_pass)))
 
-    def _slices(self, rows: int) -> int:
-        return min(self.slices, -(-rows // self.size))
-
     def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> np.ndarray:
         """The Hessian of the Lagrangian on so many rows, in widths; of few rows, mixed with a multiple of the identity."""
-        slices = self._slices(rows)
+        every = -(-count(self.data) // self.block)
+        slices = min(every, -(-rows // self.block))
         point, lam = self._point(x * self.widths), np.asarray(lam, self.dtype)
         some = Some(np.int32(slices), np.int32(0))
-        found = lagrangian_hessian(self.problem, point, lam, self.data, some, rows_a_slice=self.size)
+        found = lagrangian_hessian(self.problem, point, lam, self.data, some, rows_a_slice=self.block)
         B = np.asarray(found, float) * self.widths[:, None] * self.widths
         if not np.all(np.isfinite(B)):
             return np.eye(len(B)) * self.units.f
         B = (B + B.T) / 2
-        if slices == self.slices or slices * self.size >= _PLENTY * len(B):
+        if slices == every or slices * self.block >= _PLENTY * len(B):
             return B
-        return mixed(B, slices * self.size, float(np.median(np.maximum(np.diag(B), 0))))
+        return mixed(B, slices * self.block, float(np.median(np.maximum(np.diag(B), 0))))
 
     # ---- places ------------------------------------------------------------------------------------------------------
 
