@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tightrope as tr
+from studies import methods_table
 from tightrope.loop.prepare import default_batch
 from tightrope.loop.steps import Variant, start
 from tightrope.problems import EXACT
@@ -173,6 +174,12 @@ def test_it_declares_what_it_is(name):
     assert all(isinstance(getattr(method, coefficient), float) for coefficient in kind.tuned)
     assert kind.margin is None or isinstance(getattr(method, kind.margin), float)
     assert {"project", "lmo"} & kind.needs
+
+
+def test_the_page_of_methods_says_what_they_declare():
+    """Costs, rates, proofs and coefficients: one that is changed is changed in both places or in none."""
+    page = GUIDE.with_name("methods.md")
+    assert page.read_text() == methods_table.page(), "run python -m studies.methods_table"
 
 
 # ---- points that are trees ------------------------------------------------------------------------------------------

@@ -1,9 +1,7 @@
 """The leaderboard: who fits, what it costs, who wins; a tiny one from end to end, with a method that it has never seen."""
 
 import dataclasses
-import inspect
 import pickle
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +11,6 @@ import pandas as pd
 import pytest
 
 import tightrope as tr
-from studies import methods_table
 from tightrope.experiments import leaderboard as contest
 from tightrope.experiments.leaderboard import Size, drawing, entrants, leaderboard, report, runs
 from tightrope.experiments.leaderboard.divisions import DIVISIONS, SOURCES, counts
@@ -344,11 +341,3 @@ def test_parts_can_be_handed_to_another_process():
 def test_the_default_size_has_all_problems():
     assert set(contest.FULL.problems("streams")) == set(PROBLEMS)
     assert contest.FULL.seeds >= 10  # enough for an interval
-
-
-# ---- the page of methods ---------------------------------------------------------------------------------------------
-
-
-def test_the_page_of_methods_is_up_to_date():
-    page = Path(inspect.getfile(methods_table)).parents[1] / "docs" / "methods.md"
-    assert page.read_text() == methods_table.page(), "run python -m studies.methods_table"
