@@ -33,7 +33,7 @@ def cells(name: str, kind: type[Method]) -> list[str]:
         *map(str, kind.cost),
         *rates,
         proof,
-        kind.margin or "-",
+        f"{kind.margin} {rate(kind.margin_power) if kind.margin_power else ''}".strip() if kind.margin else "-",
         defaults or "-",
         what,
     ]
@@ -54,7 +54,7 @@ def page() -> str:
         '- **gap, violation**: proven to fall like this with the number T of samples; "zero" where the mean violation is',
         "  proven to vanish with a margin that is large enough; - where nothing is proven.",
         "- **the proof is**: of what, where that is not the method as it runs by default.",
-        "- **margin**: the coefficient of the tightening.",
+        "- **margin**: the coefficient of the tightening, and how it falls where that depends on nothing else.",
         "- **by default**: the coefficients; those that a run measures are left out.",
         "",
         "`tightrope leaderboard` compares them: [who wins where](leaderboard.md).",

@@ -1,9 +1,12 @@
 """The pull: feasible as recomputed, never dearer than its bound, honest where it cannot work."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.optimize
 
 import tightrope as tr
 from tightrope.loop.feasible import _with_rounding, pull
@@ -66,6 +69,21 @@ def test_what_any_order_of_the_rows_may_round_is_kept_away_from():
     assert done.a > 0
     exact = np.asarray(rows, np.longdouble).mean(0) @ np.asarray(done.x, np.longdouble)
     assert level - 3 * margin[0] < exact < level - np.max(np.abs(others))
+
+
+def test_a_root_that_falls_short_is_gone_beyond(monkeypatch):
+    """Brent's root is known to a tolerance only."""
+    x, data = jnp.asarray([1.0, 0.5, 0.0]), jnp.asarray(ROWS)
+    whole = pull(PROBLEM, data, x, jnp.asarray(INNER))
+    found = scipy.optimize.root_scalar
+
+    def short(*args, **options):
+        return SimpleNamespace(root=found(*args, **options).root * (1 - 1e-6))
+
+    monkeypatch.setattr(scipy.optimize, "root_scalar", short)
+    again = pull(PROBLEM, data, x, jnp.asarray(INNER))
+    assert np.all(in_numpy(np.asarray(again.x)) <= 0)
+    assert whole.a * (1 - 1e-6) < again.a < whole.a * (1 + 2e-6)
 
 
 def test_minimize_reports_the_pull():

@@ -11,7 +11,7 @@ from scipy.optimize import minimize as scipy_minimize
 from slow import quick_first
 
 import tightrope as tr
-from tightrope.loop.gap import Bound, gap_of, inside_of
+from tightrope.loop.gap import Bound, _pulled, gap_of, inside_of
 from tightrope.methods.merit import judged, no_judge
 from tightrope.methods.snapshot import take_snapshot
 from tightrope.problem.full_data import full_jacobian
@@ -283,6 +283,12 @@ def test_the_best_lower_bound_counts_and_not_the_last():
         for k, snap in enumerate(order):
             judge, _ = jax.jit(judged)(problem, judge, snap, jnp.ones(1), wid, jnp.asarray(k == 0))
         assert float(judge.floor) == pytest.approx(first.best.value, rel=1e-12)
+
+
+def test_a_point_is_pulled_as_far_as_the_worst_constraint_asks_for():
+    assert _pulled(np.array([1.0, 0.1]), np.array([-0.5, -0.1])) == pytest.approx(1 / 1.5)
+    assert _pulled(np.array([1.0, 0.1]), np.array([-0.5, 0.2])) == 1  # s does not help
+    assert _pulled(np.array([-1.0, 0.0]), np.array([-0.5, 0.2])) == 0
 
 
 def test_a_resumed_run_remembers_the_best_bound(tmp_path):

@@ -27,9 +27,10 @@ from core_cases import (
 import tightrope as tr
 import tightrope.loop.driver as driver
 from tightrope.loop.run import record_steps
-from tightrope.loop.steps import advance
+from tightrope.loop.steps import advance, summarise
 from tightrope.problem import full_values
 from tightrope.sampling import Plan
+from tightrope.tree import Mean
 
 
 def solve(data: Any = None, **options):
@@ -66,6 +67,23 @@ def test_objective_and_constraints_take_as_many_samples_as_each_was_given():
     np.testing.assert_allclose(result.last, x - 0.8 * (x - theta[0]), rtol=1e-14)
     np.testing.assert_allclose(result.dual_last, 0.8 * (h + 0.3), rtol=1e-14)
     assert np.all(h > -0.3)
+
+
+def test_weights_below_one_in_all_are_weights():
+    """Steps of 0.1/sqrt(t) weigh x_t: the mean of two is between them, and nearer to the first."""
+    seen = []
+    result = solve(method=tr.CSOA(eta0=0.1, anytime=True), steps=2, record=2, callback=lambda s: seen.append(s.last))
+    weights = 0.1 / np.sqrt([1.0, 2.0])
+    np.testing.assert_allclose(result.average, np.average([np.zeros(3), seen[0]], axis=0, weights=weights), rtol=1e-12)
+
+
+def test_sums_are_unpacked_in_the_order_in_which_they_were_packed():
+    sums = np.array(
+        [2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]
+    )  # weight, f, two that are tracked, h of one and its multiplier
+    found = summarise(Mean(sums[:6] / 2, np.zeros(6), sums[:6] / 2), 1, ["a", "b"])
+    assert (float(found.objective), found.tracked, float(found.weight)) == (2.0, {"a": 3.0, "b": 4.0}, 2.0)
+    assert (found.h.tolist(), found.lam.tolist()) == ([5.0], [6.0])
 
 
 def test_compiled_code_is_traced_once_whatever_the_numbers():

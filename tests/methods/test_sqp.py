@@ -17,7 +17,7 @@ from tightrope.methods.bundle.model import Looks, Units
 from tightrope.methods.bundle.solve import region_of, solve
 from tightrope.methods.curvature import lacks, updated
 from tightrope.methods.second_order.look import Turn
-from tightrope.methods.second_order.quadratic import Ball, Inconsistent, best_step
+from tightrope.methods.second_order.quadratic import Ball, Inconsistent, _multipliers, best_step
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
 
@@ -232,3 +232,24 @@ def test_auto_takes_it_where_functions_are_smooth_and_coordinates_few():
     assert chosen(None) == "sqp"
     assert chosen("smoothness") == chosen("curvature") == "bundle"
     assert chosen(None, coordinates=2_000) == chosen(None, steps=True) == "svrg-csoa"
+
+
+# ---- small parts -----------------------------------------------------------------------------------------------------
+
+
+def test_an_update_meets_the_change_of_the_gradient_and_stays_definite():
+    B, step = np.diag([1.0, 2.0]), np.array([1.0, 0.0])
+    for change in (np.array([2.0, 0.3]), np.array([0.9, -0.3])):  # steeper than B says, and flatter
+        np.testing.assert_allclose(updated(B, step, change) @ step, change)
+    np.testing.assert_array_equal(updated(B, step, np.array([-1.0, 0.0])), B)
+    damped = updated(B, step, np.array([0.01, 0.0]))
+    assert 0.01 < damped[0, 0] < 1
+    np.testing.assert_allclose(updated(np.zeros((2, 2)), step, np.array([2.0, 0.0])), np.diag([2.0, 0.0]))
+
+
+@pytest.mark.parametrize("unit", [1e-7, 1.0, 1e7])
+def test_a_constraint_that_another_multiplier_breaks_gets_one_too_in_any_units(unit):
+    rows = np.linalg.cholesky(np.array([[1.0, -0.9], [-0.9, 1.0]])).T
+    lam = _multipliers(rows, unit * np.array([1.0, -0.5]))
+    np.testing.assert_allclose(rows.T @ rows @ lam, unit * np.array([1.0, -0.5]))
+    assert np.all(lam > 0)
