@@ -232,6 +232,12 @@ def test_ctrl_c_in_another_process_prints_the_result_so_far():
     assert "interrupted; the result is that of the steps taken" in said
 
 
+def test_seconds_are_those_that_passed():
+    solve(steps=7)
+    began = time.perf_counter()
+    assert 0 < solve(steps=7).cost.seconds < time.perf_counter() - began
+
+
 def test_a_time_limit_stops_the_run():
     result = solve(steps=10**9, time_limit=0.2, chunk=2000)
     assert result.status is tr.Status.TIME_LIMIT

@@ -147,6 +147,52 @@ def test_the_output_is_the_best_feasible_combination():
     assert found.f == pytest.approx(least(looks.f @ w, looks.h.T @ w <= 0, w >= 0, cp.sum(w) == 1), abs=1e-7)
 
 
+def in_one_dimension():
+    """A look at x = 3 in [2, 6] at (x - 5)^2 / 2 and at x - 4 <= 0; the centre of the region is there, and not at zero."""
+    zero, zeros = np.zeros(1), np.zeros((1, 1))
+    looks = Looks(np.array([[3.0]]), np.array([2.0]), np.array([[-1.0]]), np.array([[-2.0]]), np.ones((1, 1, 1)),
+                  zero, zeros, zero, zeros)  # fmt: skip
+    units = Units(8.0, np.array([4.0]))
+    region = region_of(tr.Box(2.0, 6.0, shape=1).conic(np.array([3.0])), np.array([3.0]))
+    return Model(looks, units, region, lambda g: float(np.maximum(2 * g, 6 * g)[0]))
+
+
+def test_a_newton_step_ends_where_the_quadratic_model_and_the_cuts_say():
+    model = in_one_dimension()
+    for hessian, x in ((4.0, 3.5), (1.0, 4.0)):  # 3 + 2/4, and the cut at 4 before 3 + 2/1
+        np.testing.assert_allclose(model.newton_point(0, np.array([[hessian]]), None), [x], atol=1e-6)
+    np.testing.assert_allclose(model.newton_point(0, np.array([[4.0]]), 1.5), [3.5], atol=1e-6)  # the cut of F is there
+
+
+def test_a_level_point_keeps_its_share_of_the_largest_slack():
+    """Towards 5: the cut of F is at most 1 from 3.5 on, where that of H leaves 1/2; a half of it is left at 3.75."""
+    for share, x in ((0.5, 3.75), (0.2, 3.9)):
+        np.testing.assert_allclose(in_one_dimension().level_point(1.0, np.array([5.0]), share), [x], atol=1e-6)
+
+
+def test_a_bound_does_not_depend_on_the_size_of_its_multipliers_and_counts_what_was_summed():
+    model, mu, nu = in_one_dimension(), np.array([0.4]), np.array([[0.3]])
+    bounds = [model._normalised(c * mu, c * nu) for c in (1.0, 7.0)]
+    lam = 0.3 / 0.4 * 8 / 4
+    for bound in bounds:
+        assert bound is not None
+        assert bound.value == pytest.approx(2 - lam + (lam - 2) * (6 - 3 if lam < 2 else 2 - 3))
+        reach = max(2 * (2 - lam), 6 * (2 - lam))
+        summed = 2 + lam + abs(reach) + abs(lam - 2) * 3
+        assert bound.rounding == pytest.approx(16 * np.finfo(float).eps * summed)
+    assert model._normalised(0 * mu, nu) is None
+
+
+def test_two_looks_that_violate_different_constraints_make_a_feasible_combination():
+    h = np.array([[1.0, -2.0], [-2.0, 1.0]])
+    looks = Looks(np.eye(2), np.array([0.0, 3.0]), h, np.zeros((2, 2)), np.zeros((2, 2, 2)),
+                  np.zeros(2), np.zeros((2, 2)), np.zeros(2), np.zeros((2, 2)))  # fmt: skip
+    best = best_combination(looks, Units(3.0, np.ones(2)), np.zeros((2, 2)))
+    assert best.worst <= 0
+    np.testing.assert_allclose(best.weights, [2 / 3, 1 / 3], atol=1e-6)  # as much of the first as its constraint allows
+    assert best.f == pytest.approx(1.0, abs=1e-5)
+
+
 def clash(x, theta):
     return jnp.stack([x[0] + 0.3, 0.2 - x[0], x[1] - 5]) + 0.01 * theta[0]
 

@@ -160,6 +160,8 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
             assert any(not np.allclose(b[0], b[k]) for b in jax.tree.leaves(compiled))
     assert bool(problem.domain.contains(state.x))
     assert bool(jnp.all(state.lam >= 0))
+    if hasattr(state, "t"):
+        assert state.t - first.t == 5  # a step is one step
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -16,7 +16,7 @@ from tightrope.loop.choose import Asked, automatic, missing
 from tightrope.methods.bundle.model import Looks, Units
 from tightrope.methods.bundle.solve import region_of, solve
 from tightrope.methods.curvature import lacks, updated
-from tightrope.methods.second_order.look import Turn
+from tightrope.methods.second_order.look import Turn, _less
 from tightrope.methods.second_order.quadratic import Ball, Inconsistent, _multipliers, best_step
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
@@ -253,3 +253,11 @@ def test_a_constraint_that_another_multiplier_breaks_gets_one_too_in_any_units(u
     lam = _multipliers(rows, unit * np.array([1.0, -0.5]))
     np.testing.assert_allclose(rows.T @ rows @ lam, unit * np.array([1.0, -0.5]))
     assert np.all(lam > 0)
+
+
+def test_after_a_step_that_gained_too_little_the_least_of_the_parabola_is_tried():
+    """Through 0 with a slope of -1: at 1 it gained 1/10, or lost 1, or lost very much."""
+    assert _less(1.0, -1.0, 0.1) == pytest.approx(0.5)  # 1/1.8, and no more than a half
+    assert _less(1.0, -1.0, -1.0) == pytest.approx(0.25)
+    assert _less(0.5, -1.0, -1.0) == pytest.approx(0.5 * 0.5 / 3)
+    assert _less(1.0, -1.0, -100.0) == pytest.approx(0.1)
