@@ -9,7 +9,7 @@ import pytest
 import scipy.optimize
 
 import tightrope as tr
-from tightrope.loop.feasible import _with_rounding, pull
+from tightrope.loop.feasible import _with_rounding, pull, strictly_feasible
 from tightrope.problem.full_data import full_values
 
 RNG = np.random.default_rng(0)
@@ -118,6 +118,33 @@ def test_a_strictly_feasible_point_is_found_by_a_phase_one():
 
 def impossible(x, theta):
     return jnp.stack([x[0] + 1, 1 - x[0]]) + 0.0 * theta[:2]
+
+
+@tr.pytree
+class Factored(tr.L2Ball):
+    """A ball whose points cannot be lifted, as if they were held factored."""
+
+    @property
+    def additive(self) -> bool:
+        return False
+
+
+def test_where_points_cannot_be_lifted_the_worst_constraint_is_minimised():
+    problem, data, x = tr.Problem(f, curved, Factored(2.0, shape=3)), jnp.asarray(ROWS), jnp.asarray([1.0, 0.5, 0.0])
+    outside, asked = jnp.asarray([1.5, 0.5, 0.0]), []
+
+    def solve(found):
+        return lambda lowest, rows, **options: (asked.append((lowest, options)), SimpleNamespace(x=found))[1]
+
+    inner = jnp.asarray(INNER)
+    assert strictly_feasible(problem, data, [x], solve(inner)) is inner
+    assert strictly_feasible(problem, data, [x], solve(outside)) is None
+    lowest, options = asked[0]
+    assert options["progress"] is False
+    _, h, _, rows = jax.jit(problem.jacobian)(x, data)
+    value, _, slope = jax.jit(lowest.value_and_gradient)(x, jnp.zeros(0), data)
+    assert float(value) == pytest.approx(float(h.max()))
+    np.testing.assert_allclose(slope, rows[int(np.argmax(h))], rtol=1e-12)
 
 
 def test_where_there_is_no_feasible_point_the_status_says_so():

@@ -1,5 +1,6 @@
 """SVRG-CSOA: against a NumPy loop, its linear convergence, kinks, units, its judge, its duality gap."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -13,7 +14,8 @@ import tightrope as tr
 from studies.finite_sums import N, error, finite
 from tightrope.methods import gradients_used
 from tightrope.methods.conservative.svrgcsoa import Epoch, _smoothness
-from tightrope.methods.snapshot import take_snapshot
+from tightrope.methods.merit import no_judge
+from tightrope.methods.snapshot import Snapshot, take_snapshot
 from tightrope.problem.full_data import full_jacobian, full_values
 from tightrope.problems import portfolio
 
@@ -252,6 +254,19 @@ def test_an_epoch_that_went_wrong_does_not_replace_the_best_snapshot():
     np.testing.assert_array_equal(method.answer(state._replace(epoch=gone))[0], best.w)
     assert not np.array_equal(method.answer(state)[0], best.w)  # a good epoch does, judged or not
     np.testing.assert_array_equal(method.snapshot(state).w, best.w)
+
+
+def test_what_violates_a_constraint_is_no_point_inside():
+    def inner(*h):
+        snap = Snapshot(jnp.ones(2), jnp.zeros(0), jnp.asarray(3.0), jnp.asarray(h), jnp.ones(2), jnp.ones((len(h), 2)))
+        judge = no_judge(snap)._replace(floor=jnp.asarray(1.0), gap=jnp.asarray(5.0))
+        return tr.SVRGCSOA().inner(SimpleNamespace(judge=judge))  # pyright: ignore[reportArgumentType]
+
+    found = inner(-0.1, -0.2)
+    assert found is not None
+    assert found[1:] == (5.0, 5.0)  # the gap, and the scale, which is at least that
+    assert inner(-0.1, 0.2) is None
+    assert inner() is None
 
 
 # ---- the duality gap -------------------------------------------------------------------------------------------------
