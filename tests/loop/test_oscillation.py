@@ -1,10 +1,16 @@
 """A run that swings says so; noise, slack constraints and runs that settle are no reason to."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
+import pandas as pd
 import pytest
 
 import tightrope as tr
+from tightrope.loop.oscillation import oscillation_note
 from tightrope.problems import PROBLEMS
 
 
@@ -46,3 +52,21 @@ def test_runs_that_settle_are_left_alone():
 def test_no_false_alarm_on_problems_with_known_solutions(name):
     solved = PROBLEMS[name]()
     assert not swings(tr.minimize(solved.problem, solved.samples, steps=4000, progress=False))
+
+
+@pytest.mark.parametrize(("swing", "seen"), [(0.5, True), (0.2, False)])
+def test_both_the_constraint_and_its_multiplier_have_to_swing(swing, seen):
+    """H goes up and down by 1, which is far more than its noise; the multiplier by a part of its mean."""
+    sign = np.array([1.0, -1.0] * 8)
+    method = SimpleNamespace(multipliers=True, averages=True)
+    ready: Any = SimpleNamespace(method=method, plan=SimpleNamespace(batch_size=1), names=["h"])
+    worth: Any = SimpleNamespace(samples=np.zeros(100), errors=np.array([0.02]))
+    step = np.arange(0, 1700, 100)
+    totals = {
+        name: np.append(0.0, np.cumsum(100 * values))
+        for name, values in (("h", sign), ("dual h", 2 + 2 * swing * sign))
+    }
+    means = {name: total / np.maximum(step, 1) for name, total in totals.items()}
+    note = oscillation_note(ready, pd.DataFrame({"step": step, "weight": step.astype(float), **means}), worth)
+    assert (note is not None) is seen
+    assert note is None or "h swings instead of settling" in note

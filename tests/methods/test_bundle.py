@@ -101,6 +101,8 @@ def test_float32_has_a_gap_that_counts_rounding():
         x = np.asarray(one.x, np.float64)
         f = float(np.asarray(tr.Problem.values(problem, jnp.asarray(x), data.data)[0]))
         assert f - optimum <= one.trace["gap"].iloc[-1]
+        assert one.lower is not None
+        assert one.lower <= optimum + 1e-9
 
 
 # ---- what is proven --------------------------------------------------------------------------------------------------

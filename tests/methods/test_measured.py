@@ -348,3 +348,15 @@ def test_cscgd_lets_multipliers_move_where_no_slope_was_seen_and_its_tracker_beg
     np.testing.assert_allclose(seen.Lam, [1.0, 3.0])
     np.testing.assert_allclose(unseen.Lam, [6 / (0.5 * np.sqrt(2)), 3.0])
     assert [float(_forgets(an_epoch(), jnp.asarray(t))) for t in (65, 66, 128)] == [1.0, 0.5, 0.125]
+
+
+def test_epochs_of_fw_csoa_are_those_of_its_horizon():
+    """The pilot of 1,000 steps has 62; without a horizon it would have 32."""
+    problem = tr.Problem(lambda x, theta: x @ theta, lambda x, theta: x[:1] - theta[:1], tr.L1Ball(1.0, shape=2))
+    first = tr.FWCSOA().init(problem, jnp.zeros(2), jnp.zeros(1), jnp.asarray(1000, jnp.int32))
+
+    def step(_, state):
+        return tr.FWCSOA().step(problem, state, jnp.array([[0.3, -0.2]]))[0]
+
+    after = jax.jit(lambda state: jax.lax.fori_loop(0, 31, step, state))(first).scales
+    assert (int(after.stage), int(after.begin), int(after.end)) == (1, 31, 62)

@@ -17,7 +17,7 @@ from tightrope.methods.bundle.model import Looks, Units
 from tightrope.methods.bundle.solve import region_of, solve
 from tightrope.methods.curvature import lacks, updated
 from tightrope.methods.second_order.look import Turn, _less
-from tightrope.methods.second_order.quadratic import Ball, Inconsistent, _multipliers, best_step
+from tightrope.methods.second_order.quadratic import Ball, Inconsistent, Step, _multipliers, best_step
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
 
@@ -261,3 +261,21 @@ def test_after_a_step_that_gained_too_little_the_least_of_the_parabola_is_tried(
     assert _less(1.0, -1.0, -1.0) == pytest.approx(0.25)
     assert _less(0.5, -1.0, -1.0) == pytest.approx(0.5 * 0.5 / 3)
     assert _less(1.0, -1.0, -100.0) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("roomy", "feasible", "interior", "t", "level"),
+    [(False, True, True, 2, True), (False, True, True, 3, False), (False, True, False, 2, False),
+     (False, False, False, 2, True), (True, False, True, 2, False)],
+)  # fmt: skip
+def test_every_other_look_goes_inside_as_long_as_none_was_there(roomy, feasible, interior, t, level):
+    """The step promises what the slope says, and the price of the violation that it takes away: 1.1 times 3, times 1/2."""
+    turn: Any = SimpleNamespace(roomy=roomy, t=t, trust=1.0, _level=lambda state, c: (state, True))
+    turn._try = lambda state, c, share: (state, False)
+    c = SimpleNamespace(grad=np.array([-1.0, 0.5]), h=np.array([0.5, -1.0]))
+    known = {"price": np.zeros(2), "bend": np.eye(2), "feasible": feasible, "interior": interior}
+    state: Any = SimpleNamespace(**known, _replace=lambda **new: SimpleNamespace(**known | new))
+    step = Step(np.array([0.2, 0.0]), np.array([3.0, 0.0]))
+    after, went = Turn._from(turn, state, c, step)  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
+    assert went is level
+    assert after.drop == pytest.approx(-0.2 - 1.1 * 3 * 0.5)
