@@ -148,7 +148,10 @@ def measure(wanted: list[tuple[str, int]], rows: Path | None, processes: int) ->
         for pair in missing:
             keep(one(*pair))
     else:
-        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # a process for each core, and a thread for each process
+        for name in (
+            "OMP_NUM_THREADS",
+            "OPENBLAS_NUM_THREADS",
+        ):  # a process for each core, and a thread for each process
             os.environ.setdefault(name, "1")
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
             for future in as_completed([pool.submit(one, *pair) for pair in missing]):
@@ -172,7 +175,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the number of the first repetition")
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--rows", type=Path, help="a CSV file to add rows to, and to go on from; no page is then written")
+    parser.add_argument(
+        "--rows", type=Path, help="a CSV file to add rows to, and to go on from; no page is then written"
+    )
     parser.add_argument("--page", type=Path, nargs="+", help="make the page of such files, and measure nothing")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     options = parser.parse_args()

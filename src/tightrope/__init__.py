@@ -47,6 +47,7 @@ __all__ = [
     "Method",
     "NuclearBall",
     "Online",
+    "Parquet",
     "Polytope",
     "Problem",
     "Product",

@@ -16,10 +16,12 @@ from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.result import Result
 from tightrope.sampling import as_sampler
+from tightrope.sampling.all_rows import count, kept, one_row, plain_errors
 from tightrope.sets.base import Shape
 from tightrope.tree import Tree, float_dtype
 
 
+@plain_errors()
 @full_precision
 def certify(
     problem: Problem,
@@ -83,13 +85,13 @@ def certify(
     if seen is not None:
         refuse_seen(seen, rows)
     x = _point(problem, point if result is None else result.x)
-    n = check_shapes(problem, x, as_sampler(rows).example())
+    n = check_shapes(problem, x, one_row(rows))
     problem = astype_problem(problem, float_dtype(x))
     names = problem.constraint_names(n)
     bounds = bound_constraints(problem, x, rows, names, read_ranges(ranges, names), confidence, anytime)
     expected = None
     if population_gap and result is not None:
-        expected = population_gap_of(problem, x, result.dual, rows, confidence, minimize)
+        expected = population_gap_of(problem, x, result.dual, kept(rows), confidence, minimize)
     notes = (
         () if seen is not None else ("nothing is known of the rows it was made from; they must not be among these.",)
     )
@@ -98,7 +100,7 @@ def certify(
     return Certificate(
         x=x,
         confidence=confidence,
-        samples=as_sampler(rows).n or 0,
+        samples=count(rows),
         anytime=anytime,
         constraints=bounds,
         gap=None if result is None else result.gap,

@@ -31,6 +31,7 @@ from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import as_sampler
+from tightrope.sampling.all_rows import UnreadableError, plain_errors
 from tightrope.sets.base import Shape
 from tightrope.tree import Array, Tree, float_dtype
 
@@ -44,6 +45,7 @@ _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is
 
 
 @hints_at_cache
+@plain_errors()
 @full_precision
 def minimize(
     problem: Problem,
@@ -76,7 +78,7 @@ def minimize(
 
     Args:
         problem: the problem.
-        data: a pytree of arrays with a row per sample, or a `Rows`, `Generator` or `Stream`.
+        data: a pytree of arrays with a row per sample, or a `Rows`, `Parquet`, `Generator` or `Stream`.
         method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows, with
             at most 50 constraints and unless `steps` is given, SQP where functions are smooth and there are at most 500
             coordinates, and else the bundle method where there are at most 200; SVRG-CSOA otherwise. For streams and
@@ -180,7 +182,10 @@ def minimize(
         record=record, trace_full=trace_full, callback=callback, progress=progress, time_limit=time_limit, tol=tol,
         until_solved=until_solved, inside=inside, estimates=left_open, replaceable=other is not None, chunk=chunk,
     )  # fmt: skip
-    file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every) if checkpoint is not None else None
+    file = None
+    if checkpoint is not None:
+        together = ready.sampler.together
+        file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every, together=together)
     result = _result(ready, run(program, options, file), output, towards, left_open)
     lost = result.status is Status.STALLED or (open_ended and result.status is Status.NO_FEASIBLE_POINT)
     if other is not None and lost:
@@ -311,6 +316,22 @@ _POINTS = {
 
 
 def _result(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, left_open: bool) -> Result:
+    """What a run has found. Where files have become unreadable nothing can be measured on all rows any more; what there is
+    is returned all the same."""
+    if outcome.status is not Status.STREAM_RAISED or ready.sampler.n is None:
+        try:
+            with plain_errors():
+                return _measured(ready, outcome, output, towards, left_open)
+        except UnreadableError as error:
+            said = f"After all {outcome.position.step:,} steps: {error}"
+            outcome = dataclasses.replace(outcome, status=Status.STREAM_RAISED, message=said, error=error)
+    if output == "feasible":
+        outcome = dataclasses.replace(outcome, message=f"{outcome.message} The output was not made feasible.")
+    cost = _cost(ready, outcome.position.step, outcome.seconds)
+    return dataclasses.replace(_measured(ready.without_rows(), outcome, None, None, False), cost=cost)
+
+
+def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, left_open: bool) -> Result:
     """Choose the point, make it feasible where that was asked for or nothing was, and measure it on the full data."""
     import pandas as pd
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tightrope._errors import whole_number
 from tightrope.loop.driver import Driver, Position, refresh_period
@@ -19,12 +20,14 @@ from tightrope.methods import Method, Refreshing
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
+from tightrope.sampling.all_rows import plain_errors
 from tightrope.tree import Array, Mean, Tree, replace
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@plain_errors()
 @full_precision
 def sweep(
     problem: Problem,
@@ -42,6 +45,7 @@ def sweep(
     points: bool = False,
     progress: bool | None = None,
     memory: int = 2**30,
+    mesh: Mesh | None = None,
 ) -> "pd.DataFrame":
     """Run every method with every combination of its coefficients, at every level, from every seed.
 
@@ -56,7 +60,9 @@ def sweep(
         record: the steps at which to record, or how many of them, evenly spread; by default the last only.
         points: also a column "x", the methods' outputs themselves.
         progress: a progress bar; by default only on a terminal.
-        memory: bytes that the states of one slice may take.
+        memory: bytes that the states of one slice may take, on each device.
+        mesh: devices of this process, a `jax.sharding.Mesh`, among which the combinations are shared out; by default all
+            are computed where JAX computes. The data are then copied to each of them.
 
     Returns:
         A tidy DataFrame with a row per method, combination, level, seed and recorded step. Columns: method, the
@@ -79,6 +85,7 @@ def sweep(
     seeds = tuple(seeds)
     if not named or not seeds:
         raise ValueError("sweep: no methods or no seeds were given; expected at least one of each.")
+    devices = _devices(mesh)
     grid, sampler = _level_grid(problem, levels), as_sampler(data)
     options: dict[str, Any] = {"steps": steps, "passes": passes, "batch_size": batch_size, "x0": x0}
     options |= {"levels": np.stack([level for level, _ in grid])}
@@ -90,7 +97,8 @@ def sweep(
     tables, done = [], 0
     with Progress(total * len(seeds), progress, "steps of all runs") as bar:
         for name, ready in prepared.items():
-            for rows, taken in _sweep_one(ready, jobs[name], _record_at(record, ready.steps), track, points, memory):
+            records = _record_at(record, ready.steps)
+            for rows, taken in _sweep_one(ready, jobs[name], records, track, points, memory, devices):
                 done += taken
                 bar.show(done)
                 rows.insert(0, "method", name)
@@ -100,7 +108,32 @@ def sweep(
     return pd.concat(tables, ignore_index=True)
 
 
-def _sweep_one(ready: Prepared, combos: list["_Combo"], records: list[int], track, points: bool, memory: int):
+def _devices(mesh: Any) -> NamedSharding | None:
+    """Combinations, the first axis of everything that a slice has, over the devices of a mesh."""
+    if mesh is None:
+        return None
+    if not isinstance(mesh, Mesh):
+        raise TypeError(
+            f"sweep: mesh is {mesh!r}; expected a jax.sharding.Mesh, such as jax.make_mesh((8,), ('runs',))."
+        )
+    flat = Mesh(mesh.devices.reshape(-1), ("runs",))
+    if any(device.process_index != jax.process_index() for device in flat.devices):
+        raise ValueError(
+            "sweep: the mesh has devices of other processes; expected those of this one. Give each process combinations or "
+            "seeds of its own, and put the tables together."
+        )
+    return NamedSharding(flat, PartitionSpec("runs"))
+
+
+def _sweep_one(
+    ready: Prepared,
+    combos: list["_Combo"],
+    records: list[int],
+    track,
+    points: bool,
+    memory: int,
+    devices: NamedSharding | None,
+):
     """One method's combinations in slices of equal shape; yields (rows, steps taken) as they come."""
     variant = Variant(ready.sizes, track)
     track_names(variant, ready.x)  # refuses a wrong `track` before any work
@@ -110,23 +143,31 @@ def _sweep_one(ready: Prepared, combos: list["_Combo"], records: list[int], trac
     room = max(1, memory // (4 * size))  # states, their successors and gradients
     n_seeds = min(len(ready.plan.seeds), room)
     n_combos = min(len(combos), max(1, room // n_seeds))
+    if devices is not None:  # as many on each
+        count = devices.mesh.size
+        n_combos = count * max(1, min(-(-len(combos) // count), room // n_seeds))
     for seeds in _slices(list(ready.plan.seeds), n_seeds):
         for part in _slices(combos, n_combos):
-            yield from _run_slice(_ManyRuns(ready, part, seeds, variant), records, points)
+            yield from _run_slice(_ManyRuns(ready, part, seeds, variant, devices), records, points)
 
 
 class _ManyRuns:
     """The program of a slice: combinations of coefficients and levels, and several seeds of each, side by side."""
 
-    def __init__(self, ready: Prepared, part: "_Slice", seeds: "_Slice", variant: Variant):
-        self.ready, self.part, self.seeds, self.variant = ready, part, seeds, variant
-        self.method, self.levels = _stacked(ready, part.padded)
+    def __init__(
+        self, ready: Prepared, part: "_Slice", seeds: "_Slice", variant: Variant, devices: NamedSharding | None
+    ):
+        self.ready, self.part, self.seeds, self.variant, self.devices = ready, part, seeds, variant, devices
+        self.method, self.levels = self._shared_out(_stacked(ready, part.padded))
+
+    def _shared_out(self, tree: Tree) -> Tree:
+        return tree if self.devices is None else jax.device_put(tree, self.devices)
 
     def start(self) -> Carry:
         """The carry before the first step, with axes for combinations and seeds."""
         ready, horizon = self.ready, jnp.asarray(self.ready.steps, jnp.int32)
         start = ready.x, ready.lam, horizon, self.variant, len(self.seeds.padded)
-        return _start_many(self.method, ready.problem, self.levels, *start)
+        return self._shared_out(_start_many(self.method, ready.problem, self.levels, *start))
 
     def refresh(self, carry: Carry) -> Carry:
         """After every run's look at all the data: side by side, or one after the other where it is Python's."""

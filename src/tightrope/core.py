@@ -38,6 +38,7 @@ from tightrope.problem import variance_at_most as variance_at_most
 from tightrope.result import Result as Result
 from tightrope.result import Status as Status
 from tightrope.sampling import Generator as Generator
+from tightrope.sampling import Parquet as Parquet
 from tightrope.sampling import Rows as Rows
 from tightrope.sampling import Stream as Stream
 from tightrope.sets import SETS as SETS

@@ -68,7 +68,7 @@ def test_a_long_pass_is_shuffled_once_and_not_for_every_buffer():
     kept = []
     for t in range(0, 50_000, 4096):
         opened.take(t, 4096)
-        kept.append(opened.make.kept[0, 0][1])  # pyright: ignore[reportAttributeAccessIssue]
+        kept.append(opened.make.passes.kept[0, 0][1])  # pyright: ignore[reportAttributeAccessIssue]
     assert all(rows is kept[0] for rows in kept)
 
 

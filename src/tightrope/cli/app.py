@@ -10,6 +10,7 @@ from tightrope.cli.classify import classify
 from tightrope.cli.complete import complete
 from tightrope.cli.errors import Commands, Debug
 from tightrope.cli.fit_predict import FitCommand, fit, predict
+from tightrope.cli.launch import launch
 from tightrope.cli.leaderboard import leaderboard
 from tightrope.cli.lists import datasets, methods, sets
 from tightrope.cli.reproduce import reproduce
@@ -42,7 +43,7 @@ def _options(
 
 
 app.command(cls=FitCommand)(fit)
-for command in (classify, predict, complete, reproduce, leaderboard, methods, sets, datasets):
+for command in (classify, predict, complete, launch, reproduce, leaderboard, methods, sets, datasets):
     app.command()(command)
 
 

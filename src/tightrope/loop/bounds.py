@@ -11,8 +11,8 @@ from tightrope.certificate import ConstraintBound, Kind
 from tightrope.confidence import Anytime, binomial_upper, bounded_upper, skewness_shortfall, studentised_upper
 from tightrope.loop.gap import inside_of, on_host
 from tightrope.problem import Problem
-from tightrope.problem.full_data import linearised
-from tightrope.problem.rounding import count
+from tightrope.problem.full_data import each_row, linearised
+from tightrope.sampling.all_rows import kept, one_row
 from tightrope.tree import Array, Tree, replace
 
 _HEAVY = 0.2  # of 1 - confidence: a shortfall beyond this is said to the user
@@ -82,7 +82,7 @@ def _each(problem: Problem, x: Tree, rows: Tree) -> Array:
         f, h = problem.sample_values(x, theta)
         return jnp.concatenate([jnp.asarray(f, h.dtype)[None], h])
 
-    return jax.lax.map(both, rows, batch_size=min(1024, count(rows)))
+    return each_row(both, rows)
 
 
 def varies(problem: Problem, x: Tree, rows: Tree) -> np.ndarray:
@@ -94,7 +94,7 @@ def varies(problem: Problem, x: Tree, rows: Tree) -> np.ndarray:
     rng = np.random.default_rng(0)
 
     def wild(a: Array) -> np.ndarray:
-        seen = np.asarray(a[:: max(1, count(rows) // _WILD)][:_WILD])
+        seen = np.asarray(a[:: max(1, len(a) // _WILD)][:_WILD])
         shape = (_WILD, *seen.shape[1:])
         if seen.dtype == np.bool_:
             return rng.random(shape) < 0.5
@@ -104,9 +104,9 @@ def varies(problem: Problem, x: Tree, rows: Tree) -> np.ndarray:
         return (drawn * 10.0 ** rng.uniform(-3, 6, shape) * rng.choice([-1.0, 1.0], shape)).astype(seen.dtype)
 
     try:
-        h = values_at(problem, x, jax.tree.map(wild, rows))[1]
+        h = values_at(problem, x, jax.tree.map(wild, kept(rows)))[1]
     except Exception:  # a user's own function need not bear such samples; then nothing is known of it
-        return np.ones(problem.n_constraints(x, jax.tree.map(lambda a: a[0], rows)), bool)
+        return np.ones(problem.n_constraints(x, one_row(rows)), bool)
     return ~np.all(h == h[0], axis=0)
 
 

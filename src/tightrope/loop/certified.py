@@ -18,6 +18,7 @@ from tightrope.loop.bounds import Ranges, bound_constraints, sampled, values_at
 from tightrope.problem import Problem
 from tightrope.problem.full_data import linearised
 from tightrope.problem.rounding import count, eps_of
+from tightrope.sampling.all_rows import kept
 from tightrope.tree import Array, Tree, replace
 
 _AT_INNER = 0.1  # of 1 - confidence is spent on the inner point, which has room
@@ -77,7 +78,7 @@ def inner_point(
         names, ranges, confidence: as for the bounds.
         again: solves another problem on the rows at hand like the first one; its result has a feasible x or no `pull`.
     """
-    some = jax.tree.map(lambda a: a[:heldout], rows)
+    some = jax.tree.map(lambda a: a[:heldout], kept(rows))
     seen = bound_constraints(problem, x, some, names, ranges, confidence)
     width = np.array([bound.upper - bound.estimate for bound in seen]) * np.sqrt(count(some) / heldout)
     if not np.all(np.isfinite(width)):

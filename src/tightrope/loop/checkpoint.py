@@ -16,6 +16,7 @@ import numpy as np
 from tightrope.files import FileError, read_file, write_file
 from tightrope.loop.prepare import Prepared
 from tightrope.sampling import Generator
+from tightrope.sampling.processes import leads, of_first, said_by_first
 from tightrope.tree import Tree
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Checkpoint:
         fingerprint: what the run is, part by part (problem, data, method, ...); a file with another one is refused.
         every_steps: write after every so many steps.
         every_seconds: write when so many seconds have passed since the last time.
+        together: whether several processes share the file, which the first of them reads and writes for all.
     """
 
     def __init__(
@@ -55,9 +57,10 @@ class Checkpoint:
         fingerprint: dict[str, str],
         every_steps: int | None = None,
         every_seconds: float = 30.0,
+        together: bool = False,
     ):
-        self.path, self.fingerprint = Path(path), fingerprint
-        if not self.path.parent.is_dir():  # found out at the end, it would cost the run
+        self.path, self.fingerprint, self.together = Path(path), fingerprint, together
+        if not self._asked(self.path.parent.is_dir()):  # found out at the end, it would cost the run
             raise CheckpointError(
                 f"{self.path} cannot be written: there is no folder {self.path.parent}. Make it first."
             )
@@ -66,7 +69,11 @@ class Checkpoint:
 
     def exists(self) -> bool:
         """Whether there is something to resume."""
-        return self.path.exists()
+        return self._asked(self.path.exists())
+
+    def _asked(self, answer: bool) -> bool:
+        """The answer of who has the file."""
+        return said_by_first(answer) if self.together else answer
 
     def due(self, step: int) -> bool:
         """Whether it is time to write."""
@@ -100,6 +107,19 @@ class Checkpoint:
 
     def load(self, like: Tree) -> Saved:
         """Read the file into the structure of `like`; refuse what is not this run's."""
+        if not self.together:
+            return self._read(like)
+        saved, said = Saved(like, 0, 0.0, [], [], []), {}
+        try:
+            saved = self._read(like) if leads() else saved
+        except CheckpointError as error:
+            said = {"error": str(error)}
+        said = said_by_first(said or saved._replace(carry=None)._asdict())
+        if "error" in said:
+            raise CheckpointError(said["error"])
+        return Saved(**said)._replace(carry=jax.tree.map(jnp.asarray, of_first(saved.carry)))
+
+    def _read(self, like: Tree) -> Saved:
         try:
             arrays, about = read_file(self.path, _FORMAT)
         except FileError as error:

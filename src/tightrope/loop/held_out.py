@@ -8,6 +8,7 @@ import numpy as np
 from tightrope.confidence import binomial_lower, binomial_upper
 from tightrope.problem.rounding import count
 from tightrope.sampling import as_sampler
+from tightrope.sampling.all_rows import kept
 from tightrope.tree import Tree
 
 _MOST = 1 << 16  # rows that are marked, spread evenly
@@ -50,6 +51,7 @@ class Marks(NamedTuple):
 
 def marks_of(rows: Tree) -> Marks:
     """Marks of at most 65,536 rows; values are compared as float32, whatever they were computed in."""
+    of, rows = count(rows), kept(rows)
     n, leaves = count(rows), jax.tree.leaves(rows)
     width = sum(max(int(np.prod(leaf.shape[1:])), 1) for leaf in leaves)
     step = -(-n // min(_MOST, max(1024, _WORDS // width)))
@@ -64,7 +66,7 @@ def marks_of(rows: Tree) -> Marks:
             some = slice(start, start + at_once)
             words = (values[some].astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 is 0
             numbers[some] += np.einsum("ij,j->i", words, factors)
-    return Marks(n, numbers)
+    return Marks(of, numbers)
 
 
 def _every(step: int, leaf: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ from tightrope.problem import Problem
 from tightrope.problem.check import check_shapes
 from tightrope.problem.rounding import count
 from tightrope.result import Result, Status
-from tightrope.sampling import Rows
+from tightrope.sampling.all_rows import one_row
 from tightrope.tree import Tree
 
 _GOOD = {Status.FINISHED, Status.SOLVED, Status.TOLERANCE, Status.PRECISION}
@@ -36,7 +36,7 @@ class Judges:
         self.ready, self.confidence = ready, checked_confidence(confidence)
         self.rows = read_held_out(heldout, ready.sampler.example())
         self.ranges = read_ranges(ranges, ready.names)
-        check_shapes(ready.problem, ready.x, Rows(self.rows).example())
+        check_shapes(ready.problem, ready.x, one_row(self.rows))
         if ready.sampler.n is not None:
             refuse_seen(marks_of(ready.sampler.rows), self.rows)
 

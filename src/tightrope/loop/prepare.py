@@ -16,7 +16,7 @@ from tightrope.methods import Method, Refreshing, steps_within
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
-from tightrope.sampling import Plan, Sampler, as_sampler
+from tightrope.sampling import Plan, Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
 from tightrope.tree import Array, Tree, all_finite, astype, float_dtype, replace
 
@@ -46,6 +46,10 @@ class Prepared:
         """The same run of at most so many passes over its rows."""
         steps = steps_within(self.method, passes, self.plan.batch_size, self.sampler.n or 1)
         return dataclasses.replace(self, steps=steps, plan=self.plan._replace(steps=steps))
+
+    def without_rows(self) -> "Prepared":
+        """The same run, of which nothing can be asked of all the data any more."""
+        return dataclasses.replace(self, sampler=Stream(()))
 
     def method_at(self, k: int) -> Method:
         """The method with the k-th value of every coefficient that is a grid."""

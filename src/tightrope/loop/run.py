@@ -21,6 +21,8 @@ from tightrope.problem import full_values
 from tightrope.problem.full_data import full_constraints
 from tightrope.result import Status
 from tightrope.sampling import Buffer
+from tightrope.sampling.all_rows import UnreadableError, plain_errors
+from tightrope.sampling.processes import agreed, leads, said_by_first
 from tightrope.tree import Tree
 
 
@@ -78,12 +80,19 @@ def run(program: OneRun, options: Options, checkpoint: Checkpoint | None = None)
     loop = _Run(program, options, checkpoint)
     if checkpoint is not None and checkpoint.exists():
         loop.resume(checkpoint)
-    with Progress(loop.ready.steps, options.progress) as bar:
+    with Progress(loop.ready.steps, options.progress if loop.leads else False) as bar:
         try:
-            loop.go(bar)
+            with plain_errors():
+                loop.go(bar)
         except NotFiniteError as error:
             loop.back_to_last_good(error)
+        except UnreadableError as error:  # in a pass over files; it must not cost the run
+            if loop.out.position.step == 0:
+                raise
+            loop.unreadable(error)
         except KeyboardInterrupt:
+            if loop.together:  # the other processes have no way to know where this one stands
+                raise
             loop.stop(Status.INTERRUPTED)
     loop.save()
     return loop.out
@@ -95,6 +104,10 @@ class _Run:
     def __init__(self, program: OneRun, options: Options, checkpoint: Checkpoint | None):
         ready = program.ready
         self.ready, self.options, self.checkpoint = ready, options, checkpoint
+        self.together = (
+            ready.sampler.together
+        )  # several processes, of which the first decides what clocks and users decide
+        self.leads = not self.together or leads()
         self.driver = Driver(program, ready.sampler.open(ready.plan), refresh_period(ready.method))
         self.out = Outcome(Position(program.start(), 0), [], 0.0)
         self.begun = self.sound = self.out.position  # the start; the last look at all the data that met no flaw
@@ -123,16 +136,19 @@ class _Run:
                 self.sound = position
             now = time.perf_counter()
             self.out.seconds = before + now - began
-            self._set_pace(buffer.steps / (now - chunk_began))
+            late = self.options.time_limit is not None and now - began >= self.options.time_limit
+            due = self.checkpoint is not None and self.checkpoint.due(self.out.position.step)
+            pace, late, due = agreed(self.together, self._next_pace(buffer.steps / (now - chunk_began)), late, due)
+            self.pace = int(pace)
             if self._proven(bar):
                 return
             if self.out.position.step in self.records and self._record(bar):
                 return
-            if self.options.time_limit is not None and now - began >= self.options.time_limit:
+            if late:
                 finished = self.out.position.step >= self.ready.steps
                 self.stop(Status.FINISHED if finished else Status.TIME_LIMIT)
                 return
-            if self.checkpoint is not None and self.checkpoint.due(self.out.position.step):
+            if due:
                 self.save()
         self._spent()
 
@@ -262,17 +278,22 @@ class _Run:
         try:
             buffer = self.driver.take(step, self._next_stop(step))
         except Exception as error:  # of a user's stream: it must not cost them the run
-            self.out.error = error
-            self.stop(Status.STREAM_RAISED, f"After {step:,} steps: {type(error).__name__}: {error}")
+            self.unreadable(error)
             return None
         if buffer.steps == 0:
             self.stop(Status.STREAM_ENDED, f"The stream gave samples for {step:,} steps.")
             return None
         return buffer
 
-    def _set_pace(self, steps_a_second: float) -> None:
+    def unreadable(self, error: Exception) -> None:
+        """Stop where the samples cannot be read any further."""
+        self.out.error = error
+        said = str(error) if isinstance(error, UnreadableError) else f"{type(error).__name__}: {error}"
+        self.stop(Status.STREAM_RAISED, f"After {self.out.position.step:,} steps: {said}")
+
+    def _next_pace(self, steps_a_second: float) -> int:
         """Chunks of about half a second at most: nobody waits longer for Ctrl-C, a time limit or the bar."""
-        self.pace = int(np.clip(steps_a_second / 2, max(1, self.pace // 8), self.pace * 8))
+        return int(np.clip(steps_a_second / 2, max(1, self.pace // 8), self.pace * 8))
 
     def _next_stop(self, step: int) -> int:
         """The step after which Python has something to do."""
@@ -350,16 +371,19 @@ class _Run:
             return False
         carry, step, _ = self.out.position
         mean, state = running_mean(self.ready.method, carry), carry.state
+        stop, raised = False, ""
         try:
-            said = self.options.callback(Snapshot(step, mean, state.x, np.asarray(state.lam), row))
-            stop = isinstance(said, bool | np.bool_ | jax.Array) and bool(said)  # comparisons of arrays give these
+            if self.leads:
+                said = self.options.callback(Snapshot(step, mean, state.x, np.asarray(state.lam), row))
+                stop = isinstance(said, bool | np.bool_ | jax.Array) and bool(said)  # comparisons of arrays give these
         except Exception as error:  # a user's mistake must not cost them the run
-            self.out.error = error
-            self.stop(Status.CALLBACK_RAISED, f"{type(error).__name__}: {error}")
-            return True
-        if stop:
+            self.out.error, raised = error, f"{type(error).__name__}: {error}"
+        stop, raised = said_by_first([stop, raised]) if self.together else (stop, raised)
+        if raised:
+            self.stop(Status.CALLBACK_RAISED, raised)
+        elif stop:
             self.stop(Status.CALLBACK_STOPPED)
-        return stop
+        return bool(stop or raised)
 
     def stop(self, status: Status, message: str = "") -> None:
         """Say how the run ended."""
@@ -367,7 +391,7 @@ class _Run:
 
     def save(self) -> None:
         """Write the checkpoint, where one is kept."""
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self.leads:
             carry, step, _ = self.looked_from or self.out.position
             try:
                 self.checkpoint.save(

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_jacobian
+from tightrope.sampling.all_rows import count, spread
 from tightrope.tree import Array, Tree, add_scaled, dot, subtract
 
 
@@ -94,6 +95,6 @@ def probe_size(n: int) -> int:
 
 def probe_rows(data: Tree) -> Tree:
     """These rows, spread evenly."""
-    n = jax.tree.leaves(data)[0].shape[0]
+    n = count(data)
     size = probe_size(n)
-    return jax.tree.map(lambda a: a[:: n // size][:size], data)
+    return jax.tree.map(lambda a: a[:size], spread(data, n // size))

@@ -1,9 +1,9 @@
-"""Means over all the data at hand, in slices of fixed size: nothing per row is ever held for all rows at once.
+"""Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a
+slice of the rows themselves where they are read from files (`sampling/all_rows.py`).
 
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from tightrope.precision import full_precision
 from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner_given, with_inner_linear
 from tightrope.problem.problem import Problem, constraint_rows
+from tightrope.sampling.all_rows import count, first_row, in_memory, one_row, slice_of
+from tightrope.sampling.shards import Shards, weighted
 from tightrope.tree import Array, Mean, Tree
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
@@ -42,7 +44,7 @@ def full_values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
 def full_constraints(problem: Problem, x: Tree, data: Tree) -> Array:
     """The constraints (minus levels) alone at x over all rows; no pass at all where they are known exactly."""
     if problem.exact_constraints is not None:
-        return problem.constraint_values(x, jax.tree.map(lambda a: a[:1], data))
+        return problem.constraint_values(x, first_row(data))
     problem = _with_exact_inner(problem, x, data)
     return full_mean(lambda theta: problem.sample_values(x, theta)[1], data)
 
@@ -74,7 +76,9 @@ def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
 
 def rows_a_slice_of(data: Tree) -> int:
     """How many rows of this data are taken at once: as many as a cache holds, or as keep an accelerator busy."""
-    a_row = max(1, sum(leaf.dtype.itemsize * math.prod(leaf.shape[1:]) for leaf in jax.tree.leaves(data)))
+    if not in_memory(data):
+        return _MOST_ROWS
+    a_row = max(1, sum(leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(one_row(data))))
     if jax.default_backend() != "cpu":
         return 1 << max(10, (_ACCELERATOR // a_row).bit_length() - 1)
     return min(_MOST_ROWS, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
@@ -85,7 +89,7 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int | None =
     """The mean of fn over all rows; per-row results are never held all at once."""
 
     def of_slice(rows, weights):
-        return jax.tree.map(lambda v: jnp.tensordot(weights.astype(v.dtype), v, 1), jax.vmap(fn)(rows))
+        return weighted(weights, jax.vmap(fn)(rows))
 
     return fold_rows(of_slice, data, rows_a_slice)
 
@@ -102,25 +106,25 @@ def full_jacobian(
     if problem.nested:
         return _chain_rule(problem, x, data, rows_a_slice)
 
-    def weighted(point, rows, weights):
+    def values(point, rows, weights):
         f, h = jax.vmap(lambda one: problem.sample_values(point, one))(rows)
         return jnp.dot(weights.astype(f.dtype), f), weights.astype(h.dtype) @ h
 
     def by_rows(rows, weights):
-        (f, h), pull = jax.vjp(lambda point: weighted(point, rows, weights), x)
+        (f, h), pull = jax.vjp(lambda point: values(point, rows, weights), x)
         (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
         return f, h, grad_f, constraint_rows(pull, f, h, x)
 
     def by_columns(rows, weights):
         def twice(point):
-            values = weighted(point, rows, weights)
-            return values, values
+            both = values(point, rows, weights)
+            return both, both
 
         (grad_f, jacobian), (f, h) = jax.jacfwd(twice, has_aux=True)(x)
         return f, h, grad_f, jacobian
 
     rows_a_slice = rows_a_slice or rows_a_slice_of(data)
-    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), data)
+    one = one_row(data)
     if _columns_pay(problem, x, one):
         size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
         return fold_rows(by_columns, data, size, some)
@@ -151,25 +155,53 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     return True
 
 
+def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = 1024) -> Array:
+    """What fn gives for every row, all of it held: for numbers, not for gradients."""
+    n = count(data)
+    size = min(rows_a_slice, n)
+    if in_memory(data):
+        return jax.lax.map(fn, data, batch_size=size)
+    starts = jnp.minimum(jnp.arange(-(-n // size)) * size, n - size)
+    slices = jax.lax.map(lambda start: jax.vmap(fn)(slice_of(data, start, size)), starts)
+    before, last = slices[:-1].reshape(-1, *slices.shape[2:]), slices[-1]
+    return jnp.concatenate([before, last[size - (n - len(before)) :]])
+
+
 def fold_rows(
     of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None = None, some: Some | None = None
 ) -> Tree:
     """The sum over slices of of_slice(rows, weights): slices of fixed size, in which each row of the data weighs 1/n
     once and 0 where the last slice reaches back over rows that were counted before. With `some` of them, rows of these
-    alone count."""
-    n = jax.tree.leaves(data)[0].shape[0]
+    alone count. On a mesh every device goes through its own rows, and the sums meet once."""
+    n = count(data)
+    if isinstance(data, Shards) and some is None:
+        sums = data.total(lambda rows, real: _own_sums(of_slice, rows, real, rows_a_slice))
+        return jax.tree.map(lambda v: v / n, sums)
+    sums, weight = _sums(of_slice, data, rows_a_slice, some)
+    return jax.tree.map(lambda v: v / (n if some is None else weight.astype(v.dtype)), sums)
+
+
+def _own_sums(of_slice: Callable[[Tree, Array], Tree], rows: Tree, real: Array, rows_a_slice: int | None) -> Tree:
+    """Sums over the rows of one device, without the places that are empty."""
+    return _sums(lambda part, weights: of_slice(part[0], weights * part[1]), (rows, real), rows_a_slice, None)[0]
+
+
+def _sums(
+    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None, some: Some | None
+) -> tuple[Tree, Array]:
+    """The sum over slices, and how many rows it counts."""
+    n = count(data)
     size = min(rows_a_slice or rows_a_slice_of(data), n)
     every = -(-n // size)
 
     def sums_of(k):
         which = k if some is None else (some.first + k * every // some.slices) % every
         start = jnp.minimum(which * size, n - size)
-        rows = jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), data)
+        rows = slice_of(data, start, size)
         weights = jnp.where(start + jnp.arange(size) >= which * size, 1.0, 0.0)
         return of_slice(rows, weights), jnp.sum(weights)
 
     zeros = Mean.zeros_like(jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(sums_of, 0)))
     last = every if some is None else some.slices
     total = jax.lax.fori_loop(0, last, lambda k, total: total.add(sums_of(k)).close_group(), zeros)
-    sums, weight = total.sum()
-    return jax.tree.map(lambda v: v / (n if some is None else weight.astype(v.dtype)), sums)
+    return total.sum()

@@ -15,6 +15,7 @@ from jax.core import Tracer
 
 from tightrope.precision import in_full_precision
 from tightrope.problem.oracle import Oracle, oracle_values
+from tightrope.sampling.shards import Share, weighted
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, pytree, set_field, static
 
@@ -181,15 +182,32 @@ class Problem:
 
     def value_and_gradient(self, x: Tree, lam: Array, theta: Tree) -> tuple[Array, Array, Tree]:
         """f, h and the Lagrangian's gradient grad f + sum_i lam_i grad h_i, in one backward pass."""
-        (f, h), pull = jax.vjp(lambda point: self.values(point, theta), x)
-        (gradient,) = pull((jnp.ones_like(f), lam))
-        return f, h, gradient
+        if isinstance(theta, Share) and not self.nested:
+            return theta.total(lambda *part: self._gradient(lambda point: self._weighted(point, *part), x, lam))
+        return self._gradient(lambda point: self.values(point, theta), x, lam)
 
     def jacobian(self, x: Tree, theta: Tree) -> tuple[Array, Array, Tree, Tree]:
         """f, h, grad f and the N rows grad h_i (a leading axis of N on every leaf)."""
-        (f, h), pull = jax.vjp(lambda point: self.values(point, theta), x)
+        if isinstance(theta, Share) and not self.nested:
+            return theta.total(lambda *part: self._jacobian(lambda point: self._weighted(point, *part), x))
+        return self._jacobian(lambda point: self.values(point, theta), x)
+
+    def _gradient(
+        self, values: Callable[[Tree], tuple[Array, Array]], x: Tree, lam: Array
+    ) -> tuple[Array, Array, Tree]:
+        (f, h), pull = jax.vjp(values, x)
+        (gradient,) = pull((jnp.ones_like(f), lam))
+        return f, h, gradient
+
+    def _jacobian(self, values: Callable[[Tree], tuple[Array, Array]], x: Tree) -> tuple[Array, Array, Tree, Tree]:
+        (f, h), pull = jax.vjp(values, x)
         (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
         return f, h, grad_f, constraint_rows(pull, f, h, x)
+
+    def _weighted(self, x: Tree, rows: Tree, weights: Array) -> tuple[Array, Array]:
+        """Weighted sums of f(x, .) and of h(x, .) - levels over some rows: one device's part of `values`."""
+        f, h = weighted(weights, jax.vmap(lambda one: self.sample_values(x, one))(rows))
+        return f.astype(float_dtype(x)), h.astype(float_dtype(x))
 
     def zero_gradient(self, x: Tree) -> Tree:
         """Zeros in the form in which `jacobian` gives grad f."""
@@ -327,6 +345,8 @@ def constraint_rows(pull: Callable[..., tuple[Tree]], f: Array, h: Array, x: Tre
 
 def batch_mean(fn: Callable[[Tree], Tree], theta: Tree) -> Tree:
     """The mean of fn over the leading axis of theta; a batch of one costs no more than fn itself."""
+    if isinstance(theta, Share):
+        return theta.mean(fn)
     size = jax.tree.leaves(theta)[0].shape[0]
     if size == 1:
         return fn(jax.tree.map(lambda leaf: leaf[0], theta))

@@ -9,6 +9,8 @@ import numpy as np
 from tightrope.precision import full_precision
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem
+from tightrope.sampling.all_rows import count as count
+from tightrope.sampling.all_rows import first_row, one_row, spread, stepping
 from tightrope.tree import Array, Tree, dot, float_dtype, ravel, replace
 
 UNITS = 16  # of eps; the worst sum that was found, of one number repeated, was off by 8
@@ -33,7 +35,7 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
     of large. Of these products a signed one could vanish by accident, so there are two, the second with random signs.
     """
     if problem.exact_constraints is not None and count(data) > 1:  # they are the same in every row
-        once = sizes_of(problem, x, jax.tree.map(lambda a: a[:1], data), curvature)
+        once = sizes_of(problem, x, first_row(data), curvature)
         free = replace(problem, constraints=None, exact_constraints=None, levels=0.0)
         return sizes_of(free, x, data, curvature)._replace(h=once.h, rows=once.rows)
     problem = linearised(problem, x, data)
@@ -58,7 +60,7 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
             grad, rows = jax.tree.map(lambda size, b: size + jnp.sum(jnp.abs(b), axis=0), (grad, rows), bent)
         return Sizes(size_f, size_h, grad, rows)
 
-    n_constraints = jax.eval_shape(of_row, jax.tree.map(lambda a: a[0], data)).h.size
+    n_constraints = jax.eval_shape(of_row, one_row(data)).h.size
     numbers = sum(v.size for v in jax.tree.leaves(x)) * (1 + n_constraints)
     return full_mean(of_row, data, max(1, min(1024, _NUMBERS // numbers)))
 
@@ -95,17 +97,17 @@ def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any, curvature: 
     sizes, one after the other in one array, because each that is brought to the host takes its time."""
     problem = linearised(problem, x, data)
     n, d, dtype = count(data), sum(v.size for v in jax.tree.leaves(x)), float_dtype(x)
-    kinds = 1 + jax.eval_shape(problem.sample_values, x, jax.tree.map(lambda a: a[0], data))[1].size
+    kinds = 1 + jax.eval_shape(problem.sample_values, x, one_row(data))[1].size
     size = max(1, min(LOOK, n, _NUMBERS // (kinds * (1 + d))))
     varying, same = problem, jnp.zeros((2, 0, 1 + d), dtype)
     if problem.exact_constraints is not None:  # they are the same in every row
         varying, kinds = replace(problem, constraints=None, exact_constraints=None, levels=0.0), 1
-        same = _sums(problem, x, jax.tree.map(lambda a: a[:1], data), jnp.ones(1, dtype), curvature)[:, 1:]
+        same = _sums(problem, x, first_row(data), jnp.ones(1, dtype), curvature)[:, 1:]
     stride = jnp.where(every_row, 1, -(-n // LOOK))
 
     def add(k: Array, sums: Array) -> Array:
         index = (k * size + jnp.arange(size)) * stride
-        rows = jax.tree.map(lambda a: jnp.take(a, index, axis=0, mode="clip"), data)
+        rows = stepping(data, k * size * stride, size, stride)
         return sums + _sums(varying, x, rows, (index < n).astype(dtype), curvature)
 
     of = -(-n // stride)
@@ -159,14 +161,9 @@ def absolute(tree: Tree) -> Tree:
     return jax.tree.map(jnp.abs, tree)
 
 
-def count(data: Tree) -> int:
-    """How many rows there are."""
-    return jax.tree.leaves(data)[0].shape[0]
-
-
 def few(data: Tree) -> Tree:
     """At most `LOOK` rows, spread evenly; all of them where there are no more."""
-    return jax.tree.map(lambda a: a[:: -(-count(data) // LOOK)], data)
+    return spread(data, -(-count(data) // LOOK))
 
 
 def eps_of(x: Tree) -> float:

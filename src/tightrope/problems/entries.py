@@ -4,14 +4,17 @@ Entries are kept by rows and by columns, in blocks of a fixed width that belong 
 of a row is filled up. A product is then a gather, a sum over the width of each block, and a short sorted sum over blocks.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from tightrope.sampling.shards import AXIS
 from tightrope.sets.low_rank import LowRank
-from tightrope.tree import Array, pytree
+from tightrope.tree import Array, Tree, pytree, static
 
 
 class Blocks(NamedTuple):
@@ -23,11 +26,41 @@ class Blocks(NamedTuple):
 
 
 @pytree
+class SpreadBlocks:
+    """Blocks over a mesh: every device has those of its own rows of the matrix; arrays have a first axis of devices."""
+
+    blocks: Blocks
+    mesh: Mesh = static()
+
+    @property
+    def real(self) -> Array:
+        """False where a block is filled up, on all devices."""
+        return self.blocks.real
+
+    def each(self, fn: Callable[..., Array], spread: tuple[Array, ...] = (), whole: Tree = ()) -> Array:
+        """fn(blocks, *spread, *whole) of every device: with its own part of `spread`, and all of `whole`."""
+        return self._mapped(lambda own, whole: fn(*own, *whole)[None], PartitionSpec(AXIS), spread, whole)
+
+    def total(self, fn: Callable[..., Array], spread: tuple[Array, ...] = (), whole: Tree = ()) -> Array:
+        """The sum over devices of that, in one collective."""
+        return self._mapped(lambda own, whole: jax.lax.psum(fn(*own, *whole), AXIS), PartitionSpec(), spread, whole)
+
+    def _mapped(self, fn: Callable[..., Array], out: PartitionSpec, spread: tuple[Array, ...], whole: Tree) -> Array:
+        def local(parts, whole):
+            return fn(jax.tree.map(lambda a: a[0], parts), whole)
+
+        specs = PartitionSpec(AXIS), PartitionSpec()
+        return jax.shard_map(local, mesh=self.mesh, in_specs=specs, out_specs=out, check_vma=False)(
+            (self.blocks, *spread), whole
+        )
+
+
+@pytree
 class Entries:
     """The places and values of the observed entries of a large matrix."""
 
-    by_row: Blocks
-    by_column: Blocks
+    by_row: Blocks | SpreadBlocks
+    by_column: Blocks | SpreadBlocks
     source: Array  # where the entries of `by_column` stand in `by_row`, flattened
     values: Array  # in the layout of `by_row`; 0 where filled up
 
@@ -37,7 +70,7 @@ class Entries:
 
     def matrix(self, values: Array, weight: Any, x: LowRank) -> "SparsePlusLowRank":
         """The matrix with these values at the observed places, plus weight times x."""
-        by_column = jnp.where(self.by_column.real, values.reshape(-1)[self.source], 0)
+        by_column = _by_column(self.by_column, values, self.source)
         return SparsePlusLowRank(self.by_row, self.by_column, values, by_column, x * weight)
 
     def inner(self, g: "SparsePlusLowRank", d: LowRank, seen: Array) -> Array:
@@ -66,8 +99,17 @@ class Grid:
         return jnp.sum(g * d.dense())
 
 
-def seen_at(blocks: Blocks, x: LowRank) -> Array:
+def _by_column(blocks: Blocks | SpreadBlocks, values: Array, source: Array) -> Array:
+    """Values in the layout by columns, from that by rows."""
+    if isinstance(blocks, SpreadBlocks):
+        return blocks.each(_by_column, (values, source))
+    return jnp.where(blocks.real, values.reshape(-1)[source], 0)
+
+
+def seen_at(blocks: Blocks | SpreadBlocks, x: LowRank) -> Array:
     """The entries of x at the places of the blocks, 0 where they are filled up."""
+    if isinstance(blocks, SpreadBlocks):
+        return blocks.each(seen_at, whole=(x,))
     owner, other, real = blocks
     left = x.u @ x.core
 
@@ -83,8 +125,10 @@ def seen_at(blocks: Blocks, x: LowRank) -> Array:
     return jnp.where(real, found, 0)
 
 
-def product(blocks: Blocks, values: Array, w: Array, length: int) -> Array:
+def product(blocks: Blocks | SpreadBlocks, values: Array, w: Array, length: int) -> Array:
     """The sparse matrix of these values times w, a vector or a thin matrix; `length` is the number of owners."""
+    if isinstance(blocks, SpreadBlocks):
+        return blocks.total(lambda own, values, w: product(own, values, w, length), (values,), (w,))
     if w.ndim == 2:  # a CPU gathers numbers faster than rows
 
         def of_column(column):
@@ -100,8 +144,8 @@ def product(blocks: Blocks, values: Array, w: Array, length: int) -> Array:
 class SparsePlusLowRank:
     """A sparse matrix on the places of some entries plus a thin one; vectors and thin matrices can be multiplied with it."""
 
-    by_row: Blocks
-    by_column: Blocks
+    by_row: Blocks | SpreadBlocks
+    by_column: Blocks | SpreadBlocks
     values: Array
     values_by_column: Array
     low: LowRank
@@ -157,25 +201,71 @@ def entries(
         real, held = np.zeros(shape, bool), np.zeros(shape, values.dtype)
         real[rows, columns], held[rows, columns] = True, values
         return Grid(jnp.asarray(real), jnp.asarray(held))
+    by_row, by_column, source, held = _laid_out(rows, columns, values, shape, all_rows, all_columns)
+    blocks = (Blocks(*map(jnp.asarray, part)) for part in (by_row, by_column))
+    return Entries(*blocks, jnp.asarray(source), jnp.asarray(held))
+
+
+def spread_entries(
+    rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tuple[int, int], mesh: Mesh
+) -> Entries:
+    """Lay the observed entries out over a mesh: every device has the entries of some rows, about as many as the others.
+
+    Every process is given all entries, and keeps those of its own devices.
+    """
+    count = mesh.devices.size
+    ends = np.cumsum(np.bincount(rows, minlength=shape[0]))
+    owner = (ends[rows] - 1) * count // len(rows)  # of an entry, by its row
+    widths = _width(len(rows), shape[0]), _width(len(rows), shape[1])
+    parts = [
+        _laid_out(rows[mine], columns[mine], values[mine], shape, rows[mine], columns[mine], widths)
+        for mine in (owner == device for device in range(count))
+    ]
+    sharding = NamedSharding(mesh, PartitionSpec(AXIS))
+
+    def stacked(*leaves: np.ndarray) -> Array:
+        whole = np.zeros((count, max(map(len, leaves)), *leaves[0].shape[1:]), leaves[0].dtype)
+        for device, own in enumerate(leaves):
+            whole[device, : len(own)] = own
+            if own.ndim == 1 and len(own):  # owners stay sorted
+                whole[device, len(own) :] = own[-1]
+        return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
+
+    by_row, by_column, source, held = jax.tree.map(stacked, *parts)
+    return Entries(SpreadBlocks(by_row, mesh), SpreadBlocks(by_column, mesh), source, held)
+
+
+def _laid_out(
+    rows: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    shape: tuple[int, int],
+    all_rows: np.ndarray,
+    all_columns: np.ndarray,
+    widths: tuple[int, int] | None = None,
+) -> tuple[Blocks, Blocks, np.ndarray, np.ndarray]:
+    """What `Entries` is made of, on the host."""
     order = np.lexsort((columns, rows))
-    by_row, at = _blocks(rows[order], columns[order], np.bincount(all_rows, minlength=shape[0]))
+    wide, high = widths or (None, None)
+    by_row, at = _blocks(rows[order], columns[order], np.bincount(all_rows, minlength=shape[0]), wide)
     place = np.empty(len(rows), np.int32)
     place[order] = at
     order = np.lexsort((rows, columns))
-    by_column, at_column = _blocks(columns[order], rows[order], np.bincount(all_columns, minlength=shape[1]))
+    by_column, at_column = _blocks(columns[order], rows[order], np.bincount(all_columns, minlength=shape[1]), high)
     source = np.zeros(by_column.other.size, np.int32)
     source[at_column] = place[order]
     held = np.zeros(by_row.other.size, values.dtype)
     held[place] = values
-    grids = source.reshape(by_column.other.shape), held.reshape(by_row.other.shape)
-    return Entries(by_row, by_column, jnp.asarray(grids[0]), jnp.asarray(grids[1]))
+    return by_row, by_column, source.reshape(by_column.other.shape), held.reshape(by_row.other.shape)
 
 
-def _blocks(owner: np.ndarray, other: np.ndarray, room: np.ndarray) -> tuple[Blocks, np.ndarray]:
+def _blocks(
+    owner: np.ndarray, other: np.ndarray, room: np.ndarray, width: int | None = None
+) -> tuple[Blocks, np.ndarray]:
     """Blocks of entries sorted by owner, with room for so many of each, and the place of each entry, flattened."""
     n = len(room)
     lengths = np.bincount(owner, minlength=n)
-    width = _width(int(room.sum()), n)
+    width = width or _width(int(room.sum()), n)
     blocks = -(-room // width)
     first = np.concatenate([[0], np.cumsum(blocks)])
     total = _few_shapes(int(first[-1]))
@@ -186,7 +276,7 @@ def _blocks(owner: np.ndarray, other: np.ndarray, room: np.ndarray) -> tuple[Blo
     others, real = np.zeros(total * width, np.int32), np.zeros(total * width, bool)
     others[at], real[at] = other, True
     shape = total, width
-    return Blocks(jnp.asarray(owners), jnp.asarray(others.reshape(shape)), jnp.asarray(real.reshape(shape))), at
+    return Blocks(owners, others.reshape(shape), real.reshape(shape)), at  # pyright: ignore[reportArgumentType]
 
 
 def _width(count: int, n: int) -> int:

@@ -16,9 +16,11 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope.methods import CFWCSOA
 from tightrope.problem import Problem
-from tightrope.problems.entries import Grid, entries
+from tightrope.problems.entries import Grid, entries, spread_entries
 from tightrope.problems.observed import Observed, observed
 from tightrope.sampling import Generator, Rows
+from tightrope.sampling.processes import spans_processes
+from tightrope.sampling.shards import flat_mesh
 from tightrope.sets import NuclearBall
 from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.tree import Array, Tree, pytree, static
@@ -66,6 +68,7 @@ def structured_completion(
     empty: Literal["refuse", "keep"] = "refuse",
     like: Observed | None = None,
     dtype: Any = None,
+    mesh: Any = None,
 ) -> CompletionProblem:
     """Build the problem from a partly observed matrix.
 
@@ -87,6 +90,8 @@ def structured_completion(
         empty: whether to refuse rows and columns without any observation, or to keep them (their entries will be 0).
         like: for "factored", these entries and more: both problems then share one compiled program.
         dtype: float32 or float64; by default JAX's own.
+        mesh: for "factored" and "exact", a `jax.sharding.Mesh` over whose devices the observed entries are spread by rows;
+            what is held for X stays whole on each. Where devices belong to several processes, each gives all entries.
 
     Example:
         >>> import numpy as np, tightrope as tr
@@ -102,6 +107,11 @@ def structured_completion(
     _choice("hold", hold, ("factored", "dense"))
     _choice("gradients", gradients, ("exact", "sampled"))
     _choice("units", units, ("relative", "sum", "mean"))
+    if mesh is not None and (hold, gradients) != ("factored", "exact"):
+        raise ValueError(
+            f'structured_completion: mesh was given with hold="{hold}" and gradients="{gradients}"; expected "factored" and '
+            '"exact".'
+        )
     seen = observed(matrix, mask=mask, shape=shape, empty=empty)
     dtype = dtype or jnp.result_type(float)
     params: dict[str, Any] = {"scales": _scales(seen, float(unobserved_energy), units)}
@@ -112,8 +122,16 @@ def structured_completion(
     else:
         rank = whole_number("structured_completion", "rank", min(64, *seen.shape) if rank is None else rank)
         factored = LowRankBall(float(nuclear_norm), size=seen.shape, rank=rank, rounds=rounds or 10)
-        problem = _factored(seen, factored, params, sampled, dtype, like)
-    return CompletionProblem(problem, Generator(_random_bits) if sampled else Rows(np.zeros(1, np.int32)))
+        problem = _factored(seen, factored, params, sampled, dtype, like, mesh)
+    nothing = Rows if mesh is None or not spans_processes(mesh) else _RowsTogether
+    return CompletionProblem(problem, Generator(_random_bits) if sampled else nothing(np.zeros(1, np.int32)))
+
+
+@pytree
+class _RowsTogether(Rows):
+    """The row that nobody reads, where the entries are spread over several processes."""
+
+    together = True  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
@@ -142,10 +160,17 @@ def _scales(seen: Observed, beta: float, units: str) -> dict[str, Any]:
 
 
 def _factored(
-    seen: Observed, domain: LowRankBall, params: dict[str, Any], sampled: bool, dtype: Any, like: Observed | None
+    seen: Observed,
+    domain: LowRankBall,
+    params: dict[str, Any],
+    sampled: bool,
+    dtype: Any,
+    like: Observed | None,
+    mesh: Any,
 ) -> Problem:
     places = None if like is None else (like.rows, like.columns)
-    table = entries(seen.rows, seen.columns, seen.values.astype(dtype), seen.shape, places)
+    given = seen.rows, seen.columns, seen.values.astype(dtype), seen.shape
+    table = entries(*given, places) if mesh is None else spread_entries(*given, flat_mesh(mesh))
     params["entries"] = table
     if sampled:
         real = table.real if isinstance(table, Grid) else table.by_row.real

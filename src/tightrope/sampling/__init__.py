@@ -1,4 +1,4 @@
-"""Where samples come from: rows at hand, a generator of samples, a stream.
+"""Where samples come from: rows at hand, files, a generator of samples, a stream.
 
 Step t's samples depend on (seed, t) alone, so a result does not depend on how a run is cut into chunks and a resumed
 run equals an uninterrupted one. A sampler opens into `Draws`, which prepares many steps' samples in one vectorised
@@ -14,6 +14,7 @@ from tightrope.sampling.base import Draws as Draws
 from tightrope.sampling.base import Plan as Plan
 from tightrope.sampling.base import Sampler as Sampler
 from tightrope.sampling.generator import Generator as Generator
+from tightrope.sampling.parquet import Parquet as Parquet
 from tightrope.sampling.rows import Rows as Rows
 from tightrope.sampling.stream import Stream as Stream
 

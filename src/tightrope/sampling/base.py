@@ -44,6 +44,7 @@ class Sampler(ABC):
 
     per_seed = True  # False where all seeds see the same samples; the axis of seeds then has length 1
     n: int | None = None  # how many rows there are, where they are all at hand
+    together: bool = False  # True where several processes have parts of the data, and take every step together
     narrowed: bool = False  # True where JAX, as configured, keeps fewer digits than the data has
 
     @property

@@ -7,10 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._errors import whole_number
 from tightrope.sampling.base import Blocks, Draws, Plan, Sampler, refuse_what_wraps
+from tightrope.sampling.passes import Passes
+from tightrope.sampling.processes import spans_processes
+from tightrope.sampling.shards import SHARDS, ShardOrder, Shards, asked_mesh, share_of, spread_over
 from tightrope.tree import Array, Tree, pytree, set_field, static
 
-_INDICES_AT_ONCE = 4096
+_LARGE = 1 << 28  # bytes that are not brought to the host only to be looked at
 
 
 @pytree
@@ -20,6 +24,17 @@ class Rows(Sampler):
     Rows are visited in reshuffled passes; with `replace=True` they are drawn independently, as the theorems assume.
     Batches straddle passes, so their shapes never change.
 
+    With a mesh, rows are spread over its devices in logical shards; each batch takes its share from every shard, and
+    devices add up what they find in one collective a step. Samples depend on the number of shards and not on that of
+    devices. Arrays that are spread over devices already need no mesh. Where the mesh has devices of several processes, each
+    process gives its own rows: together, in the order of processes, they are the data set.
+
+    Args:
+        data: a pytree of arrays with a row per sample.
+        replace: whether rows are drawn independently (on a mesh, within a shard).
+        mesh: the devices, a `jax.sharding.Mesh`; by default the one where everything is computed.
+        shards: on a mesh, how many logical shards there are: a multiple of the number of devices.
+
     Example:
         >>> import numpy as np, tightrope as tr
         >>> tr.Rows((np.ones((10, 3)), np.zeros(10))).n
@@ -28,26 +43,31 @@ class Rows(Sampler):
 
     data: Tree
     replace: bool = static(default=False)
+    mesh: Any = static(default=None)
+    shards: int = static(default=SHARDS)
     narrowed: bool = dataclasses.field(init=False, default=False, metadata={"static": True})
 
     def __post_init__(self):
+        if isinstance(self.data, Shards):  # those of an earlier sampler
+            return
         leaves = jax.tree.leaves(self.data)
-        if not leaves:
-            raise ValueError("Rows: the data is empty; expected at least one array with a row per sample.")
         set_field(self, "narrowed", any(_is_narrowed(leaf) for leaf in leaves))
-        set_field(self, "data", jax.tree.map(_as_rows, self.data))
-        lengths = {np.shape(leaf)[0] for leaf in jax.tree.leaves(self.data)}
-        if len(lengths) > 1:
-            raise ValueError(
-                f"Rows: the arrays have {', '.join(map(str, sorted(lengths)))} rows; expected the same number in each."
-            )
-        if lengths == {0}:
-            raise ValueError("Rows: the data set has no rows; expected at least one sample.")
+        whole_number("Rows", "shards", self.shards)
+        mesh = asked_mesh(self.mesh, leaves, self.shards)
+        if mesh is None:
+            set_field(self, "data", jax.tree.map(jnp.asarray, _checked(self.data)))
+        else:
+            set_field(self, "data", spread_over(mesh, self.shards, self.data, _checked))
 
     @property
     def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How many rows there are."""
-        return jax.tree.leaves(self.data)[0].shape[0]
+        return self.data.n if isinstance(self.data, Shards) else jax.tree.leaves(self.data)[0].shape[0]
+
+    @property
+    def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether several processes have parts of the rows."""
+        return isinstance(self.data, Shards) and spans_processes(self.data.mesh)
 
     @property
     def rows(self) -> Tree:
@@ -57,14 +77,18 @@ class Rows(Sampler):
     @property
     def content(self) -> tuple[Any, ...]:
         """The data, and how it is drawn."""
-        return self.data, str(self.replace)
+        held = self.data.marks() if isinstance(self.data, Shards) else self.data
+        return held, str(self.replace)
 
     def some(self, count: int, seed: int) -> Tree:
         """At most so many rows, drawn without replacement."""
-        return self.pick(jnp.asarray(np.random.default_rng(seed).permutation(self.n)[:count]))
+        index = jnp.asarray(np.random.default_rng(seed).permutation(self.n)[:count])
+        return self.data.take(index) if isinstance(self.data, Shards) else self.pick(index)
 
     def example(self) -> Tree:
         """The shapes and dtypes of one row."""
+        if isinstance(self.data, Shards):
+            return self.data.example()
         return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), self.data)
 
     def check(self, plan: Plan) -> None:
@@ -77,10 +101,14 @@ class Rows(Sampler):
 
     def open(self, plan: Plan) -> Draws:
         """Indices by a counter-based generator on the host."""
-        return Blocks(plan, 4, _Order(self.n, self.replace, plan))
+        if isinstance(self.data, Shards):
+            return Blocks(plan, 12, ShardOrder(self.data, self.replace, plan))
+        return Blocks(plan, 4, Order(self.n, self.replace, plan))
 
     def pick(self, item: Tree) -> Tree:
         """Look the rows up."""
+        if isinstance(self.data, Shards):
+            return share_of(self.data, item)
         return jax.tree.map(lambda a: a[item], self.data)
 
 
@@ -88,6 +116,21 @@ def _is_narrowed(leaf: Any) -> bool:
     """Whether JAX, as configured, keeps fewer digits than the data has."""
     dtype = getattr(leaf, "dtype", None)
     return dtype == np.float64 and jax.dtypes.canonicalize_dtype(np.float64) != np.float64
+
+
+def _checked(data: Tree) -> Tree:
+    """The rows, as arrays of the kinds that JAX, as configured, keeps; refuses what is none."""
+    if not jax.tree.leaves(data):
+        raise ValueError("Rows: the data is empty; expected at least one array with a row per sample.")
+    rows = jax.tree.map(_as_rows, data)
+    lengths = {np.shape(leaf)[0] for leaf in jax.tree.leaves(rows)}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"Rows: the arrays have {', '.join(map(str, sorted(lengths)))} rows; expected the same number in each."
+        )
+    if lengths == {0}:
+        raise ValueError("Rows: the data set has no rows; expected at least one sample.")
+    return rows
 
 
 def _as_rows(leaf: Any) -> Any:
@@ -102,22 +145,28 @@ def _as_rows(leaf: Any) -> Any:
         )
     if isinstance(array, np.ndarray):
         refuse_what_wraps("Rows", array)
-    if array.dtype.kind == "f" and not bool(np.all(np.isfinite(array))):
+    if array.dtype.kind == "f" and not _all_finite(array):
         bad = int(np.argwhere(~np.isfinite(np.asarray(array)))[0][0])
         raise ValueError(
             f"Rows: the data has NaN or infinite values (first in row {bad}); expected finite numbers. "
             "Drop or impute them first."
         )
-    return jnp.asarray(array)
+    return (
+        array if isinstance(array, jax.Array) else array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+    )
 
 
-class _Order:
-    """The order in which rows are visited: an endless sequence of passes, of which the current one is kept."""
+def _all_finite(array: Any) -> bool:
+    """Whether it is finite; where it lies, if that is no ordinary memory."""
+    at_hand = isinstance(array, np.ndarray) or (array.is_fully_addressable and array.nbytes < _LARGE)
+    return bool(np.all(np.isfinite(array))) if at_hand else bool(jnp.all(jnp.isfinite(array)))
+
+
+class Order:
+    """The rows of steps: an endless sequence of passes."""
 
     def __init__(self, n: int, replace: bool, plan: Plan):
-        self.n, self.replace, self.plan = n, replace, plan
-        self.passes = max(1, _INDICES_AT_ONCE // n)  # short passes are made several at a time
-        self.kept: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
+        self.passes, self.plan = Passes(n, replace), plan
 
     def __call__(self, start: int, count: int) -> Array:
         """Row numbers of steps start..start+count-1, shaped (seeds, count, draws, batch)."""
@@ -126,24 +175,5 @@ class _Order:
         used = max(0, min(count, plan.steps - start))  # the rest only fills the shape, which must not depend on T
         for i, seed in enumerate(plan.seeds):
             for draw in range(plan.draws):
-                order[i, :used, draw] = self._entries(seed, draw, start * b, used * b).reshape(used, b)
+                order[i, :used, draw] = self.passes.entries((seed, draw), start * b, used * b).reshape(used, b)
         return jnp.asarray(order)
-
-    def _entries(self, seed: int, draw: int, start: int, count: int) -> np.ndarray:
-        size = self.n * self.passes
-        first, last = start // size, (start + count - 1) // size
-        groups = np.concatenate([self._group(seed, draw, k) for k in range(first, last + 1)])
-        return groups[start - first * size : start - first * size + count]
-
-    def _group(self, seed: int, draw: int, k: int) -> np.ndarray:
-        """Group k of passes: permutations, or independent draws; a function of (seed, draw, k) alone."""
-        number, rows = self.kept.get((seed, draw), (-1, np.empty(0, np.int32)))
-        if number != k:
-            rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, draw, k])))
-            if self.replace:
-                rows = rng.integers(self.n, size=self.passes * self.n, dtype=np.int32)
-            else:
-                every = np.broadcast_to(np.arange(self.n, dtype=np.int32), (self.passes, self.n))
-                rows = rng.permuted(every, axis=1).reshape(-1)
-            self.kept[seed, draw] = k, rows
-        return rows

@@ -23,7 +23,6 @@ CUTS = 1024  # intercepts that are tried for each of them
 LARGEST = 2**16  # cuts times pairs of groups; where there are many pairs, fewer cuts are tried
 
 
-
 class Model(NamedTuple):
     """A linear score for features as given, and the point of the path that it is."""
 
@@ -129,7 +128,9 @@ class Part:
         low, high = np.quantile(z, [FLOOR * (1 - self._positives) / 2, 1 - FLOOR * self._positives / 2])
         count = max(2, min(CUTS, LARGEST // len(self._pairs)))
         cuts = np.linspace(low, high, count) if self._scaling.intercept and high > low else np.zeros(2)
-        place = np.ceil((z - cuts[0]) * ((len(cuts) - 1) / max(cuts[-1] - cuts[0], 1e-300))).clip(0, len(cuts)).astype(int)
+        place = (
+            np.ceil((z - cuts[0]) * ((len(cuts) - 1) / max(cuts[-1] - cuts[0], 1e-300))).clip(0, len(cuts)).astype(int)
+        )
         each = np.vstack([self.rates.means, self.rates.weight * self.rates.label])
         above = np.stack([np.bincount(place, part, len(cuts) + 1)[::-1].cumsum()[::-1][1:] for part in each])
         return Tried(np.full(len(cuts), gap), cuts, above[:-1], above[-1])

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from tightrope.methods.base import Cost, Info, Rates, Refreshing
 from tightrope.problem import Problem
 from tightrope.problem.full_data import fold_rows
+from tightrope.sampling.all_rows import count
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, replace, static, subtract
 
 
@@ -83,7 +84,7 @@ class OFW(Refreshing):
 
     def refresh(self, problem: Problem, state: OFWState, data: Tree) -> OFWState:
         """The mean of the losses so far and its gradient, both at x_t."""
-        n = jax.tree.leaves(data)[0].shape[0]
+        n = count(data)
         seen = jnp.minimum(state.t * self.batch_size, n)
 
         def of_slice(part, weights):

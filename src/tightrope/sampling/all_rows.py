@@ -1,0 +1,187 @@
+"""All the data, for whoever looks at it: arrays in memory, or a source that is read in slices as a pass goes on.
+
+Compiled code asks the functions here and does not know which of the two it has. A `Streamed` source is a pytree whose arrays
+are a few of its rows, spread evenly, and a number by which the host knows the reader: a slice inside a compiled loop is a
+call back to it. So a pass over files is the same program as one over arrays, in constant memory, and a program that was
+compiled for one source serves all of its shape.
+"""
+
+import contextlib
+import itertools
+import logging
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.sampling.shards import Shards
+from tightrope.tree import Array, Tree
+
+_readers: "weakref.WeakValueDictionary[int, Reader]" = weakref.WeakValueDictionary()
+_KEPT = 1 << 16  # rows of a mesh, where some are wanted on every device
+_numbers = itertools.count()
+_failures: list[BaseException] = []  # of calls back, until whoever has called hears of them
+
+
+class UnreadableError(ValueError):
+    """Data that cannot be read, or not used as it is: the sentence names the file."""
+
+
+class Reader(ABC):
+    """Reads rows for passes over all the data."""
+
+    @abstractmethod
+    def read(self, start: int, size: int) -> Tree:
+        """Rows start..start+size-1, as NumPy arrays; passes ask for them in their order."""
+
+
+@jax.tree_util.register_pytree_node_class
+class Streamed:
+    """All rows of a source that is read in slices.
+
+    Args:
+        reader: who reads them.
+        n: how many there are.
+        few: some of them, spread evenly, that are kept in memory.
+    """
+
+    def __init__(self, reader: Reader, n: int, few: Tree):
+        self.few, self.n, self.reader = jax.tree.map(jnp.asarray, few), n, reader  # the reader lives as long as this
+        number = next(_numbers)
+        _readers[number] = reader
+        self.number: Any = jnp.asarray(number, jnp.int32)
+
+    def tree_flatten(self) -> tuple[tuple[Tree, Any], int]:
+        """Arrays, and what is static."""
+        return (self.few, self.number), self.n
+
+    @classmethod
+    def tree_unflatten(cls, n: int, children: tuple[Tree, Any]) -> "Streamed":
+        """From arrays, inside compiled code."""
+        new = object.__new__(cls)
+        new.few, new.number = children
+        new.n = n
+        return new
+
+    def slice(self, start: Array, size: int) -> Tree:
+        """Rows from `start` on, which may be traced."""
+        leaves, kind = jax.tree.flatten(self.few)
+        shapes = [jax.ShapeDtypeStruct((size, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+
+        def ask(number: Any, start: Any) -> list[np.ndarray]:
+            try:
+                rows = jax.tree.leaves(_readers[int(number)].read(int(start), size))
+                return [np.ascontiguousarray(a, s.dtype) for a, s in zip(rows, shapes, strict=True)]
+            except BaseException as error:
+                _failures.append(error)
+                raise
+
+        return jax.tree.unflatten(kind, jax.pure_callback(ask, shapes, self.number, start))
+
+
+def _is_source(data: Any) -> bool:
+    return isinstance(data, Streamed | Shards)
+
+
+def _map(fn: Any, of_streamed: Any, of_shards: Any, data: Tree) -> Tree:
+    def of(a: Any) -> Any:
+        return of_streamed(a) if isinstance(a, Streamed) else of_shards(a) if isinstance(a, Shards) else fn(a)
+
+    return jax.tree.map(of, data, is_leaf=_is_source)
+
+
+def count(data: Tree) -> int:
+    """How many rows there are."""
+    first = jax.tree.leaves(data, is_leaf=_is_source)[0]
+    return first.n if _is_source(first) else first.shape[0]
+
+
+def in_memory(data: Tree) -> bool:
+    """Whether all of it is there as arrays."""
+    return not any(map(_is_source, jax.tree.leaves(data, is_leaf=_is_source)))
+
+
+def one_row(data: Tree) -> Tree:
+    """The shapes and dtypes of one row."""
+    held = _map(lambda a: a, lambda s: s.few, lambda s: s.places, data)
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), held)
+
+
+def slice_of(data: Tree, start: Any, size: int) -> Tree:
+    """Rows start..start+size-1 as arrays; the start may be traced."""
+    return _map(
+        lambda a: jax.lax.dynamic_slice_in_dim(a, start, size),
+        lambda s: s.slice(jnp.asarray(start), size),
+        lambda s: s.take(start + jnp.arange(size)),
+        data,
+    )
+
+
+def spread(data: Tree, step: int) -> Tree:
+    """About every `step`-th row; of a streamed source among those that it keeps."""
+
+    def of_kept(source: Streamed) -> Tree:
+        return jax.tree.map(lambda a: a[:: max(1, step * count(source.few) // source.n)], source.few)
+
+    return _map(lambda a: a[::step], of_kept, lambda s: s.take(np.arange(0, s.n, step)), data)
+
+
+def kept(data: Tree) -> Tree:
+    """The rows that are in memory: all of them, the few that a streamed source keeps, or as few of those on a mesh."""
+    return _map(lambda a: a, lambda s: s.few, lambda s: s.take(np.arange(0, s.n, -(-s.n // _KEPT))), data)
+
+
+def first_row(data: Tree) -> Tree:
+    """One row, with an axis of rows."""
+    held = _map(lambda a: a, lambda s: s.few, lambda s: s.take(np.arange(1)), data)
+    return jax.tree.map(lambda a: a[:1], held)
+
+
+def stepping(data: Tree, start: Any, size: int, step: Any) -> Tree:
+    """Rows start, start + step, ..., `size` of them, repeated beyond the end; start and step may be traced. Of a streamed
+    source those nearest among the ones that it keeps, unless the step is one."""
+    index = start + jnp.arange(size) * step
+
+    def of_streamed(source: Streamed) -> Tree:
+        n, some = source.n, count(source.few)
+
+        def one_by_one() -> Tree:
+            begin = jnp.clip(start, 0, max(n - size, 0))
+            rows = source.slice(begin, min(size, n))
+            return jax.tree.map(lambda a: jnp.take(a, index - begin, axis=0, mode="clip"), rows)
+
+        nearest = (index.astype(float) * (some / n)).astype(int) if some < n else index
+        return jax.lax.cond(
+            jnp.asarray(step) == 1,
+            one_by_one,
+            lambda: jax.tree.map(lambda a: jnp.take(a, nearest, axis=0, mode="clip"), source.few),
+        )
+
+    return _map(lambda a: jnp.take(a, index, axis=0, mode="clip"), of_streamed, lambda s: s.take(index), data)
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """What a reader raises inside compiled code comes out wrapped; here it is as it was said."""
+    try:
+        yield
+    except Exception as error:
+        said = [failure for failure in _failures if str(failure) in str(error)]
+        _failures.clear()
+        if not said:
+            raise
+        raise said[-1] from None
+
+
+class _Known(logging.Filter):
+    """JAX logs what a call back raises; what is about to be said in a sentence need not be said twice."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and any(record.exc_info[1] is failure for failure in _failures))
+
+
+logging.getLogger("jax._src.callback").addFilter(_Known())

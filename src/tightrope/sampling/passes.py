@@ -1,0 +1,85 @@
+"""The order in which rows are visited: reshuffled passes, or independent draws."""
+
+import numpy as np
+
+_INDICES_AT_ONCE = 4096
+_MANY = 1 << 17  # rows from which a pass is not shuffled as a whole before its first row is read
+_ROUNDS = 6
+_AT_ONCE = 1 << 13  # places that are computed at once: what a cache holds
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))  # odd, and without a pattern: those of SplitMix64
+_HALF = np.uint64(32)
+
+Key = tuple[int, ...]
+
+
+class Passes:
+    """An endless sequence of passes over n rows for every key. Of few rows the current pass is kept; of many, the places
+    that are asked for are computed, because to shuffle millions takes longer than a short run on them."""
+
+    def __init__(self, n: int, replace: bool):
+        self.n, self.replace = n, replace
+        self.passes = max(1, _INDICES_AT_ONCE // max(n, 1))  # short passes are made several at a time
+        self.kept: dict[Key, tuple[int, np.ndarray]] = {}
+
+    def entries(self, key: Key, start: int, count: int) -> np.ndarray:
+        """Row numbers of places start .. start+count-1 in the sequence of a key, which has its seed in it."""
+        size = self.n * self.passes
+        first, last = start // size, (start + count - 1) // size
+        parts = [
+            self._part(key, k, max(start - k * size, 0), min(start + count - k * size, size))
+            for k in range(first, last + 1)
+        ]
+        return np.concatenate(parts)
+
+    def _part(self, key: Key, k: int, begin: int, end: int) -> np.ndarray:
+        """Places begin .. end-1 of group k."""
+        if self.n < _MANY or self.replace:
+            return self._group(key, k)[begin:end]
+        return shuffled(self.n, _generator(key, k).integers(2**64, size=_ROUNDS, dtype=np.uint64), begin, end)
+
+    def _group(self, key: Key, k: int) -> np.ndarray:
+        """Group k of passes: permutations, or independent draws; a function of (key, k) alone."""
+        number, rows = self.kept.get(key, (-1, np.empty(0, np.int32)))
+        if number != k:
+            rng = _generator(key, k)
+            if self.replace:
+                rows = rng.integers(self.n, size=self.passes * self.n, dtype=np.int32)
+            else:
+                every = np.broadcast_to(np.arange(self.n, dtype=np.int32), (self.passes, self.n))
+                rows = rng.permuted(every, axis=1).reshape(-1)
+            self.kept[key] = k, rows
+        return rows
+
+
+def _generator(key: Key, k: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([*key, k])))
+
+
+def shuffled(n: int, keys: np.ndarray, begin: int, end: int) -> np.ndarray:
+    """Places begin .. end-1 of a permutation of 0 .. n-1 that nobody has written down.
+
+    A Feistel network, which is one to one whatever its rounds do, permutes the numbers of as many bits as n - 1 has; what
+    falls outside is sent through again until it does not (Black and Rogaway: Ciphers with Arbitrary Finite Domains, 2002).
+    """
+    found = np.empty(end - begin, np.int32)
+    for start in range(0, len(found), _AT_ONCE):
+        part = found[start : start + _AT_ONCE]
+        rows = np.arange(begin + start, begin + start + len(part), dtype=np.uint64)
+        rows = _feistel(rows, (n - 1).bit_length(), keys)
+        while len(outside := np.flatnonzero(rows >= np.uint64(n))):
+            rows[outside] = _feistel(rows[outside], (n - 1).bit_length(), keys)
+        part[:] = rows
+    return found
+
+
+def _feistel(numbers: np.ndarray, bits: int, keys: np.ndarray) -> np.ndarray:
+    """A permutation of the numbers of so many bits: in every round one half is mixed into the other, and they change
+    places."""
+    width, other = bits - bits // 2, bits // 2  # of the right half, and of the left one
+    left, right = numbers >> np.uint64(width), numbers & np.uint64((1 << width) - 1)
+    for key in keys:
+        mixed = (right + key) * _MIX[0]
+        mixed = (mixed ^ (mixed >> _HALF)) * _MIX[1]
+        left, right = right, left ^ (mixed >> np.uint64(64 - other))
+        width, other = other, width
+    return (left << np.uint64(width)) | right
