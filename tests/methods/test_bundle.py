@@ -151,7 +151,7 @@ def test_the_output_is_the_best_feasible_combination():
     assert found.f == pytest.approx(least(looks.f @ w, looks.h.T @ w <= 0, w >= 0, cp.sum(w) == 1), abs=1e-7)
 
 
-def in_one_dimension():
+def in_one_dimension() -> Any:
     """A look at x = 3 in [2, 6] at (x - 5)^2 / 2 and at x - 4 <= 0; the centre of the region is there, and not at zero."""
     zero, zeros = np.zeros(1), np.zeros((1, 1))
     looks = Looks(np.array([[3.0]]), np.array([2.0]), np.array([[-1.0]]), np.array([[-2.0]]), np.ones((1, 1, 1)),
@@ -199,7 +199,7 @@ def test_two_looks_that_violate_different_constraints_make_a_feasible_combinatio
 
 def test_a_bound_replaces_another_where_it_is_surely_higher():
     state = SimpleNamespace(lower=1.0, lower_error=0.5, _replace=lambda **new: new)
-    turn = SimpleNamespace(_rounded=lambda value, _: value)
+    turn: Any = SimpleNamespace(_rounded=lambda value, _: value)
     for value, better in ((0.9, True), (0.4, False)):  # against 1/2, which is what is certain
         bound = Bound(value, 0.0, np.zeros(1), np.zeros((1, 1)))
         assert (Look._with_bound(turn, state, bound) is not state) is better
@@ -207,7 +207,7 @@ def test_a_bound_replaces_another_where_it_is_surely_higher():
 
 def test_what_a_look_gained_is_the_fall_of_the_distance_and_one_for_a_first_feasible_point():
     def gain(before, now, distance):
-        turn = SimpleNamespace(before=SimpleNamespace(feasible=before))
+        turn: Any = SimpleNamespace(before=SimpleNamespace(feasible=before))
         return Look._gain(turn, SimpleNamespace(feasible=now, distance=1.0), distance)
 
     assert gain(True, True, 0.8) == pytest.approx(-np.log(0.8))
@@ -216,7 +216,7 @@ def test_what_a_look_gained_is_the_fall_of_the_distance_and_one_for_a_first_feas
 
 def test_a_level_step_aims_as_low_as_the_last_promise_was_broken():
     """F came out 0.2 above what the cuts had promised and H 0.1, at a price of 3: a half of 1e-3 times 1,000."""
-    turn = SimpleNamespace(values=np.array([1.2, 0.4]), units=Units(1e3, np.ones(1)))
+    turn: Any = SimpleNamespace(values=np.array([1.2, 0.4]), units=Units(1e3, np.ones(1)))
     for distance, aim in ((1e-3, 0.5), (1e-2, 0.05), (1e-6, 0.9)):
         state = SimpleNamespace(promised=np.array([1.0, 0.3]), lam=np.array([3.0]), distance=distance)
         assert Look._aim(turn, state, 0.9) == pytest.approx(aim)

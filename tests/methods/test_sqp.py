@@ -272,10 +272,11 @@ def test_every_other_look_goes_inside_as_long_as_none_was_there(roomy, feasible,
     """The step promises what the slope says, and the price of the violation that it takes away: 1.1 times 3, times 1/2."""
     turn: Any = SimpleNamespace(roomy=roomy, t=t, trust=1.0, _level=lambda state, c: (state, True))
     turn._try = lambda state, c, share: (state, False)
-    c = SimpleNamespace(grad=np.array([-1.0, 0.5]), h=np.array([0.5, -1.0]))
+    c: Any = SimpleNamespace(grad=np.array([-1.0, 0.5]), h=np.array([0.5, -1.0]))
     known = {"price": np.zeros(2), "bend": np.eye(2), "feasible": feasible, "interior": interior}
     state: Any = SimpleNamespace(**known, _replace=lambda **new: SimpleNamespace(**known | new))
     step = Step(np.array([0.2, 0.0]), np.array([3.0, 0.0]))
-    after, went = Turn._from(turn, state, c, step)  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
+    found: Any = Turn._from(turn, state, c, step)
+    after, went = found
     assert went is level
     assert after.drop == pytest.approx(-0.2 - 1.1 * 3 * 0.5)

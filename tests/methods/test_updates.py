@@ -1,5 +1,7 @@
 """One step by hand, and a hundred steps against plain NumPy loops that share no code with the library."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -284,6 +286,7 @@ def test_the_tightening_of_a_grid_is_its_largest():
 
 
 LINEAR = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] - 1, tr.L1Ball(1.0, shape=2))
+KINDS: dict[str, Any] = dict(tr.METHODS)
 FREE = tr.Problem(lambda x, theta: jnp.dot(theta, x), None, tr.L1Ball(1.0, shape=2))
 
 
@@ -295,7 +298,7 @@ def after_a_step(method, problem, theta, *, lam=(), **state):
 
 def test_one_step_of_mfwcsoa_by_hand():
     # rho = 4/8^(2/3) = 1, so d = (3, 4) + 2 (1, 0) and s = (-1, 0); eta = 2/8; lambda_2 = 2 + (-1/2 + 1) = 2.5.
-    state = after_a_step(tr.METHODS["mfw-csoa"](eta0=2.0, gamma0=1.0, upsilon0=1.0), LINEAR, [3.0, 4.0], lam=[2.0])
+    state = after_a_step(KINDS["mfw-csoa"](eta0=2.0, gamma0=1.0, upsilon0=1.0), LINEAR, [3.0, 4.0], lam=[2.0])
     np.testing.assert_allclose(state.x, [0.125, 0.0])
     np.testing.assert_allclose(state.lam, [2.5])
 
@@ -304,17 +307,17 @@ def test_one_step_of_mfwcsoa_by_hand():
 def test_one_step_of_cfwcsoa_by_hand(before, gain):
     # H was +1 or -1 and is -1/2; its sum is -1 after one step; upsilon = 1.2/4: lambda moves by gain/2 (-1/2 + 0.3).
     told = {"h": jnp.array([before]), "total": jnp.array([-1.0]), "gain": jnp.array([0.4]), "t": jnp.asarray(2)}
-    state = after_a_step(tr.METHODS["cfw-csoa"](gamma=0.5, upsilon=1.2), LINEAR, [3.0, 4.0], lam=[2.0], **told)
+    state = after_a_step(KINDS["cfw-csoa"](gamma=0.5, upsilon=1.2), LINEAR, [3.0, 4.0], lam=[2.0], **told)
     np.testing.assert_allclose(state.gain, [gain], rtol=1e-12)
     np.testing.assert_allclose(state.lam, [2 - 0.1 * gain], rtol=1e-12)
 
 
 def test_steps_of_scgd_and_what_storm_forgets_are_at_most_one():
-    far = after_a_step(tr.METHODS["scgd"](gamma0=20.0, rho0=4.0), FREE, [3.0, 4.0])  # pyright: ignore[reportCallIssue]
+    far = after_a_step(KINDS["scgd"](gamma0=20.0, rho0=4.0), FREE, [3.0, 4.0])
     np.testing.assert_allclose(far.x, [0.0, -1.0])  # the vertex
     eta = 2 / np.cbrt(0.1 + 0.05**2)
     for c, a in ((10.0, 1.0), (0.01, 0.01 * eta**2)):
-        storm = after_a_step(tr.METHODS["storm"](k=2.0, w=0.1, c=c), FREE, [0.03, 0.04])  # pyright: ignore[reportCallIssue]
+        storm = after_a_step(KINDS["storm"](k=2.0, w=0.1, c=c), FREE, [0.03, 0.04])
         np.testing.assert_allclose(storm.a, a, rtol=1e-12)
 
 
