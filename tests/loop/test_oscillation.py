@@ -54,19 +54,17 @@ def test_no_false_alarm_on_problems_with_known_solutions(name):
     assert not swings(tr.minimize(solved.problem, solved.samples, steps=4000, progress=False))
 
 
-@pytest.mark.parametrize(("swing", "seen"), [(0.5, True), (0.2, False)])
-def test_both_the_constraint_and_its_multiplier_have_to_swing(swing, seen):
-    """H goes up and down by 1, which is far more than its noise; the multiplier by a part of its mean."""
-    sign = np.array([1.0, -1.0] * 8)
+@pytest.mark.parametrize(("down", "up", "seen"), [(1.0, 5.0, True), (1.7, 2.9, False), (1.9, 2.3, False)])
+def test_both_the_constraint_and_its_multiplier_have_to_swing(down, up, seen):
+    """H is +1 once in four times and -1 otherwise, far more than its noise; its multiplier has a mean of 2, and has to go
+    up and down by a quarter of that."""
+    above = np.tile([True, False, False, False], 8)
     method = SimpleNamespace(multipliers=True, averages=True)
     ready: Any = SimpleNamespace(method=method, plan=SimpleNamespace(batch_size=1), names=["h"])
     worth: Any = SimpleNamespace(samples=np.zeros(100), errors=np.array([0.02]))
-    step = np.arange(0, 1700, 100)
-    totals = {
-        name: np.append(0.0, np.cumsum(100 * values))
-        for name, values in (("h", sign), ("dual h", 2 + 2 * swing * sign))
-    }
-    means = {name: total / np.maximum(step, 1) for name, total in totals.items()}
+    step = 100 * np.arange(33)
+    each = {"h": np.where(above, 1.0, -1.0), "dual h": np.where(above, up, down)}
+    means = {name: np.append(0.0, np.cumsum(values) / np.arange(1, 33)) for name, values in each.items()}
     note = oscillation_note(ready, pd.DataFrame({"step": step, "weight": step.astype(float), **means}), worth)
     assert (note is not None) is seen
     assert note is None or "h swings instead of settling" in note

@@ -96,9 +96,9 @@ def test_curvature_of_rows_counts_by_the_batch():
     """f = theta x^2 / 2 in an interval of width one: L is the mean of theta, and a batch of b adds L_max/b."""
     domain, theta = tr.Box(-0.5, 0.5, shape=1), jnp.asarray([1.0, 2.0, 9.0])
     problem = tr.Problem(lambda x, t: t * jnp.sum(x**2) / 2, None, domain)
-    w = jnp.asarray([0.25])
+    w, smoothness = jnp.asarray([0.25]), jax.jit(_smoothness)
     for batch in (1, 3):
-        found = _smoothness(problem, w, jnp.zeros(0), theta, domain.widths(w), batch)
+        found = smoothness(problem, w, jnp.zeros(0), theta, domain.widths(w), batch)
         np.testing.assert_allclose(found, [4, 4 + 9 / batch], rtol=1e-12)
 
 
