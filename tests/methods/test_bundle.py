@@ -13,7 +13,7 @@ import tightrope as tr
 from studies.finite_sums import finite
 from tightrope.methods.bundle.look import Look
 from tightrope.methods.bundle.model import Bound, Looks, Model, Units, best_combination
-from tightrope.methods.bundle.solve import region_of
+from tightrope.methods.bundle.solve import region_of, solve
 from tightrope.methods.curvature import with_secants
 from tightrope.tree import replace
 
@@ -220,6 +220,15 @@ def test_a_level_step_aims_as_low_as_the_last_promise_was_broken():
     for distance, aim in ((1e-3, 0.5), (1e-2, 0.05), (1e-6, 0.9)):
         state = SimpleNamespace(promised=np.array([1.0, 0.3]), lam=np.array([3.0]), distance=distance)
         assert Look._aim(turn, state, 0.9) == pytest.approx(aim)
+
+
+def test_the_least_linear_function_of_a_large_semidefinite_matrix_is_its_least_eigenvalue():
+    C = np.random.default_rng(0).normal(size=(16, 16))
+    C, centre = (C + C.T) / 2, np.eye(16) / 16
+    region = region_of(tr.Spectraplex(1.0, shape=(16, 16)).conic(centre), centre.ravel())
+    found = solve(region, C.ravel() * region.widths, np.zeros((0, 256)), np.zeros(0))
+    assert found is not None
+    assert C.ravel() @ region.point(found.v) == pytest.approx(np.linalg.eigvalsh(C)[0], abs=1e-6)
 
 
 def clash(x, theta):
