@@ -39,6 +39,14 @@ def cells(name: str, kind: type[Method]) -> list[str]:
     ]
 
 
+def steps(name: str, kind: type[Method]) -> list[list[str]]:
+    """Lines on what is known of each kind of steps, for methods of which that differs."""
+    return [
+        [f"`{name}`", words, *map(rate, known[:2]), known.standing if known.gap else "nothing is proven"]
+        for words, known in kind.published_by_steps.items()
+    ]
+
+
 def page() -> str:
     """The page docs/methods.md."""
     lines = [
@@ -50,7 +58,8 @@ def page() -> str:
         "- **needs**: `project` and `lmo` of the set; `exact_constraints`, constraints without noise; `rows`, data at hand;",
         "  `unconstrained`, no constraints but those of the set (`tr.penalised` moves the others into the objective).",
         "- **S, G, P, L**: samples, gradients, projections and linear minimisations of a step on a batch of one. Methods",
-        "  that look at all the data from time to time say in `gradients_of_refreshes` what that costs.",
+        "  that look at all the data from time to time say what that costs (`gradients_of_refreshes`, `cost_of_refresh`);",
+        "  of `bundle` and `sqp` only gradients are counted, not the programmes that they solve between them.",
         '- **gap, violation**: proven to fall like this with the number T of samples; "zero" where the mean violation is',
         "  proven to vanish with a margin that is large enough; - where nothing is proven.",
         "- **the proof is**: of what, where that is not the method as it runs by default.",
@@ -76,6 +85,16 @@ def page() -> str:
                 "what",
             ),
             (cells(name, kind) for name, kind in METHODS.items()),
+        ),
+        "",
+        "## What is proven of which steps",
+        "",
+        'Of some methods it depends on the steps, and the first are those taken by default. "of tr.theory" are coefficients',
+        "that [its rules](theory.md) make of a problem's constants; others may do as well, but no theorem says so.",
+        "",
+        *markdown(
+            ("name", "steps", "gap", "violation", "standing"),
+            (line for name, kind in METHODS.items() for line in steps(name, kind)),
         ),
     ]
     return "\n".join(lines) + "\n"

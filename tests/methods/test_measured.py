@@ -249,7 +249,7 @@ def test_split_csoa_is_csoa_in_a_ball():
     assert (split.cost.lmos, split.cost.projections) == (0, plain.cost.projections)
 
 
-@pytest.mark.parametrize("method", [tr.CSOA(), tr.SplitCSOA()], ids=["csoa", "split-csoa"])
+@pytest.mark.parametrize("method", quick_first([tr.CSOA(), tr.SplitCSOA()], 1), ids=["csoa", "split-csoa"])
 def test_multipliers_do_not_run_off_in_the_first_epochs(method):
     """The slope of a tail is ten times that of the objective: steps made for the objective alone throw x about, H is above
     zero wherever it lands, and the multiplier grows to ten times its size (0.4), from which 1,000 steps do not recover."""

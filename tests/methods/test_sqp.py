@@ -234,6 +234,22 @@ def test_auto_takes_it_where_functions_are_smooth_and_coordinates_few():
     assert chosen(None, coordinates=2_000) == chosen(None, steps=True) == "svrg-csoa"
 
 
+@pytest.mark.slow
+def test_a_linear_objective_does_not_end_the_curvature():
+    """At the start no constraint presses, so that the Lagrangian is linear: a Hessian of it would be zero."""
+    linear = tr.Problem(
+        lambda x, theta: -x[0] - 0.5 * x[1],
+        lambda x, theta: (jnp.dot(theta, x) ** 2)[None],
+        tr.L2Ball(5.0, shape=4),
+        levels=0.3,
+    )
+    result = tr.minimize(linear, X, method="sqp", tol=1e-8, progress=False)
+    assert result.status.name == "TOLERANCE"
+    assert result.cost.gradients <= 20 * len(X)
+    slope, second = np.array([1.0, 0.5, 0.0, 0.0]), X.T @ X / len(X)
+    assert result.objective == pytest.approx(-np.sqrt(0.3 * slope @ np.linalg.solve(second, slope)), rel=1e-7)
+
+
 # ---- small parts -----------------------------------------------------------------------------------------------------
 
 

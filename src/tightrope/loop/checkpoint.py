@@ -117,7 +117,7 @@ class Checkpoint:
         said = said_by_first(said or saved._replace(carry=None)._asdict())
         if "error" in said:
             raise CheckpointError(said["error"])
-        return Saved(**said)._replace(carry=jax.tree.map(jnp.asarray, of_first(saved.carry)))
+        return Saved(**said)._replace(carry=of_first(saved.carry))
 
     def _read(self, like: Tree) -> Saved:
         try:

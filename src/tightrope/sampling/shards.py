@@ -113,7 +113,7 @@ def _total(mesh: Mesh, fn: Callable[..., Tree], *spread: Tree) -> Tree:
 
     def local(*parts):
         vector, back = ravel_pytree(fn(*parts))
-        return back(jax.lax.psum(vector, AXIS))
+        return back(jax.lax.psum(vector, AXIS) if mesh.size > 1 else vector)
 
     # Derivatives inside are local ones, so nothing is to be checked or inserted there.
     return jax.shard_map(local, mesh=mesh, in_specs=PartitionSpec(AXIS), out_specs=PartitionSpec(), check_vma=False)(
@@ -139,6 +139,17 @@ def _take(data: Shards, index: Array) -> Tree:
 
     spec = PartitionSpec(AXIS)
     return jax.shard_map(local, mesh=data.mesh, in_specs=spec, out_specs=PartitionSpec(), check_vma=False)(data.places)
+
+
+def on_every_device(mesh: Mesh, tree: Tree) -> Tree:
+    """Arrays that every process has, whole on every device."""
+    sharding = NamedSharding(mesh, PartitionSpec())
+
+    def whole(leaf: Any) -> Array:
+        array = np.asarray(leaf)
+        return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+    return jax.tree.map(whole, tree)
 
 
 def share_of(data: Shards, item: tuple[Array, Array]) -> Share:

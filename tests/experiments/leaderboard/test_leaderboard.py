@@ -105,8 +105,8 @@ def test_projection_free_methods_are_measured_by_linear_minimisations():
         source = "finite" if "rows" in kind.needs else "streams"
         solved = simplex if source == "streams" else PROBLEMS["fair-logistic"]()
         entry = entrants.enter(kind, solved, source, 1_000)
-        steps = entry.steps(30, "lmos")
-        assert entry.method.total_cost(steps).lmos <= 30 < entry.method.total_cost(steps + 1).lmos, name
+        steps, domain = entry.steps(30, "lmos"), entry.problem.domain
+        assert entry.method.cost_in(domain, steps).lmos <= 30 < entry.method.cost_in(domain, steps + 1).lmos, name
 
 
 def test_without_coefficients_a_method_is_what_its_name_alone_gives():
