@@ -25,7 +25,7 @@ _AT_ONCE_BYTES = 2 * 2**20  # decoded at once
 _KEPT_ROWS, _KEPT_BYTES, _KEPT_GROUPS = 65_536, 16 * 2**20, 32  # of a sample that stays in memory, and where it is from
 _ALIGNMENT = 64  # bytes
 _PASSES = 3  # that are under way at once
-_AHEAD = 1  # batches or buffers that are ready while one is computed on and one is being read
+_AHEAD = 2  # batches or buffers that are read while one is computed on
 
 
 class Parquet(Sampler):
