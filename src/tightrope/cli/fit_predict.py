@@ -46,7 +46,7 @@ def fit(
         float | None, typer.Option(help="Or the largest covariance of score and sensitive attribute.")
     ] = None,
     constraint: Annotated[
-        str, typer.Option(help="How --p-rule is kept: auto, rates (of groups, smoothed) or covariance.")
+        str, typer.Option(help="How the rule is kept: auto, rates (of groups, smoothed) or covariance.")
     ] = "auto",
     judge: Annotated[
         str, typer.Option(help="Who says that it is kept: cross-fit, or holdout, a part of the rows.")
@@ -70,6 +70,9 @@ def fit(
     radius: Annotated[float, typer.Option(help="Of the ball that standardised coefficients lie in.")] = 10.0,
     intersections: Annotated[
         bool, typer.Option(help="Constrain the groups that several sensitive columns make together, too.")
+    ] = True,
+    merge_rare: Annotated[
+        bool, typer.Option(help="Treat groups with too few rows to be judged as one, and say which.")
     ] = True,
     sensitive_kind: Annotated[
         list[str] | None,
@@ -116,7 +119,7 @@ def fit(
                 frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
                 text=text, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion,
                 difference=difference, constraint=constraint, judge=judge, method=method, confidence=confidence,
-                radius=radius, intersections=intersections, sensitive_kind=kinds or None,
+                radius=radius, intersections=intersections, merge_rare=merge_rare, sensitive_kind=kinds or None,
             )  # fmt: skip
     except Refused as refused:
         say_notes(notes)

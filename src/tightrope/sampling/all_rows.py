@@ -181,6 +181,7 @@ def stepping(data: Tree, start: Any, size: int, step: Any) -> Tree:
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
     """What a reader raises inside compiled code comes out wrapped; here it is as it was said."""
+    _failures.clear()  # of those whom nobody asked
     try:
         yield
     except Exception as error:

@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.utils import compute_class_weight
 
 from tightrope._minimize import minimize
-from tightrope.estimators.fair.intersections import intersected
+from tightrope.estimators.fair.rare import intersected
 from tightrope.estimators.fair.task import crosses, is_positive, read_attributes
 from tightrope.estimators.fair.training import Scaling, Trained, budget, csoa, in_units, solve
 from tightrope.estimators.runs import kept
@@ -180,7 +180,7 @@ def look_at(model: "FairLogisticRegression", people: People) -> Known:
         counted, rate = rows, totals[1] / max(sum(totals), 1)
         if model.notion != "demographic_parity":
             counted, rate = min((rows * (positive == which) for which in NOTIONS[model.notion]), key=np.sum), 0.5
-        sensitive = intersected(sensitive, counted, rate)
+        sensitive = intersected(sensitive, counted, rate, model.merge_rare)
     return Known(tuple(model.classes_.tolist()), weights, sensitive)
 
 

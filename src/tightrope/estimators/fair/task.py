@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from tightrope.arrow import from_arrow
-from tightrope.estimators.fair.intersections import intersected
+from tightrope.estimators.fair.rare import intersected, judgeable
 from tightrope.fairness.intersections import grouped_attributes, intersection_name
 from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import Attribute, Sensitive, numbers_like_codes, read_sensitive
@@ -86,14 +86,14 @@ def read_task(
         raise ValueError("y has only one class among the rows with weight; expected two.")
     if first and sensitive is not None:
         _refuse_weightless(sensitive, weight)
+        counted, rate = weight > 0, float(np.average(positive, weights=people))
+        if model.notion != "demographic_parity":  # by the rarer of the labels among whose owners groups are compared
+            labels = [counted & (positive == label) for label in NOTIONS[model.notion]]
+            counted, rate = min(labels, key=np.sum), 0.5
+        if model.merge_rare and model.covariance is None:  # a covariance is held on the rows at hand, and not judged
+            sensitive = judgeable(sensitive, counted, rate)
         if crosses(model, sensitive):
-            counted, rate = weight > 0, float(np.average(positive, weights=people))
-            if (
-                model.notion != "demographic_parity"
-            ):  # by the rarer of the labels among whose owners groups are compared
-                labels = [counted & (positive == label) for label in NOTIONS[model.notion]]
-                counted, rate = min(labels, key=np.sum), 0.5
-            sensitive = intersected(sensitive, counted, rate)
+            sensitive = intersected(sensitive, counted, rate, model.merge_rare)
     y, bounds = np.where(positive, 1.0, -1.0), (float(model.l2), float(model.radius), model.fit_intercept)
     return Task(features, y, sensitive, weight, model.notion, *bounds, people)
 

@@ -12,6 +12,7 @@ from tightrope._minimize import minimize
 from tightrope._sweep import sweep
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.runs import kept
+from tightrope.fairness.notions import NOTIONS
 from tightrope.methods import CSOA, SVRGCSOA, Method
 from tightrope.problem import Problem
 from tightrope.problems.fair import centred, fair_classification, levels_of
@@ -73,7 +74,7 @@ class Built(NamedTuple):
 
     task: Task
     scaling: Scaling
-    unit: np.ndarray  # (K,), what sensitive columns were divided by: constraints of unlike sizes slow methods down
+    unit: np.ndarray  # (K,), what columns of `centred` were divided by: constraints of unlike sizes slow methods down
     levels: np.ndarray  # (K,), the thresholds, in the units of the attributes
     problem: Problem
     data: tuple[np.ndarray, ...]  # rows for `problem`, filled up to a common size
@@ -82,7 +83,7 @@ class Built(NamedTuple):
         """The same with this threshold, or one for each attribute; a task without attributes has none."""
         if self.task.sensitive is None:
             return self
-        levels = levels_of(threshold, self.task.sensitive)
+        levels = levels_of(threshold, self.task.sensitive, self.task.notion)
         problem = dataclasses.replace(self.problem, levels=np.tile(levels / self.unit, 2))
         return self._replace(levels=levels, problem=problem)
 
@@ -121,6 +122,7 @@ def build(task: Task) -> Built:
         l2=task.l2,
         penalised=np.arange(wide.shape[1]) < len(scaling.mean),
     )
+    unit = np.tile(unit, len(NOTIONS[task.notion]))
     return Built(task, scaling, unit, unit, problem, data)
 
 
@@ -200,7 +202,7 @@ def train_path(built: Built, thresholds: np.ndarray, seed: int) -> tuple[np.ndar
 
 
 def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
-    """The covariances of score and sensitive columns, (K,), recomputed row by row from the features as given."""
+    """The covariances of score and sensitive columns, label by label, recomputed row by row from the features as given."""
     assert task.sensitive is not None
     s = centred(task.sensitive, task.weight, task.y > 0, task.notion)
     return s.T @ (task.X @ coef) / len(s)
@@ -209,7 +211,7 @@ def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
 def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, levels: np.ndarray):
     """The coefficients, shrunk by a few units of rounding where they would exceed a threshold by that little."""
     score = np.abs(task.X) @ np.abs(coef) + abs(intercept)
-    largest = np.abs(task.columns).max(axis=0)
+    largest = np.tile(np.abs(task.columns).max(axis=0), len(NOTIONS[task.notion]))
     margin = 16 * np.finfo(float).eps * (largest * float(score.mean()) + levels)
     size = np.abs(covariances(coef, task))
     factor = float(np.min(np.where(size > levels - margin, (levels - margin) / np.maximum(size, levels), 1.0)))
