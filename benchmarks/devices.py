@@ -73,8 +73,11 @@ def seconds_a_step(data: tr.Rows, batch_size: int, steps: int) -> float:
     return float((last.seconds - first.seconds) / (last.step - first.step))
 
 
-def overhead(rounds: int = 7) -> None:
-    """The mesh of one device against none, in turns: CPU time of whole calls after the first one, which compiles."""
+def overhead(rounds: int = 3) -> None:
+    """The mesh of one device against none, in turns: CPU time of steps and of the order of their samples.
+
+    It is what a call of three times as many steps takes longer, so nothing that a call does once is in it.
+    """
     given = jax.tree.map(np.asarray, made(65_536, 8192))
     sources = {
         "no mesh": tr.Rows(given),
@@ -82,22 +85,27 @@ def overhead(rounds: int = 7) -> None:
     }
     task = problem()
     for method, batch_size, steps in (
-        (tr.CSOA(eta0=0.1, upsilon0=0.01), 16, 60_000),
-        (tr.CSOA(eta0=0.1, upsilon0=0.01), 256, 12_000),
-        (tr.CSOA(eta0=0.1, upsilon0=0.01), 4096, 1_000),
-        (tr.SVRGCSOA(refresh_every=256), 256, 256 * 24),
+        (tr.CSOA(eta0=0.1, upsilon0=0.01), 16, 30_000),
+        (tr.CSOA(eta0=0.1, upsilon0=0.01), 256, 6_000),
+        (tr.CSOA(eta0=0.1, upsilon0=0.01), 4096, 500),
+        (tr.SVRGCSOA(refresh_every=256), 256, 256 * 8),
     ):
         times: dict[str, list[float]] = {name: [] for name in sources}
         for turn in range(rounds + 1):
             for name, data in sources.items():
-                began = time.process_time()
-                tr.minimize(task, data, method=method, steps=steps, batch_size=batch_size, record=4, progress=False)
-                times[name] += [(time.process_time() - began) / steps] if turn else []
+                spent = [_cpu_seconds(task, data, method, batch_size, count) for count in (steps, 3 * steps)]
+                times[name] += [(spent[1] - spent[0]) / (2 * steps)] if turn else []
         ratios = [b / a for a, b in zip(*times.values(), strict=True)]
         told = ", ".join(f"{name} {1e6 * statistics.median(found):.1f} us" for name, found in times.items())
         print(
             f"{method.name}, batches of {batch_size}: {told} a step; ratio {statistics.median(ratios):.3f}", flush=True
         )
+
+
+def _cpu_seconds(task: tr.Problem, data: tr.Rows, method: tr.Method, batch_size: int, steps: int) -> float:
+    began = time.process_time()
+    tr.minimize(task, data, method=method, steps=steps, batch_size=batch_size, record=4, progress=False)
+    return time.process_time() - began
 
 
 def latency(mesh: Mesh, numbers: int, rounds: int = 2000) -> float:

@@ -32,8 +32,10 @@ def launch(count, *command, **more):
 @pytest.mark.parametrize(
     "asked",
     [
-        ("csoa:2,4,8", "svrg-csoa:4"),
-        pytest.param(("split-csoa:2,4,8", "fw-csoa:2,4,8", "svrg-csoa:2,8", "resumed"), marks=pytest.mark.slow),
+        ("csoa:2,8", "svrg-csoa:4"),
+        pytest.param(
+            ("csoa:4", "split-csoa:2,4,8", "fw-csoa:2,4,8", "svrg-csoa:2,8", "resumed"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_samples_and_results_do_not_depend_on_the_number_of_devices(asked):

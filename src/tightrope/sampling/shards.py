@@ -144,7 +144,7 @@ def _take(data: Shards, index: Array) -> Tree:
             here = (at >= 0) & (at < a.shape[0])
             found = a[jnp.clip(at, 0, a.shape[0] - 1)]
             kept = jnp.where(here.reshape(-1, *(1,) * (a.ndim - 1)), found, jnp.zeros_like(found))
-            return jax.lax.psum(kept.astype(jnp.int32) if a.dtype == bool else kept, AXIS).astype(a.dtype)
+            return jax.lax.psum(kept.astype(jnp.int32) if a.dtype == bool else kept, AXIS).astype(a.dtype)  # pyright: ignore[reportAttributeAccessIssue]
 
         return jax.tree.map(rows, places)
 
@@ -331,7 +331,7 @@ class ShardOrder:
             return jax.make_array_from_process_local_data(self.sharding, a.reshape(flat), total)
 
         kept = self.weights if weights is None else spread(weights)
-        if used == count and self.whole_rounds:
+        if used == count and (self.whole_rounds or (self.devices == 1 and np.ptp(self.sizes) == 0)):
             self.weights = kept
         assert kept is not None
         return spread(at), kept
@@ -361,6 +361,14 @@ class ShardOrder:
                 if weights is not None:
                     weights[:, k] = np.tile(counts[its], room // each)[None]
                 continue
+            if self.devices == 1:  # every sample is this device's: its slot is its number
+                turned, skipped = self._turned(self.own, rotations), start * b - first * number
+                for found, into in ((place, at), (np.broadcast_to(counts[None], place.shape), weights)):
+                    if into is not None:
+                        by_number = np.empty(place.shape, into.dtype)
+                        np.put_along_axis(by_number, turned, found, axis=1)
+                        into[:, 0] = by_number.reshape(-1)[skipped : skipped + steps * b].reshape(steps, b)
+                continue
             assert weights is not None
             step, slot = self._slots(self.own[its], rotations, first, start, steps)
             kept = slot >= 0
@@ -373,13 +381,12 @@ class ShardOrder:
         """For one sample of each of a device's shards in every round from `first` on: its step, counted from `start`, and
         its slot in the batch of that step; -1 where the step is not among the `steps`."""
         number, b = self.data.number, self.plan.batch_size
-        turned = self.where[shards].astype(np.int32)[None] - rotations.astype(np.int32)[:, None]
-        turned = np.where(turned < 0, turned + np.int32(number), turned)
-        j = turned + (np.arange(len(rotations)) * number + first * number - start * b).astype(np.int32)[:, None]
+        j = (
+            self._turned(shards, rotations)
+            + (np.arange(len(rotations)) * number + first * number - start * b).astype(np.int32)[:, None]
+        )
         step = j // np.int32(b)
         within = (step >= 0) & (step < steps)
-        if self.devices == 1:
-            return step, np.where(within, j - step * np.int32(b), -1)
         flat = step.reshape(-1)
         used = np.flatnonzero(within)
         used = used[np.argsort(flat[used], kind="stable")]
@@ -387,6 +394,11 @@ class ShardOrder:
         slot = np.full(flat.shape, -1, np.int32)
         slot[used] = np.arange(len(used)) - begun[flat[used]]
         return step, slot.reshape(step.shape)
+
+    def _turned(self, shards: np.ndarray, rotations: np.ndarray) -> np.ndarray:
+        """The places of shards in rounds that are turned so."""
+        turned = self.where[shards].astype(np.int32)[None] - rotations.astype(np.int32)[:, None]
+        return np.where(turned < 0, turned + np.int32(self.data.number), turned)
 
     def _rotations(self, key: tuple[int, int], first: int, last: int) -> np.ndarray:
         """Those of rounds first .. last."""
