@@ -4,6 +4,7 @@ Run as `python -m studies.methods_table`; writes docs/methods.md.
 """
 
 import inspect
+from dataclasses import fields
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -23,8 +24,19 @@ def cells(name: str, kind: type[Method]) -> list[str]:
     """A method's line of the table."""
     what = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).replace("|", "\\|")
     needs = ", ".join(sorted(kind.needs))
+    defaults = ", ".join(f"{field.name} {field.default}" for field in fields(kind) if field.default is not None)  # pyright: ignore
     rates, proof = map(rate, kind.published[:2]), kind.published.proof or "-"
-    return [f"`{name}`", f"`{kind.__name__}`", needs, *map(str, kind.cost), *rates, proof, kind.margin or "-", what]
+    return [
+        f"`{name}`",
+        f"`{kind.__name__}`",
+        needs,
+        *map(str, kind.cost),
+        *rates,
+        proof,
+        f"{kind.margin} {rate(kind.margin_power) if kind.margin_power else ''}".strip() if kind.margin else "-",
+        defaults or "-",
+        what,
+    ]
 
 
 def steps(name: str, kind: type[Method]) -> list[list[str]]:
@@ -51,12 +63,27 @@ def page() -> str:
         '- **gap, violation**: proven to fall like this with the number T of samples; "zero" where the mean violation is',
         "  proven to vanish with a margin that is large enough; - where nothing is proven.",
         "- **the proof is**: of what, where that is not the method as it runs by default.",
-        "- **margin**: the coefficient of the tightening.",
+        "- **margin**: the coefficient of the tightening, and how it falls where that depends on nothing else.",
+        "- **by default**: the coefficients; those that a run measures are left out.",
         "",
         "`tightrope leaderboard` compares them: [who wins where](leaderboard.md).",
         "",
         *markdown(
-            ("name", "class", "needs", "S", "G", "P", "L", "gap", "violation", "the proof is", "margin", "what"),
+            (
+                "name",
+                "class",
+                "needs",
+                "S",
+                "G",
+                "P",
+                "L",
+                "gap",
+                "violation",
+                "the proof is",
+                "margin",
+                "by default",
+                "what",
+            ),
             (cells(name, kind) for name, kind in METHODS.items()),
         ),
         "",

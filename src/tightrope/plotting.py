@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # told apart by colour-blind readers
 
 
-def new_figure(columns: int = 1, rows: int = 1, size: tuple[float, float] = (5.2, 3.6)) -> tuple["Figure", Any]:
+def new_figure(
+    columns: int = 1, rows: int = 1, size: tuple[float, float] = (5.2, 3.6), dpi: int = 150
+) -> tuple["Figure", Any]:
     """A figure outside pyplot's global state, with the library's look."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("Pictures need matplotlib: pip install 'tightrope[plot]'.") from error
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained", dpi=150)
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained", dpi=dpi)
     axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)

@@ -11,6 +11,7 @@ import pytest
 from slow import quick_first
 
 import tightrope as tr
+from studies import methods_table
 from tightrope.loop.prepare import default_batch
 from tightrope.loop.steps import Variant, start
 from tightrope.problems import EXACT
@@ -168,6 +169,8 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
     assert bool(problem.domain.contains(state.x))
     assert bool(jnp.all(state.lam >= 0))
+    if hasattr(state, "t"):
+        assert state.t - first.t == 5  # a step is one step
 
 
 def counting_ball(without_lmo=False):
@@ -261,6 +264,12 @@ def test_it_declares_what_it_is(name):
     assert kind.published in (known or [kind.published])
     assert all(rates.standing == "proven" for rates in (kind.published, *known[:1]))
     assert not known or (known[0] != kind.published and kind.published.proof)  # the default is said to be another
+
+
+def test_the_page_of_methods_says_what_they_declare():
+    """Costs, rates, proofs and coefficients: one that is changed is changed in both places or in none."""
+    page = GUIDE.with_name("methods.md")
+    assert page.read_text() == methods_table.page(), "run python -m studies.methods_table"
 
 
 # ---- points that are trees ------------------------------------------------------------------------------------------

@@ -20,7 +20,9 @@ from tightrope.problem.nested import (
     with_inner_moving,
 )
 from tightrope.problem.problem import Problem, constraint_rows
-from tightrope.sampling.all_rows import count, first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import count as count
+from tightrope.sampling.all_rows import first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import spread as spread
 from tightrope.sampling.shards import Shards, weighted
 from tightrope.tree import Array, Mean, Tree, platform
 
@@ -30,6 +32,7 @@ _MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from 
 _CACHE = (
     1 << 18
 )  # bytes of a slice that a core's cache holds beside what is made of them: twice as fast at 1,000 columns
+_READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: to ask for it takes 0.1 ms
 _BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, which wants much to do at once
 
 
@@ -99,11 +102,11 @@ def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: i
 
 def rows_a_slice_of(data: Tree) -> int:
     """How many rows of this data are taken at once: as many as a cache holds, or as keep an accelerator busy."""
-    if not in_memory(data):
-        return _MOST_ROWS
     a_row = max(1, sum(leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(one_row(data))))
     if platform() != "cpu":
         return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
+    if not in_memory(data):
+        return min(_MOST_READ, 1 << max(8, (_READ // a_row).bit_length() - 1))
     return min(_MOST_ROWS, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
 
 

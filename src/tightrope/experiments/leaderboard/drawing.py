@@ -214,7 +214,7 @@ def _panels(standings: pd.DataFrame) -> tuple[Any, dict[str, Any]]:
     names = list(dict.fromkeys(standings.problem))
     columns = min(3, len(names))
     named = standings.groupby("problem").method.nunique().max()  # a line of text each
-    figure, axes = new_figure(columns, -(-len(names) // columns), size=(4.6, max(2.7, 0.9 + 0.135 * named)))
+    figure, axes = new_figure(columns, -(-len(names) // columns), size=(4.6, max(2.7, 0.9 + 0.135 * named)), dpi=110)
     for axis in axes.flat[len(names) :]:
         axis.set_axis_off()
     for axis, name in zip(axes.flat, names, strict=False):
