@@ -1,5 +1,6 @@
 """tightrope: what "auto" takes, variance reduction, and CSOA, by passes over the data and without a coefficient."""
 
+import jax
 import numpy as np
 from benchopt import BaseSolver
 
@@ -18,7 +19,8 @@ class Solver(BaseSolver):
 
     def set_objective(self, X, y, s, c, radius):
         """The library's own problem."""
-        self.problem, self.data = fair_classification(X, y, s, c, radius=radius)
+        with jax.enable_x64(True):  # as SLSQP has it; the library's default is JAX's, float32
+            self.problem, self.data = fair_classification(X, y, s, c, radius=radius)
         self.size = X.shape[1]
 
     def warm_up(self):
@@ -29,10 +31,9 @@ class Solver(BaseSolver):
         """So many passes; none leaves zero."""
         self.x = np.zeros(self.size)
         if n_iter:
-            run = tr.minimize(
-                self.problem, self.data, method=self.method, passes=n_iter, output="feasible", seed=0, progress=False
-            )
-            self.x = np.asarray(run.x, float)
+            options = {"passes": n_iter, "output": "feasible", "seed": 0, "progress": False}
+            with jax.enable_x64(True):
+                self.x = np.asarray(tr.minimize(self.problem, self.data, method=self.method, **options).x, float)
 
     def get_result(self):
         """The feasible output."""
