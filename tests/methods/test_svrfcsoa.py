@@ -88,6 +88,7 @@ def test_it_works_on_a_nuclear_ball():
     assert result.violation <= 1e-3
 
 
+@pytest.mark.slow
 def test_it_works_on_a_polytope():
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(640, 3))
