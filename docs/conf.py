@@ -14,8 +14,26 @@ import tightrope as tr  # noqa: E402
 project, author, copyright = "tightrope", "The tightrope developers", "The tightrope developers"
 version = release = tr.__version__
 root_doc = "docs/index"
-include_patterns = ["docs/**", "benchmarks/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md"]
-exclude_patterns = [".*", "out", "src", "tests", "studies", "torture", "examples", "dist", "build", "**/GALLERY_HEADER.rst"]
+include_patterns = [
+    "docs/**",
+    "benchmarks/*.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "CODE_OF_CONDUCT.md",
+    "SECURITY.md",
+]
+exclude_patterns = [
+    ".*",
+    "out",
+    "src",
+    "tests",
+    "studies",
+    "torture",
+    "examples",
+    "dist",
+    "build",
+    "**/GALLERY_HEADER.rst",
+]
 
 extensions = [
     "myst_parser",
@@ -77,9 +95,8 @@ def of_scikit_learn(app, what, name, obj, skip, options):
 
 def nothing_is_left_out(app, env):
     """A public name without an entry in the reference fails the build."""
-    from sphinx.util.logging import getLogger
-
     from public_names import public_names
+    from sphinx.util.logging import getLogger
 
     there = env.domaindata["py"]["objects"]
     for name, _ in public_names():
@@ -107,8 +124,8 @@ sphinx_gallery_conf = {
 def a_door_at_the_root(app, error):
     """The first page is docs/index.html; whoever opens the folder is sent there."""
     if error is None and app.builder.format == "html":
-        page = '<!doctype html><meta http-equiv="refresh" content="0; url=docs/index.html"><a href="docs/index.html">tightrope</a>\n'
-        (Path(app.outdir) / "index.html").write_text(page)
+        door = '<meta http-equiv="refresh" content="0; url=docs/index.html"><a href="docs/index.html">tightrope</a>'
+        (Path(app.outdir) / "index.html").write_text(f"<!doctype html>{door}\n")
 
 
 def setup(app):

@@ -12,9 +12,7 @@ def public_names() -> Iterator[tuple[str, Any]]:
     """Every public class and function, as "module.name" and what it is."""
     yield from ((f"tightrope.{name}", getattr(tr, name)) for name in tr.__all__ if not _plain(getattr(tr, name)))
     yield from (
-        (f"tightrope.methods.{kind.__name__}", kind)
-        for kind in tr.METHODS.values()
-        if kind.__name__ not in tr.__all__
+        (f"tightrope.methods.{kind.__name__}", kind) for kind in tr.METHODS.values() if kind.__name__ not in tr.__all__
     )
     for room in (estimators, problems, datasets, theory, confidence, tr.metrics):
         for name, value in vars(room).items():

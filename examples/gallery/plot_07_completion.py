@@ -20,7 +20,7 @@ model.fit(given.entries)
 print("predicted:", np.round(model.predict([0, 1], [5, 7]), 4))
 
 # %%
-# Left what was given (white: not observed), then what the completion says of all entries, and the truth, which is known here.
+# Left what was given (white: not observed), then what the completion says of all entries, and the (known) truth.
 
 U, V = model.factors_
 completed, truth = np.asarray(U @ V.T), given.left @ given.right

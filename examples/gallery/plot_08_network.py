@@ -37,7 +37,9 @@ def above(p, row):
 
 shape = {"w": 16, "b": 16, "v": 16, "c": ()}
 problem = tr.Problem(error, above, tr.L2Ball(20.0, shape=shape), levels=0.01, names=("above one half",))
-start = {k: rng.normal(0, 1, size=s).astype(np.float32) for k, s in shape.items()}  # not zero: there all units are alike
+start = {
+    k: rng.normal(0, 1, size=s).astype(np.float32) for k, s in shape.items()
+}  # not zero: there all units are alike
 
 
 def train(problem):

@@ -26,8 +26,8 @@ print(table[["eta0", "upsilon0", "seed", "objective", "h[0]"]].head())
 
 # %%
 # 240 runs. The truth is known: E h(x) is the sum of x, minus one. Means over 20 seeds of what the output violates, with
-# twice their standard errors. Without a margin (upsilon0 = 0) every step size violates the constraint, since multipliers have
-# to grow from zero first; shorter steps take longer for that and need a larger margin.
+# twice their standard errors. Without a margin (upsilon0 = 0) every step size violates the constraint, since multipliers
+# have to grow from zero first; shorter steps take longer for that and need a larger margin.
 
 table["violation"] = [float(np.sum(x)) - 1 for x in table["x"]]
 fig, ax = plt.subplots(figsize=(6, 3.6))

@@ -28,7 +28,7 @@ problem = tr.Problem(
     domain=tr.L2Ball(3.0, shape=2),
     levels=2.0,
 )
-from_files = tr.minimize(problem, tr.Parquet(folder.name, columns=["a", "b"]), steps=20_000)
+from_files = tr.minimize(problem, tr.Parquet(folder.name, columns=["a", "b"]), method="csoa", steps=20_000)
 print(from_files)
 
 # %%
@@ -55,7 +55,7 @@ def batches(skip):
             yield batch
 
 
-from_loader = tr.minimize(problem, tr.Stream(batches), steps=20_000)
+from_loader = tr.minimize(problem, tr.Stream(batches), method="csoa", steps=20_000)
 folder.cleanup()
 
 # %%
@@ -64,7 +64,7 @@ folder.cleanup()
 
 fig, ax = plt.subplots(figsize=(6, 3.6))
 for name, result in (("Parquet", from_files), ("loader", from_loader)):
-    ax.plot(result.trace["step"], result.trace["h[0]"], label=f"{name}: x = {np.round(result.x, 2)}")
+    ax.plot(result.trace["step"], result.trace["h[0]"], label=f"{name}: x = ({result.x[0]:.2f}, {result.x[1]:.2f})")
 ax.axhline(0, color="crimson", linestyle=":")
 ax.set(xlabel="step", ylabel="constraint, mean over the run", xscale="log")
 ax.legend()

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
-import numpy as np
 
 import tightrope as tr
 
@@ -29,7 +28,7 @@ class Queue(tr.Method):
 
     def step(self, problem, state, theta):
         """One step on one sample."""
-        x, lam, t, horizon = state
+        x, lam, _, horizon = state
         eta = self.eta0 / jnp.sqrt(horizon.astype(lam.dtype))
         f, h, g = problem.value_and_gradient(x, lam, theta)
         x_next = problem.domain.project(tr.tree.add_scaled(x, -eta, g))
@@ -50,7 +49,7 @@ print(table.groupby("method")["objective"].last())
 
 # %%
 # Both methods on the same samples: the constraint, averaged along each run, for ten seeds. The new one has no margin, so
-# its runs come to the level from above; CSOA stays below.
+# its runs come to the level from above; those of CSOA end at it or just below.
 
 fig, ax = plt.subplots(figsize=(6, 3.6))
 for color, (name, part) in zip(("darkorange", "steelblue"), table.groupby("method", sort=False), strict=True):
