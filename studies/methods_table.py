@@ -4,6 +4,7 @@ Run as `python -m studies.methods_table`; writes docs/methods.md.
 """
 
 import inspect
+from dataclasses import fields
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -23,8 +24,27 @@ def cells(name: str, kind: type[Method]) -> list[str]:
     """A method's line of the table."""
     what = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).replace("|", "\\|")
     needs = ", ".join(sorted(kind.needs))
+    defaults = ", ".join(f"{field.name} {field.default}" for field in fields(kind) if field.default is not None)  # pyright: ignore
     rates, proof = map(rate, kind.published[:2]), kind.published.proof or "-"
-    return [f"`{name}`", f"`{kind.__name__}`", needs, *map(str, kind.cost), *rates, proof, kind.margin or "-", what]
+    return [
+        f"`{name}`",
+        f"`{kind.__name__}`",
+        needs,
+        *map(str, kind.cost),
+        *rates,
+        proof,
+        f"{kind.margin} {rate(kind.margin_power) if kind.margin_power else ''}".strip() if kind.margin else "-",
+        defaults or "-",
+        what,
+    ]
+
+
+def steps(name: str, kind: type[Method]) -> list[list[str]]:
+    """Lines on what is known of each kind of steps, for methods of which that differs."""
+    return [
+        [f"`{name}`", words, *map(rate, known[:2]), known.standing if known.gap else "nothing is proven"]
+        for words, known in kind.published_by_steps.items()
+    ]
 
 
 def page() -> str:
@@ -38,17 +58,43 @@ def page() -> str:
         "- **needs**: `project` and `lmo` of the set; `exact_constraints`, constraints without noise; `rows`, data at hand;",
         "  `unconstrained`, no constraints but those of the set (`tr.penalised` moves the others into the objective).",
         "- **S, G, P, L**: samples, gradients, projections and linear minimisations of a step on a batch of one. Methods",
-        "  that look at all the data from time to time say in `gradients_of_refreshes` what that costs.",
+        "  that look at all the data from time to time say what that costs (`gradients_of_refreshes`, `cost_of_refresh`);",
+        "  of `bundle` and `sqp` only gradients are counted, not the programmes that they solve between them.",
         '- **gap, violation**: proven to fall like this with the number T of samples; "zero" where the mean violation is',
         "  proven to vanish with a margin that is large enough; - where nothing is proven.",
         "- **the proof is**: of what, where that is not the method as it runs by default.",
-        "- **margin**: the coefficient of the tightening.",
+        "- **margin**: the coefficient of the tightening, and how it falls where that depends on nothing else.",
+        "- **by default**: the coefficients; those that a run measures are left out.",
         "",
         "`tightrope leaderboard` compares them: [who wins where](leaderboard.md).",
         "",
         *markdown(
-            ("name", "class", "needs", "S", "G", "P", "L", "gap", "violation", "the proof is", "margin", "what"),
+            (
+                "name",
+                "class",
+                "needs",
+                "S",
+                "G",
+                "P",
+                "L",
+                "gap",
+                "violation",
+                "the proof is",
+                "margin",
+                "by default",
+                "what",
+            ),
             (cells(name, kind) for name, kind in METHODS.items()),
+        ),
+        "",
+        "## What is proven of which steps",
+        "",
+        'Of some methods it depends on the steps, and the first are those taken by default. "of tr.theory" are coefficients',
+        "that [its rules](theory.md) make of a problem's constants; others may do as well, but no theorem says so.",
+        "",
+        *markdown(
+            ("name", "steps", "gap", "violation", "standing"),
+            (line for name, kind in METHODS.items() for line in steps(name, kind)),
         ),
     ]
     return "\n".join(lines) + "\n"

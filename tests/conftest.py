@@ -5,6 +5,7 @@ import os
 import jax
 import jax.numpy as jnp
 import pytest
+from haste import compiled_in_haste
 
 os.environ["TIGHTROPE_COMPILATION_CACHE"] = "off"  # tests compile what they test
 jax.config.update("jax_enable_x64", True)
@@ -23,3 +24,10 @@ def programs_do_not_pile_up():
     """What a file's tests compiled is let go: a process may hold some tens of thousands of pieces of memory and no more."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def in_haste():
+    """For files about options, sentences and files, in which no digit depends on how well a program was compiled."""
+    with compiled_in_haste():
+        yield

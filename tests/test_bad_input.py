@@ -9,6 +9,9 @@ import pytest
 from core_cases import BALL, ROWS, constraints, draw, objective
 
 import tightrope as tr
+from tightrope.loop.prepare import _refuse_too_large
+
+pytestmark = pytest.mark.usefixtures("in_haste")
 
 RAN = []
 
@@ -195,6 +198,11 @@ def test_a_mistake_is_a_sentence_before_the_first_step(name):
 
 def _is_maker(value):
     return getattr(value, "__name__", "") == "<lambda>"
+
+
+def test_points_that_fit_into_no_memory_are_refused_with_their_size():
+    with pytest.raises(ValueError, match="281,474,976,710,656 coordinates, 2,097,152 GiB each"):
+        _refuse_too_large(jax.ShapeDtypeStruct((2**48,), np.float64))
 
 
 def test_x0_outside_starts_at_its_projection():

@@ -9,7 +9,9 @@ import pytest
 
 import tightrope as tr
 from studies.certificates import selection
+from tightrope.loop.bounds import Range, _carriers, bounds_of, varies
 from tightrope.loop.held_out import marks_of, refuse_seen
+from tightrope.loop.watch import Watch
 
 MEAN = np.array([1.0, 0.5])
 
@@ -103,6 +105,46 @@ def test_a_row_that_carries_the_verdict_alone_is_named():
     assert "looks heavy-tailed" in str(certificate)
 
 
+def test_a_row_without_which_nothing_changes_carries_nothing():
+    h = np.append(np.tile([-4.0, 2.0], 15), 12.0)
+    assert _carriers(h, 2.0) == ()  # the others alone are as far from a verdict
+    assert _carriers(np.append(np.tile([-1.1, -0.9], 15), 60.0), 3.0) == (30,)
+
+
+def test_values_beyond_their_range_by_rounding_are_at_its_end():
+    h, slack = np.array([[-0.1], [0.1], [0.05]]), np.array([1e-8])
+    options = np.zeros(1), (Range(-0.1, 0.1, False),), 0.95, False, slack
+    assert bounds_of(h * (1 + 5e-8), *options)[1] == bounds_of(h, *options)[1]
+    for beyond in (h + 2e-8, h - 2e-8):
+        with pytest.raises(ValueError, match="range"):
+            bounds_of(beyond, *options)
+
+
+def test_a_watched_point_allows_for_rounding_too():
+    """0.1 in float32 is above 0.1, whatever the other end."""
+    problem = tr.Problem(objective, lambda x, theta: theta[:1], tr.L2Ball(2.0, shape=2))
+    with jax.enable_x64(False):
+        watch = Watch.begin(problem, jnp.zeros(2), ["h"], (Range(-0.1, 0.1, False),), 0.95, 1)
+        seen = watch.after(problem, np.array([[0.1, 0.0], [-0.1, 0.0], [0.0, 0.0]], np.float32)).seen
+        assert (seen.n, float(seen.sums[1, 0])) == (3, pytest.approx(0.5, abs=1e-15))
+        with pytest.raises(ValueError, match="range"):
+            watch.after(problem, np.array([[0.1001, 0.0]], np.float32))
+        for low, high, h in ((0.0, 0.1, 0.1), (-0.1, 0.0, -0.1)):
+            watch = Watch.begin(problem, jnp.zeros(2), ["h"], (Range(low, high, False),), 0.95, 1)
+            assert watch.after(problem, np.array([[h, 0.0]], np.float32)).seen.n == 1
+
+
+@pytest.mark.parametrize("column", [np.ones(8), np.full(8, -2.5), np.full(8, 3), np.zeros(8, int), np.zeros(8, bool)])
+def test_a_column_that_is_the_same_in_every_row_may_be_another_in_the_next(column):
+    problem = tr.Problem(lambda x, theta: x[0], lambda x, theta: x * theta, tr.Box(-1.0, 1.0, shape=1))
+    assert varies(problem, jnp.ones(1), jnp.asarray(column)).tolist() == [True]
+
+
+def test_a_whole_number_may_be_one_more_than_the_largest_seen():
+    problem = tr.Problem(lambda x, theta: x[0], lambda x, theta: 1.0 * (x * theta > 7), tr.Box(-1.0, 1.0, shape=1))
+    assert varies(problem, jnp.ones(1), jnp.arange(8)).tolist() == [True]
+
+
 def test_the_sampled_constraint_is_judged_where_an_exact_one_stands_beside():
     exact = tr.Problem(
         objective, inner_product, tr.L2Ball(2.0, shape=2), 0.5, exact_constraints=lambda x: jnp.full(1, -9.0)
@@ -182,6 +224,7 @@ def test_what_is_selected_on_the_judging_rows_is_certified_falsely():
 def test_a_run_with_held_out_rows_has_a_certificate(solved):
     certificate = solved.certificate
     assert certificate.x is solved.x
+    assert not certificate.anytime
     assert certificate.gap == solved.gap
     assert 0 <= solved.gap <= 1e-3
     assert certificate.verdict in str(solved)

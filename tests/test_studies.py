@@ -18,7 +18,7 @@ def table():
 
 def test_every_claim_holds(table):
     verdicts = rates.claims(table)
-    assert len(verdicts) == 4 * 3 + 2
+    assert len(verdicts) == 4 * 4 + 3
     failed = [c for c in verdicts[~verdicts.holds].claim if "multipliers" not in c]  # these need longer runs
     assert not failed
 

@@ -1,5 +1,8 @@
-"""Ctrl-C at random moments of a run in another process: the result so far is printed, and the checkpoint is whole."""
+"""Ctrl-C at random moments, in another process. Of a run: the result so far is printed, and the checkpoint is whole. Of the
+long commands, pressed once or twice: they end in time with 130, nobody works on, and the parts that are there are whole."""
 
+import json
+import os
 import random
 import signal
 import subprocess
@@ -20,7 +23,22 @@ from torture.interrupts import solve
 print("begun", flush=True)
 print(solve(Path(sys.argv[1])).status.name, flush=True)
 """
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tightrope.cli.app import main
+print("begun", flush=True)
+main()
+"""
+COMMANDS = (
+    ("reproduce", "fig3", "--quick"),
+    ("leaderboard", "--quick", "--processes", "2"),
+    ("leaderboard", "--quick"),
+    ("reproduce", "fig2", "--quick"),
+)
 STEPS = 300_000
+EVERY = 11  # one attack in as many is on a command, which takes longer
+AT_ONCE, IN_TIME = 1.0, 3.0  # seconds from the last Ctrl-C to the end, of two and of one; promised are none and two
 
 
 def solve(file: Path) -> tr.Result:
@@ -31,7 +49,52 @@ def solve(file: Path) -> tr.Result:
 
 
 def attack(k: int) -> str | None:
-    """One Ctrl-C; a sentence where the run did not end as it should."""
+    """A sentence where the program did not end as it should."""
+    return attack_command(k // EVERY) if k % EVERY == EVERY - 1 else attack_run(k)
+
+
+def attack_command(k: int) -> str | None:
+    """One Ctrl-C or two, some time after a command has begun."""
+    chance, words = random.Random(k), COMMANDS[k % len(COMMANDS)]
+    twice, limit = (True, AT_ONCE) if k // len(COMMANDS) % 2 else (False, IN_TIME)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", COMMAND, *words, "--out", folder]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "start_new_session": True}
+        with subprocess.Popen(command, text=True, **pipes) as victim:
+            assert victim.stdout is not None
+            victim.stdout.readline()
+            time.sleep(chance.uniform(0.5, 25))
+            victim.send_signal(signal.SIGINT)
+            if twice:
+                time.sleep(chance.uniform(0.02, 0.5))
+                victim.send_signal(signal.SIGINT)
+            began = time.perf_counter()
+            try:  # the pipes close when the last of its processes has ended
+                said = " ".join(victim.communicate(timeout=30)[1].split())
+            except subprocess.TimeoutExpired:
+                os.killpg(victim.pid, signal.SIGKILL)
+                return f"command {k}, {' '.join(words)}: it, or a process that it started, went on for 30 s"
+            took = time.perf_counter() - began
+        if victim.returncode != 130 or "Traceback" in said:
+            return f"command {k}, {' '.join(words)}: exit {victim.returncode}, {said[-300:]}"
+        if took > limit:
+            return f"command {k}, {' '.join(words)}: took {took:.1f} s{' after the second Ctrl-C' * twice}"
+        return next(filter(None, map(_torn, sorted(Path(folder).rglob("*.csv")))), None)
+
+
+def _torn(part: Path) -> str | None:
+    """A sentence on a part that is not whole: a line of JSON, a header and rows, each with its end."""
+    first, *rows = part.read_text().split("\n")
+    whole = len(rows) > 2 and not rows[-1] and all(row.count(",") >= rows[0].count(",") for row in rows[:-1])
+    try:
+        json.loads(first.removeprefix("# "))
+    except json.JSONDecodeError:
+        whole = False
+    return None if whole else f"{part} is not whole"
+
+
+def attack_run(k: int) -> str | None:
+    """One Ctrl-C; the run gives back what it has."""
     chance = random.Random(k)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "run.ckpt"
@@ -56,5 +119,5 @@ def attack(k: int) -> str | None:
 
 
 if __name__ == "__main__":
-    asked = options(200)
+    asked = options(220)
     campaign("Ctrl-C at random moments", asked.count, attack, asked.workers)

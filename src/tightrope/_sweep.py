@@ -79,7 +79,7 @@ def sweep(
     """
     if not isinstance(methods, Method | Mapping):
         raise TypeError(f"sweep: methods is {methods!r}; expected a method, or several by name in a dict.")
-    named = {type(methods).__name__: methods} if isinstance(methods, Method) else dict(methods)
+    named = {methods.title: methods} if isinstance(methods, Method) else dict(methods)
     if not isinstance(seeds, Iterable):
         raise TypeError(f"sweep: seeds is {seeds!r}; expected several of them, such as range(20).")
     seeds = tuple(seeds)

@@ -44,8 +44,9 @@ class Online:
     Args:
         problem: the problem.
         method: a method that needs no horizon (its `anytime` is true) and no look at all the data;
-            `CSOA(anytime=True)` by default, which measures its own scales, and `SplitCSOA(anytime=True)` where the domain
-            has no cheap projection.
+            `CSOA(anytime=True)` by default, which measures its own scales, `SplitCSOA(anytime=True)` where the domain
+            has no cheap projection, and for nested problems `CSCGD(schedule="measured", anytime=True)`, whose steps take
+            two samples.
         x0: where to start; the domain's own starting point by default.
         batch_size: samples a step; a pair gives separate sizes for objective and constraints. Samples left over wait for
             the next update.
@@ -87,7 +88,7 @@ class Online:
         warm_start: Result | None = None,
         example: Tree = None,
     ):
-        method = automatic_for_a_fed_run(problem.domain) if method is None else method
+        method = automatic_for_a_fed_run(problem.domain, problem.nested) if method is None else method
         _check_method(method, problem)
         self._asked: dict[str, Any] = {
             "problem": problem, "method": method, "x0": x0, "batch_size": batch_size, "warm_start": warm_start,

@@ -144,7 +144,7 @@ class Result:
         """The mean of the iterates; refused for a method that keeps none."""
         if self.mean is None:
             raise ValueError(
-                f"{type(self.method).__name__} keeps no mean of its iterates; expected `x`, its own output, or `last`."
+                f"{self.method.title} keeps no mean of its iterates; expected `x`, its own output, or `last`."
             )
         return self.mean
 
@@ -182,8 +182,7 @@ class Result:
         return "satisfied" if value <= (0 if np.isnan(error) else error) else "VIOLATED"
 
     def __str__(self) -> str:
-        name = type(self.method).__name__
-        lines = [f"{name}: {self.status.value}."]
+        lines = [f"{self.method.title}: {self.status.value}."]
         lines += [f"  {self.message}"] if self.message else []
         value = "not given by the oracle" if self.objective is None else f"{self.objective:.6g}"
         lines += [f"  objective    {value}{self._plus_minus(self.objective_error)}"]

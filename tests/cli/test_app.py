@@ -4,6 +4,8 @@ import dataclasses
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +29,8 @@ from tightrope.tables.classifier import TableClassifier, fit_table
 from tightrope.tables.encoder import TEXT
 from tightrope.tables.reading import read_table
 from tightrope.tables.report import as_text, compare
+
+pytestmark = pytest.mark.usefixtures("in_haste")
 
 
 class Said(NamedTuple):
@@ -530,6 +534,32 @@ def test_ctrl_c_stops_everything_and_leaves_nothing(folder, tmp_path, monkeypatc
     assert said == (130, "", "Interrupted.\n")
     assert not (tmp_path / "model").exists()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_ends_a_program_that_cannot_hear_of_the_first():
+    """The main thread is in compiled code for a minute, and so is another one, which Python waits for at its end."""
+    program = """if True:
+        import signal, sys, threading, time
+        from hashlib import pbkdf2_hmac
+        from tightrope.cli.errors import ends_when_interrupted
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background starts without
+        work = lambda: pbkdf2_hmac("sha256", b"", b"", 200_000_000)
+        with ends_when_interrupted():
+            threading.Thread(target=work).start()
+            print("begun", flush=True)
+            work()
+    """
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert process.poll() is None  # the command has two seconds to end by itself
+        process.send_signal(signal.SIGINT)
+        began = time.perf_counter()
+        assert process.wait(30) == 130
+        assert time.perf_counter() - began < 1
 
 
 def test_warnings_of_the_library_are_notes(folder, tmp_path):

@@ -141,6 +141,12 @@ def scaled_inside(c):
     return lambda x, theta: jnp.sum(inner(x - theta) ** 2)
 
 
+def drawn_inside(c):
+    """A constant of a compiled function that another one calls, which is not printed in the jaxpr of the latter."""
+    inner = jax.jit(lambda v: c * v)
+    return tr.Generator(lambda key: inner(jax.random.normal(key, (3,))))
+
+
 def with_slope(c):
     """One function, several ideas of its derivative."""
 
@@ -230,6 +236,7 @@ ONE, TWO = np.ones(3), np.array([1.0, 1.0, 2.0])
             {"data": tr.Generator(lambda key: 2 * jax.random.normal(key, (3,)))},
             "data",
         ),
+        ({"data": drawn_inside(ONE)}, {"data": drawn_inside(TWO)}, "data"),
         ({}, {"seed": 1}, "seed"),
         ({}, {"steps": 1001}, "number of steps"),
         ({}, {"batch_size": 2}, "batch size"),
@@ -279,6 +286,8 @@ def test_the_same_functions_written_again_are_the_same_problem(file):
         (lambda file: file.write_text("not a checkpoint at all"), "cannot be read as a checkpoint"),
         (lambda file: save_file({"a": np.ones(3)}, file), "is not a tightrope checkpoint"),
         (lambda file: save_file({"a": np.ones(3)}, file, {"tightrope": "{"}), "cannot be read as a checkpoint"),
+        (lambda file: write_file(file, {}, {"format": "tightrope checkpoint 1"}), "written by another version"),
+        (lambda file: write_file(file, {}, {"format": "tightrope classifier 2"}), "is not a tightrope checkpoint"),
         (lambda file: file.unlink() or file.mkdir(), "cannot be read as a checkpoint"),
     ],
 )

@@ -11,6 +11,9 @@ from scipy.optimize import minimize as scipy_minimize
 from slow import quick_first
 
 import tightrope as tr
+from tightrope.loop.gap import Bound, _pulled, gap_of, inside_of
+from tightrope.methods.merit import judged, no_judge
+from tightrope.methods.snapshot import take_snapshot
 from tightrope.problem.full_data import full_jacobian
 from tightrope.problem.rounding import few, glance, sizes_of
 
@@ -261,6 +264,31 @@ def test_what_a_tolerance_ends_satisfies_its_constraints_or_says_that_it_does_no
     else:
         assert result.violation > 0
         assert f"which was asked for and violates a constraint by {result.violation:.3g}." in result.message
+
+
+def test_the_best_lower_bound_counts_and_not_the_last():
+    """Snapshots with better and worse multipliers: the floor of a later look is never below that of an earlier one."""
+    problem, theta = far_from_zero()
+    data, x = jnp.asarray(theta, float), jnp.asarray([0.4, 0.3])
+    good, bad = (jax.jit(take_snapshot)(problem, x, jnp.asarray([lam]), data) for lam in (0.2, 5.0))
+    inside = inside_of(problem, jnp.zeros(2), data)
+    first, alone = (gap_of(problem, snap, inside, data, Bound()) for snap in (good, bad))
+    second = gap_of(problem, bad, inside, data, first.best)
+    assert alone.best.certain < first.best.certain - 1
+    assert second.best == first.best
+    assert second.value == pytest.approx(first.value, rel=1e-12)
+    wid = problem.domain.widths(x)
+    for order in ((good, bad), (bad, good)):
+        judge = no_judge(good)
+        for k, snap in enumerate(order):
+            judge, _ = jax.jit(judged)(problem, judge, snap, jnp.ones(1), wid, jnp.asarray(k == 0))
+        assert float(judge.floor) == pytest.approx(first.best.value, rel=1e-12)
+
+
+def test_a_point_is_pulled_as_far_as_the_worst_constraint_asks_for():
+    assert _pulled(np.array([1.0, 0.1]), np.array([-0.5, -0.1])) == pytest.approx(1 / 1.5)
+    assert _pulled(np.array([1.0, 0.1]), np.array([-0.5, 0.2])) == 1  # s does not help
+    assert _pulled(np.array([-1.0, 0.0]), np.array([-0.5, 0.2])) == 0
 
 
 def test_a_resumed_run_remembers_the_best_bound(tmp_path):

@@ -73,6 +73,32 @@ def test_at_the_end_a_budget_is_spent_well_or_not():
     assert str(judge) == "the gap is 0.3 (30 % of the scale of the objective)"
 
 
+def test_a_budget_is_cut_short_where_rounding_is_half_of_the_gap_or_nothing_is_left():
+    judge = Judge(None, until_solved=False)
+    assert judge.look(2.5e-7, 1e-7, 1.0) is None
+    assert judge.look(2e-7, 1e-7, 1.0) is tr.Status.SOLVED
+    assert judge.look(1e-10, 0.0, 1.0) is tr.Status.SOLVED
+    assert judge.look(2e-4, 1e-3, 1.0) is None  # it may be rounding, but solved it is not
+
+
+@pytest.mark.parametrize(("tol", "most"), [(1e-2, 1.0), (None, 100 * 1e-3**0.5)])
+def test_half_way_a_tolerance_is_out_of_reach_where_it_takes_more_than_was_gained(tol, most):
+    """The scale is 100. Towards 0.01 the first half must have brought the gap to 1."""
+    judge = Judge(tol, until_solved=False)
+    judge.look(1.01 * most, 0.0, 100.0)
+    assert judge.out_of_reach()
+    judge.look(0.99 * most, 0.0, 100.0)
+    assert not judge.out_of_reach()
+
+
+def test_a_gap_as_large_as_the_scale_is_said_as_a_share_and_a_larger_one_is_not():
+    judge = Judge(None, until_solved=False)
+    judge.look(2.0, 0.0, 2.0)
+    assert "of the scale of the objective" in str(judge)
+    judge.look(2.1, 0.0, 2.0)
+    assert str(judge) == "the gap is 2.1"
+
+
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 

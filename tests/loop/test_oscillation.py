@@ -1,10 +1,16 @@
 """A run that swings says so; noise, slack constraints and runs that settle are no reason to."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
+import pandas as pd
 import pytest
 
 import tightrope as tr
+from tightrope.loop.oscillation import oscillation_note
 from tightrope.problems import PROBLEMS
 
 
@@ -46,3 +52,19 @@ def test_runs_that_settle_are_left_alone():
 def test_no_false_alarm_on_problems_with_known_solutions(name):
     solved = PROBLEMS[name]()
     assert not swings(tr.minimize(solved.problem, solved.samples, steps=4000, progress=False))
+
+
+@pytest.mark.parametrize(("down", "up", "seen"), [(1.0, 5.0, True), (1.7, 2.9, False), (1.9, 2.3, False)])
+def test_both_the_constraint_and_its_multiplier_have_to_swing(down, up, seen):
+    """H is +1 once in four times and -1 otherwise, far more than its noise; its multiplier has a mean of 2, and has to go
+    up and down by a quarter of that."""
+    above = np.tile([True, False, False, False], 8)
+    method = SimpleNamespace(multipliers=True, averages=True)
+    ready: Any = SimpleNamespace(method=method, plan=SimpleNamespace(batch_size=1), names=["h"])
+    worth: Any = SimpleNamespace(samples=np.zeros(100), errors=np.array([0.02]))
+    step = 100 * np.arange(33)
+    each = {"h": np.where(above, 1.0, -1.0), "dual h": np.where(above, up, down)}
+    means = {name: np.append(0.0, np.cumsum(values) / np.arange(1, 33)) for name, values in each.items()}
+    note = oscillation_note(ready, pd.DataFrame({"step": step, "weight": step.astype(float), **means}), worth)
+    assert (note is not None) is seen
+    assert note is None or "h swings instead of settling" in note

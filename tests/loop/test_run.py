@@ -27,8 +27,10 @@ from core_cases import (
 import tightrope as tr
 import tightrope.loop.driver as driver
 from tightrope.loop.run import record_steps
-from tightrope.loop.steps import advance
+from tightrope.loop.steps import advance, summarise
 from tightrope.problem import full_values
+from tightrope.sampling import Plan
+from tightrope.tree import Mean
 
 
 def solve(data: Any = None, **options):
@@ -54,6 +56,34 @@ def test_a_result_does_not_depend_on_the_chunk_length(method, sampler):
 def test_the_same_seed_gives_the_same_result_and_another_one_another():
     assert_same_run(solve(seed=5), solve(seed=5))
     assert not np.array_equal(solve(seed=5).x, solve(seed=6).x)
+
+
+def test_objective_and_constraints_take_as_many_samples_as_each_was_given():
+    """One step by hand, eta = 0.8 and upsilon = 0.3: the gradient by the first sample alone, the constraints by all four."""
+    x, rows = np.array([1.0, 0.0, 0.0]), np.asarray(tr.Rows(ROWS).open(Plan((0,), 1, 4)).take(0, 1).items)
+    theta = ROWS[rows[0, 0, 0]]
+    result = solve(steps=1, batch_size=(1, 4), x0=x)
+    h = np.column_stack([theta @ x - 0.5, x[0] + 0.1 * theta[:, 1] - 0.4]).mean(axis=0)
+    np.testing.assert_allclose(result.last, x - 0.8 * (x - theta[0]), rtol=1e-14)
+    np.testing.assert_allclose(result.dual_last, 0.8 * (h + 0.3), rtol=1e-14)
+    assert np.all(h > -0.3)
+
+
+def test_weights_below_one_in_all_are_weights():
+    """Steps of 0.1/sqrt(t) weigh x_t: the mean of two is between them, and nearer to the first."""
+    seen = []
+    result = solve(method=tr.CSOA(eta0=0.1, anytime=True), steps=2, record=2, callback=lambda s: seen.append(s.last))
+    weights = 0.1 / np.sqrt([1.0, 2.0])
+    np.testing.assert_allclose(result.average, np.average([np.zeros(3), seen[0]], axis=0, weights=weights), rtol=1e-12)
+
+
+def test_sums_are_unpacked_in_the_order_in_which_they_were_packed():
+    sums = np.array(
+        [2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]
+    )  # weight, f, two that are tracked, h of one and its multiplier
+    found = summarise(Mean(sums[:6] / 2, np.zeros(6), sums[:6] / 2), 1, ["a", "b"])
+    assert (float(found.objective), found.tracked, float(found.weight)) == (2.0, {"a": 3.0, "b": 4.0}, 2.0)
+    assert (found.h.tolist(), found.lam.tolist()) == ([5.0], [6.0])
 
 
 def test_compiled_code_is_traced_once_whatever_the_numbers():
@@ -200,6 +230,12 @@ def test_ctrl_c_in_another_process_prints_the_result_so_far():
             process.kill()
     assert process.returncode == 0
     assert "interrupted; the result is that of the steps taken" in said
+
+
+def test_seconds_are_those_that_passed():
+    solve(steps=7)
+    began = time.perf_counter()
+    assert 0 < solve(steps=7).cost.seconds < time.perf_counter() - began
 
 
 def test_a_time_limit_stops_the_run():

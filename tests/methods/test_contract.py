@@ -2,14 +2,16 @@
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from slow import quick_first
 
 import tightrope as tr
+from studies import methods_table
 from tightrope.loop.prepare import default_batch
 from tightrope.loop.steps import Variant, start
 from tightrope.problems import EXACT
@@ -70,6 +72,29 @@ def draws(method, theta):
     return theta if method.cost.samples == 1 else (theta,) * method.cost.samples
 
 
+@tr.pytree
+class Draw:
+    """A sample that knows which of a step's draws it belongs to."""
+
+    theta: Any
+    which: int = tr.static(default=0)
+
+
+def noting(differentiated, which):
+    """x itself; when it is differentiated, the draw is noted."""
+
+    @jax.custom_jvp
+    def same(x):
+        return x
+
+    @same.defjvp
+    def _(primals, tangents):  # pyright: ignore[reportUnusedFunction]
+        differentiated.add(which)
+        return primals[0], tangents[0]
+
+    return same
+
+
 OURS = {kind.name for kind in map(tr.__dict__.get, tr.__all__) if isinstance(kind, type) and kind in KINDS.values()}
 OURS |= {"queue"}
 
@@ -109,37 +134,29 @@ def test_a_step_keeps_dtypes_shapes_and_structure(name, dtype):
 @pytest.mark.parametrize("name", KINDS)
 def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eager(name):
     """Every method is run for a few steps outside compiled code, on functions and a set that count."""
-    calls = {"objective": 0, "project": 0, "lmo": 0}
+    calls, differentiated, Counting = {"objective": 0}, set(), counting_ball()
 
-    @tr.pytree
-    class Counting(tr.L2Ball):
-        def project(self, x):
-            calls["project"] += 1
-            return super().project(x)
-
-        def lmo(self, g):
-            calls["lmo"] += 1
-            return super().lmo(g)
-
-    def f(x, theta):
+    def f(x, draw):
         calls["objective"] += 1
-        return jnp.sum((x - theta) ** 2)
+        return jnp.sum((noting(differentiated, draw.which)(x) - draw.theta) ** 2)
 
     def exact(x):
         return x[:1] - 0.5
 
     kind = KINDS[name]
     method = kind()
-    constraints = None if "unconstrained" in kind.needs else lambda x, theta: exact(x)
+    constraints = None if "unconstrained" in kind.needs else lambda x, d: exact(noting(differentiated, d.which)(x))
     known = exact if "exact_constraints" in kind.needs else None
     problem = tr.Problem(f, constraints, Counting(1.0, shape=2), exact_constraints=known)
     first = method.init(problem, jnp.zeros(2), jnp.zeros(0 if constraints is None else 1), jnp.asarray(10))
-    theta, state = draws(method, jnp.ones((1, 2))), first
+    pair, state = tuple(Draw(jnp.ones((1, 2)), which) for which in range(max(1, method.cost.samples))), first
+    theta = pair if method.cost.samples > 1 else pair[0]  # pyright: ignore[reportGeneralTypeIssues]
     with jax.disable_jit():
         for _ in range(5):
             state, _ = method.step(problem, state, theta)
-    cost = method.cost_in(problem.domain, 5)
-    assert calls == {"objective": cost.gradients, "project": cost.projections, "lmo": cost.lmos}
+    cost = method.total_cost(5) if isinstance(method, tr.Refreshing) else method.cost_in(problem.domain, 5)
+    gradients = max(calls["objective"], 5 * (len(differentiated) if method.cost.gradients else 0))
+    assert (gradients, Counting.calls) == (cost.gradients, {"project": cost.projections, "lmo": cost.lmos})
     assert cost.samples == 5 * method.cost.samples
 
     def five_steps(state):
@@ -152,6 +169,83 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
     assert bool(problem.domain.contains(state.x))
     assert bool(jnp.all(state.lam >= 0))
+    if hasattr(state, "t"):
+        assert state.t - first.t == 5  # a step is one step
+
+
+def counting_ball(without_lmo=False):
+    """A kind of ball that counts how often it is asked."""
+
+    @tr.pytree
+    class Counting(tr.L2Ball):
+        calls: ClassVar = {"project": 0, "lmo": 0}
+
+        @property
+        def has_lmo(self):
+            return not without_lmo
+
+        def project(self, x):
+            self.calls["project"] += 1
+            return super().project(x)
+
+        def lmo(self, g):
+            self.calls["lmo"] += 1
+            return super().lmo(g)
+
+    return Counting
+
+
+REFRESHING = [name for name, kind in KINDS.items() if issubclass(kind, tr.Refreshing) and not kind.on_host]
+
+
+@pytest.mark.parametrize(
+    ("name", "without_lmo"), [(n, w) for n in REFRESHING for w in (False, True) if not (w and "lmo" in KINDS[n].needs)]
+)
+def test_a_refresh_costs_what_it_declares(name, without_lmo):
+    """Counted while it is traced: no projection and no linear minimisation stands in a loop."""
+    kind, Counting = KINDS[name], counting_ball(without_lmo)
+    problem = replace(on_a_ball(kind, 3, lambda x: x), domain=Counting(0.8, shape=3))
+    method = kind()
+    assert isinstance(method, tr.Refreshing)
+    method = method.for_rows(len(THETA), 1)
+    state = method.init(
+        problem, jnp.zeros(3), jnp.zeros(problem.n_constraints(jnp.zeros(3), THETA[0])), jnp.asarray(10)
+    )
+    jax.eval_shape(lambda state: method.refresh(problem, state, jnp.asarray(THETA)), state)
+    declared = method.cost_of_refresh(problem.domain)
+    assert Counting.calls == {"project": declared.projections, "lmo": declared.lmos}
+    steps = 2 * (method.refresh_every or 1) + 1
+    in_all, of_steps = method.cost_in(problem.domain, steps), method.total_cost(steps)
+    assert in_all.lmos - of_steps.lmos == 3 * declared.lmos
+    assert in_all.projections - of_steps.projections == 3 * declared.projections
+
+
+MARGINS = [name for name, kind in KINDS.items() if kind.margin and kind.multipliers]
+
+
+@pytest.mark.parametrize("name", quick_first(MARGINS, ["csoa", "cfw-csoa", "kim-lee", "cscgd"]))
+def test_a_tightening_is_what_it_declares(name):
+    """From multipliers of zero a step on constant constraints raises them where these and the tightening are above zero."""
+    kind, steps, theta = KINDS[name], 50, jnp.ones((8, 2))
+    method = kind(**{str(kind.margin): 0.3})
+    method = method.for_rows(8, 1) if isinstance(method, tr.Refreshing) else method
+    upsilon = method.tightening(steps)
+    assert upsilon > 0
+
+    @jax.jit
+    def after(value):
+        problem = tr.Problem(
+            lambda x, theta: jnp.sum((x - theta) ** 2), lambda x, theta: value + 0 * x[:1], tr.L2Ball(1.0, shape=2)
+        )
+        state = method.init(problem, jnp.zeros(2), jnp.zeros(1), jnp.asarray(steps))
+        if isinstance(method, tr.Refreshing):
+            state = method.refresh(problem, state, theta)
+        seen = method.step(problem, state, draws(method, theta[:1]))[0]  # a method that tracks h has a value now
+        last = seen._replace(t=jnp.full_like(state.t, steps), lam=jnp.zeros(1))
+        return method.step(problem, last, draws(method, theta[:1]))[0].lam
+
+    assert after(-0.99 * upsilon) > 0
+    assert after(-1.01 * upsilon) == 0
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -166,6 +260,16 @@ def test_it_declares_what_it_is(name):
     assert all(isinstance(getattr(method, coefficient), float) for coefficient in kind.tuned)
     assert kind.margin is None or isinstance(getattr(method, kind.margin), float)
     assert {"project", "lmo"} & kind.needs
+    known = list(kind.published_by_steps.values())
+    assert kind.published in (known or [kind.published])
+    assert all(rates.standing == "proven" for rates in (kind.published, *known[:1]))
+    assert not known or (known[0] != kind.published and kind.published.proof)  # the default is said to be another
+
+
+def test_the_page_of_methods_says_what_they_declare():
+    """Costs, rates, proofs and coefficients: one that is changed is changed in both places or in none."""
+    page = GUIDE.with_name("methods.md")
+    assert page.read_text() == methods_table.page(), "run python -m studies.methods_table"
 
 
 # ---- points that are trees ------------------------------------------------------------------------------------------

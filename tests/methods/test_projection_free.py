@@ -317,3 +317,8 @@ def test_sfw_counts_its_linear_minimisations(m0, steps):
     while left >= np.ceil((m0 * (k + 1)) ** 2):
         left, k = left - np.ceil((m0 * (k + 1)) ** 2), k + 1
     assert SFW(m0=m0).total_cost(steps) == tr.Cost(samples=steps, gradients=steps, lmos=k - 1)
+
+
+def test_without_larger_and_larger_batches_every_step_of_svrf_is_a_move():
+    method = tr.METHODS["svrf"](m0=0.0, refresh_every=1)  # pyright: ignore[reportCallIssue]
+    assert method.total_cost(20).lmos == 20

@@ -16,8 +16,8 @@ from tightrope.loop.choose import Asked, automatic, missing
 from tightrope.methods.bundle.model import Looks, Units
 from tightrope.methods.bundle.solve import region_of, solve
 from tightrope.methods.curvature import lacks, updated
-from tightrope.methods.second_order.look import Turn
-from tightrope.methods.second_order.quadratic import Ball, Inconsistent, best_step
+from tightrope.methods.second_order.look import Turn, _less
+from tightrope.methods.second_order.quadratic import Ball, Inconsistent, Step, _multipliers, best_step
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
 
@@ -232,3 +232,67 @@ def test_auto_takes_it_where_functions_are_smooth_and_coordinates_few():
     assert chosen(None) == "sqp"
     assert chosen("smoothness") == chosen("curvature") == "bundle"
     assert chosen(None, coordinates=2_000) == chosen(None, steps=True) == "svrg-csoa"
+
+
+@pytest.mark.slow
+def test_a_linear_objective_does_not_end_the_curvature():
+    """At the start no constraint presses, so that the Lagrangian is linear: a Hessian of it would be zero."""
+    linear = tr.Problem(
+        lambda x, theta: -x[0] - 0.5 * x[1],
+        lambda x, theta: (jnp.dot(theta, x) ** 2)[None],
+        tr.L2Ball(5.0, shape=4),
+        levels=0.3,
+    )
+    result = tr.minimize(linear, X, method="sqp", tol=1e-8, progress=False)
+    assert result.status.name == "TOLERANCE"
+    assert result.cost.gradients <= 20 * len(X)
+    slope, second = np.array([1.0, 0.5, 0.0, 0.0]), X.T @ X / len(X)
+    assert result.objective == pytest.approx(-np.sqrt(0.3 * slope @ np.linalg.solve(second, slope)), rel=1e-7)
+
+
+# ---- small parts -----------------------------------------------------------------------------------------------------
+
+
+def test_an_update_meets_the_change_of_the_gradient_and_stays_definite():
+    B, step = np.diag([1.0, 2.0]), np.array([1.0, 0.0])
+    for change in (np.array([2.0, 0.3]), np.array([0.9, -0.3])):  # steeper than B says, and flatter
+        np.testing.assert_allclose(updated(B, step, change) @ step, change)
+    np.testing.assert_array_equal(updated(B, step, np.array([-1.0, 0.0])), B)
+    damped = updated(B, step, np.array([0.01, 0.0]))
+    assert 0.01 < damped[0, 0] < 1
+    np.testing.assert_allclose(updated(np.zeros((2, 2)), step, np.array([2.0, 0.0])), np.diag([2.0, 0.0]))
+
+
+@pytest.mark.parametrize("unit", [1e-7, 1.0, 1e7])
+def test_a_constraint_that_another_multiplier_breaks_gets_one_too_in_any_units(unit):
+    rows = np.linalg.cholesky(np.array([[1.0, -0.9], [-0.9, 1.0]])).T
+    lam = _multipliers(rows, unit * np.array([1.0, -0.5]))
+    np.testing.assert_allclose(rows.T @ rows @ lam, unit * np.array([1.0, -0.5]))
+    assert np.all(lam > 0)
+
+
+def test_after_a_step_that_gained_too_little_the_least_of_the_parabola_is_tried():
+    """Through 0 with a slope of -1: at 1 it gained 1/10, or lost 1, or lost very much."""
+    assert _less(1.0, -1.0, 0.1) == pytest.approx(0.5)  # 1/1.8, and no more than a half
+    assert _less(1.0, -1.0, -1.0) == pytest.approx(0.25)
+    assert _less(0.5, -1.0, -1.0) == pytest.approx(0.5 * 0.5 / 3)
+    assert _less(1.0, -1.0, -100.0) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("roomy", "feasible", "interior", "t", "level"),
+    [(False, True, True, 2, True), (False, True, True, 3, False), (False, True, False, 2, False),
+     (False, False, False, 2, True), (True, False, True, 2, False)],
+)  # fmt: skip
+def test_every_other_look_goes_inside_as_long_as_none_was_there(roomy, feasible, interior, t, level):
+    """The step promises what the slope says, and the price of the violation that it takes away: 1.1 times 3, times 1/2."""
+    turn: Any = SimpleNamespace(roomy=roomy, t=t, trust=1.0, _level=lambda state, c: (state, True))
+    turn._try = lambda state, c, share: (state, False)
+    c: Any = SimpleNamespace(grad=np.array([-1.0, 0.5]), h=np.array([0.5, -1.0]))
+    known = {"price": np.zeros(2), "bend": np.eye(2), "feasible": feasible, "interior": interior}
+    state: Any = SimpleNamespace(**known, _replace=lambda **new: SimpleNamespace(**known | new))
+    step = Step(np.array([0.2, 0.0]), np.array([3.0, 0.0]))
+    found: Any = Turn._from(turn, state, c, step)
+    after, went = found
+    assert went is level
+    assert after.drop == pytest.approx(-0.2 - 1.1 * 3 * 0.5)

@@ -64,7 +64,7 @@ def test_a_pass_counts_the_refreshes_too():
     assert result.cost.projections == 0
     refreshes = -(-result.cost.steps // 64)
     expected = 2 * 31 * result.cost.steps + refreshes * (N + 31)  # a pass, and the rows looked at elsewhere
-    assert gradients_used(method, result.cost.steps, 31, N) == expected
+    assert gradients_used(method, result.cost.steps, 31, N) == expected == result.cost.gradients
     assert result.trace["passes"].iloc[-1] == expected / N <= 15
 
 

@@ -1,5 +1,6 @@
 """SVRG-CSOA: against a NumPy loop, its linear convergence, kinks, units, its judge, its duality gap."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -11,7 +12,10 @@ from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
 from studies.finite_sums import N, error, finite
-from tightrope.methods.conservative.svrgcsoa import Epoch
+from tightrope.methods import gradients_used
+from tightrope.methods.conservative.svrgcsoa import Epoch, _smoothness
+from tightrope.methods.merit import no_judge
+from tightrope.methods.snapshot import Snapshot, take_snapshot
 from tightrope.problem.full_data import full_jacobian, full_values
 from tightrope.problems import portfolio
 
@@ -52,6 +56,7 @@ def test_forty_steps_equal_a_numpy_loop():
             now["epoch"] = epoch_with(state.epoch, jnp.asarray(sums), **seen)
             state = refresh(PROBLEM, state._replace(**now), DATA.data)
             steps = jax.tree.map(np.asarray, state.steps)
+            assert not np.any(state.epoch.packed)  # an epoch begins with nothing
             x, sums, duals, taken = w, np.zeros(3), np.zeros(2), 0
             bent, bends, apart, rises = 0.0, 0.0, 0.0, np.zeros(2)
         met = bent / (bends + taken * steps.noise) if bent > 0 else 0.0
@@ -78,6 +83,52 @@ def test_a_pass_over_all_rows_equals_the_mean_of_jacobians():
     at_once = problem.jacobian(x, data.data)
     for ours, theirs in zip(whole, at_once, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_a_refresh_costs_a_pass_and_its_probe():
+    """Of 31 rows: gradients far off and at the snapshot, one to find a direction, and eight products with Hessians."""
+    method = tr.SVRGCSOA().for_rows(N, 31)
+    assert method.refresh_every == 64
+    assert gradients_used(method, 65, 31, N) == 2 * 31 * 65 + 2 * (N + 31 * (3 + 2 * 8))
+
+
+def test_curvature_of_rows_counts_by_the_batch():
+    """f = theta x^2 / 2 in an interval of width one: L is the mean of theta, and a batch of b adds L_max/b."""
+    domain, theta = tr.Box(-0.5, 0.5, shape=1), jnp.asarray([1.0, 2.0, 9.0])
+    problem = tr.Problem(lambda x, t: t * jnp.sum(x**2) / 2, None, domain)
+    w, smoothness = jnp.asarray([0.25]), jax.jit(_smoothness)
+    for batch in (1, 3):
+        found = smoothness(problem, w, jnp.zeros(0), theta, domain.widths(w), batch)
+        np.testing.assert_allclose(found, [4, 4 + 9 / batch], rtol=1e-12)
+
+
+def test_dual_steps_are_what_the_weight_asks_for_or_what_the_noise_of_slopes_allows():
+    """h_i = <b_i, x> with rows of b_i twice as steep as their mean for i = 1, and all alike for i = 2."""
+    domain, w = tr.Box(-0.5, 0.5, shape=2), jnp.zeros(2)
+    rows = jnp.asarray([[[4.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]]])
+    problem = tr.Problem(lambda x, theta: x[0], lambda x, theta: theta @ x, domain)
+    snap, slopes, method = (
+        jax.jit(take_snapshot)(problem, w, jnp.zeros(2), rows),
+        jnp.asarray([2.0, 1.0]),
+        tr.SVRGCSOA(batch_size=2),
+    )
+    stands, dual_steps = (problem, snap, domain.widths(w), rows, slopes), jax.jit(method._dual_steps)
+    for weight, of_rows in ((1.0, 9.0), (8.0, 1.0)):
+        found = dual_steps(*stands, jnp.asarray(weight), jnp.asarray(of_rows))
+        allowed = (of_rows + weight) / (np.array([4.0, 1.0]) + np.array([8.0, 1.0]) / 2)
+        np.testing.assert_allclose(found, np.minimum(weight / np.array([4.0, 1.0]), allowed), rtol=1e-12)
+
+
+def test_until_multipliers_are_known_they_are_assumed_to_hold_the_objective():
+    """A slope of 6 against one of 2: a multiplier of 3, and the constraint's curvature of 4 counts three times."""
+    domain, w = tr.Box(-0.5, 0.5, shape=1), jnp.asarray([0.25])
+    problem = tr.Problem(lambda x, theta: 6 * x[0], lambda x, theta: 2 * x**2 + theta, domain)
+    rows, method = jnp.zeros((3, 1)), tr.SVRGCSOA(batch_size=1)
+    snap, probed = jax.jit(take_snapshot)(problem, w, jnp.zeros(1), rows), jax.jit(method._probed)
+    for lam, smoothness in ((0.0, 12.0), (5.0, 20.0)):
+        state = method.init(problem, w, jnp.asarray([lam]), jnp.asarray(9))
+        of_mean, of_rows = probed(problem, state, snap, domain.widths(w), rows, jnp.asarray([2.0]))
+        np.testing.assert_allclose([of_mean, of_rows], [smoothness, 2 * smoothness], rtol=1e-12)
 
 
 def test_steps_too_long_for_where_they_lead_are_shortened():
@@ -205,6 +256,19 @@ def test_an_epoch_that_went_wrong_does_not_replace_the_best_snapshot():
     np.testing.assert_array_equal(method.snapshot(state).w, best.w)
 
 
+def test_what_violates_a_constraint_is_no_point_inside():
+    def inner(*h):
+        snap = Snapshot(jnp.ones(2), jnp.zeros(0), jnp.asarray(3.0), jnp.asarray(h), jnp.ones(2), jnp.ones((len(h), 2)))
+        judge = no_judge(snap)._replace(floor=jnp.asarray(1.0), gap=jnp.asarray(5.0))
+        return tr.SVRGCSOA().inner(SimpleNamespace(judge=judge))  # pyright: ignore[reportArgumentType]
+
+    found = inner(-0.1, -0.2)
+    assert found is not None
+    assert found[1:] == (5.0, 5.0)  # the gap, and the scale, which is at least that
+    assert inner(-0.1, 0.2) is None
+    assert inner() is None
+
+
 # ---- the duality gap -------------------------------------------------------------------------------------------------
 
 
@@ -217,9 +281,15 @@ def test_the_gap_is_a_true_bound_and_stops_the_run():
     assert last <= 1e-5
     assert result.objective is not None
     assert -1e-9 <= result.objective - optimum <= last + 1e-9
-    bounds = result.trace["gap"].dropna()
-    assert bounds.is_monotonic_decreasing or bounds.min() == last
+    before = result.trace["gap"].dropna().iloc[:-1]
+    assert len(before) > 3
+    assert before.min() > 1e-5  # or it would have ended there
     assert float(result.state.judge.floor) <= optimum + 1e-9
+    for tol in (0.1, 1e-3):  # what it proves early on is true as well
+        early = tr.minimize(problem, data, method="svrg-csoa", tol=tol, output="feasible")
+        assert early.objective is not None
+        assert -1e-9 <= early.objective - optimum <= early.trace["gap"].iloc[-1] <= tol
+        assert early.cost.steps < result.cost.steps
     unrecorded = tr.minimize(problem, data, method="svrg-csoa", tol=1e-5, record=0)
     assert unrecorded.trace["step"].tolist() == [result.cost.steps]  # the row at which it was met
 

@@ -1,5 +1,8 @@
 """One step by hand, and a hundred steps against plain NumPy loops that share no code with the library."""
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -267,6 +270,55 @@ def test_two_steps_of_fwcsoa_by_hand():
     np.testing.assert_allclose(state.d, [3.45, 4.0], rtol=1e-14)
     np.testing.assert_allclose(state.x, [0.315, -0.1], rtol=1e-14)
     np.testing.assert_allclose(state.lam, [1.885], rtol=1e-14)
+
+
+def test_steps_of_fwcsoa_never_leave_the_segment_nor_overshoot_the_tracker():
+    """In short runs eta0 / sqrt T and rho0 / sqrt T are above one: eta and rho are not. A dual step has no such end."""
+    method = tr.FWCSOA("sqrt", eta0=9.0, rho0=8.0, delta=0.25, upsilon0=2.0, gamma0=6.0)
+    np.testing.assert_allclose(method.steps(1, 4), [1, 3, 1, 3 * 0.25, 1], rtol=1e-14)
+    np.testing.assert_allclose(method.steps(1, 100), [0.9, 0.6, 0.8, 0.6 * 0.25 * 0.9, 0.2], rtol=1e-14)
+
+
+def test_the_tightening_of_a_grid_is_its_largest():
+    assert tr.FWCSOA("sqrt", upsilon0=np.array([1.0, 3.0])).tightening(100) == pytest.approx(0.3)
+    assert tr.FWCSOA("two_scale", upsilon0=3.0).tightening(10_000) == pytest.approx(0.3)
+    assert tr.FWCSOA().tightening(100) == 0  # it keeps its own margin
+
+
+LINEAR = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] - 1, tr.L1Ball(1.0, shape=2))
+KINDS: dict[str, Any] = dict(tr.METHODS)
+FREE = tr.Problem(lambda x, theta: jnp.dot(theta, x), None, tr.L1Ball(1.0, shape=2))
+
+
+def after_a_step(method, problem, theta, *, lam=(), **state):
+    """The state after one step from (1/2, 0)."""
+    first = method.init(problem, jnp.array([0.5, 0.0]), jnp.asarray(lam, float), jnp.asarray(100))
+    return jax.jit(method.step)(problem, first._replace(**state), jnp.array([theta]))[0]
+
+
+def test_one_step_of_mfwcsoa_by_hand():
+    # rho = 4/8^(2/3) = 1, so d = (3, 4) + 2 (1, 0) and s = (-1, 0); eta = 2/8; lambda_2 = 2 + (-1/2 + 1) = 2.5.
+    state = after_a_step(KINDS["mfw-csoa"](eta0=2.0, gamma0=1.0, upsilon0=1.0), LINEAR, [3.0, 4.0], lam=[2.0])
+    np.testing.assert_allclose(state.x, [0.125, 0.0])
+    np.testing.assert_allclose(state.lam, [2.5])
+
+
+@pytest.mark.parametrize(("before", "gain"), [(1.0, 0.2), (-1.0, 0.4 * 1.03)])
+def test_one_step_of_cfwcsoa_by_hand(before, gain):
+    # H was +1 or -1 and is -1/2; its sum is -1 after one step; upsilon = 1.2/4: lambda moves by gain/2 (-1/2 + 0.3).
+    told = {"h": jnp.array([before]), "total": jnp.array([-1.0]), "gain": jnp.array([0.4]), "t": jnp.asarray(2)}
+    state = after_a_step(KINDS["cfw-csoa"](gamma=0.5, upsilon=1.2), LINEAR, [3.0, 4.0], lam=[2.0], **told)
+    np.testing.assert_allclose(state.gain, [gain], rtol=1e-12)
+    np.testing.assert_allclose(state.lam, [2 - 0.1 * gain], rtol=1e-12)
+
+
+def test_steps_of_scgd_and_what_storm_forgets_are_at_most_one():
+    far = after_a_step(KINDS["scgd"](gamma0=20.0, rho0=4.0), FREE, [3.0, 4.0])
+    np.testing.assert_allclose(far.x, [0.0, -1.0])  # the vertex
+    eta = 2 / np.cbrt(0.1 + 0.05**2)
+    for c, a in ((10.0, 1.0), (0.01, 0.01 * eta**2)):
+        storm = after_a_step(KINDS["storm"](k=2.0, w=0.1, c=c), FREE, [0.03, 0.04])
+        np.testing.assert_allclose(storm.a, a, rtol=1e-12)
 
 
 def test_warm_nuclear_minimisation_is_threaded_through_the_state():

@@ -8,13 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import softmax
 
 import tightrope as tr
 from studies.nested import batch_by_batch, on_rows
 from tightrope.confidence import studentised_upper
 from tightrope.loop.bounds import Range, bound_constraints
 from tightrope.loop.choose import Asked, automatic
-from tightrope.problem.full_data import full_constraints, full_jacobian, full_values, linearised
+from tightrope.methods import METHODS
+from tightrope.methods.curvature import lagrangian_hessian
+from tightrope.problem.full_data import Some, bent_like, full_constraints, full_jacobian, full_values, linearised
 from tightrope.problems import EXACT, NESTED
 
 ROWS = np.random.default_rng(0).normal([0.5, -0.2, 0.3], 1.0, size=(1500, 3))  # more than one slice
@@ -41,9 +45,9 @@ def everything(scale=1.3):
     )
 
 
-def by_hand(x, scale=1.3):
+def by_hand(x, scale=1.3, rows=ROWS):
     """(F, H) of `everything`, from means written down."""
-    s, first = scale * ROWS @ x, ROWS[:, 0]
+    s, first = scale * rows @ x, rows[:, 0]
     ratio = jnp.mean((x[0] - first) ** 2) / jnp.mean(jnp.exp(first))
     h = jnp.stack([jnp.var(s), x[0] * jnp.mean(first), ratio]) - jnp.array([0.1, 0.2, 0.3])
     return jnp.var(s) + jnp.exp(s.mean()), h
@@ -67,11 +71,61 @@ def test_on_all_rows_everything_is_that_of_the_composition():
     np.testing.assert_allclose(np.append(h, f), np.append(known[1], known[0]), rtol=1e-10)
 
 
+def test_curvature_is_that_of_the_composition_and_some_rows_are_a_problem_of_their_own():
+    problem, lam, part, second = everything(), np.array([0.7, 0.2, 1.5]), ROWS[500:1000], Some(1, 1)
+
+    def lagrangian(x):
+        f, h = by_hand(x, rows=part)
+        return f + jnp.dot(lam, h)
+
+    @jax.jit
+    def known_and_found(x):
+        known = *by_hand(x, rows=part), jax.grad(lagrangian)(x)
+        f, h, grad, rows = full_jacobian(problem, x, ROWS, 500, second)
+        return jax.hessian(lagrangian)(x), known, (f, h, grad + lam @ rows)
+
+    hessian, known, found = known_and_found(X)
+    bent = lagrangian_hessian(problem, X, lam, ROWS, second, 500)
+    for a, b in zip((bent, *found), (hessian, *known), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
 def test_plain_problems_stay_what_they_are():
+    """Not one more operation: a plain problem is traced to what its two functions are alone."""
     problem = EXACT["simplex"]().problem
     assert linearised(problem, None, None) is problem
-    method = tr.CSCGD()
-    assert method.for_problem(problem, None, None) is method
+    assert bent_like(problem, None, None, Some(1), 1) is problem
+    for kind in METHODS.values():
+        method = kind()
+        assert method.for_problem(problem, None, None) is method
+
+    def f(x, theta):
+        return jnp.sum((x - theta) ** 2)
+
+    def h(x, theta):
+        return jnp.stack([jnp.dot(x, theta), x[0]])
+
+    def bare(x, lam, theta):
+        one = theta[0]
+        (value, seen), pull = jax.vjp(lambda point: (f(point, one), h(point, one) - 0.5), x)
+        return value, seen, pull((jnp.ones_like(value), lam))[0]
+
+    plain, given = tr.Problem(f, h, tr.L2Ball(1.0, shape=3), levels=0.5), (X, np.ones(2), ROWS[:1])
+    counted = [jax.make_jaxpr(fn)(*given).jaxpr.eqns for fn in (plain.value_and_gradient, bare)]
+    names = [[eqn.primitive.name for eqn in eqns] for eqns in counted]
+    assert names[0] == names[1]
+
+
+def test_every_method_takes_a_nested_problem_or_says_which_do():
+    problem, able = everything(), {"bundle", "cscgd", "sqp", "svrg-csoa"}
+    assert {name for name, kind in METHODS.items() if kind.takes_nested} == able
+    for name, kind in METHODS.items():
+        if name not in able:
+            with pytest.raises(TypeError, match=f"^{kind.title} takes plain .*is nested.*Use method=") as said:
+                tr.minimize(problem, ROWS, method=name, steps=1)
+            assert all(f'"{other}"' in str(said.value) for other in able)
+        else:  # and in reports it has the name that it is known by
+            assert kind().for_problem(problem, X, ROWS[0]).title == kind.__name__
 
 
 @pytest.mark.slow
@@ -189,12 +243,26 @@ def test_a_plain_treatment_is_biased():
     assert float(h.mean()) == pytest.approx(-0.25, abs=0.05)
 
 
-def test_auto_takes_cuts_for_rows_and_tracks_streams():
-    domain = tr.L2Ball(1.0, shape=3)
-    assert isinstance(automatic(Asked(domain, rows=True, coordinates=3, constraints=1, nested=True))[0], tr.Bundle)
-    method, why = automatic(Asked(domain, rows=False, coordinates=3, constraints=1, nested=True))
-    assert method.name == "cscgd"
+def test_auto_looks_at_all_rows_and_tracks_streams():
+    asked = Asked(tr.L2Ball(1.0, shape=3), rows=True, coordinates=3, constraints=1, nested=True)
+    smooth, many = asked._replace(lacks=lambda: None), asked._replace(coordinates=501)
+    for case, chosen in (smooth, "sqp"), (asked, "bundle"), (many, "svrg-csoa"), (asked._replace(rows=False), "cscgd"):
+        method, why = automatic(case)
+        assert method.name == chosen
     assert "functions of means" in why
+
+
+@pytest.mark.slow
+def test_a_fed_run_takes_the_steps_of_a_stream():
+    solved = NESTED["variance"]()
+    rows = jax.tree.map(np.asarray, solved.rows(801))
+    run = tr.Online(solved.problem)
+    for part in slice(0, 1), slice(1, 300), slice(300, 801):
+        run.update({name: column[part] for name, column in rows.items()})
+    assert (run.step, run.samples) == (400, 800)
+    method = tr.CSCGD(schedule="measured", anytime=True)
+    known = tr.minimize(solved.problem, tr.Stream(lambda: iter([rows])), method=method, steps=400, progress=False)
+    np.testing.assert_array_equal(run.x, known.x)
 
 
 # ---- data at hand --------------------------------------------------------------------------------------------------------
@@ -202,11 +270,50 @@ def test_auto_takes_cuts_for_rows_and_tracks_streams():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NESTED)
-def test_on_rows_the_answer_is_that_of_another_solver(name):
-    found = on_rows(name)
-    assert found["method"] == "bundle"
+@pytest.mark.parametrize("method", ["auto", "bundle", "svrg-csoa"])
+def test_on_rows_the_answer_is_that_of_another_solver(name, method):
+    found = on_rows(name, method)
+    assert found["method"] == ("sqp" if method == "auto" else method)
     assert -1e-8 < found["relative gap"] <= 1e-6
     assert found["H"] <= 0
+
+
+def kl_robust(radius):
+    """The worst mean loss over all Q with KL(Q | P) <= radius, as a constraint; the temperature b = 1/a is a coordinate."""
+    return tr.Problem(
+        lambda z, theta: -jnp.dot(theta, z["x"]),
+        lambda z, theta, inner: z["b"] * (radius + jnp.log(inner)),
+        tr.Product({"x": tr.Simplex(shape=3), "b": tr.Box(0.05, 10.0, shape=1)}),
+        inner=lambda z, theta: jnp.exp(-jnp.dot(theta, z["x"]) / z["b"][0]),
+        levels=-0.03,
+    )
+
+
+def worst_mean(losses, radius):
+    """By a search for the Q proportional to exp(losses/b) whose divergence is the radius."""
+
+    def tilted(b):
+        q = softmax(losses / b)
+        return q, float(np.sum(q * np.log(q * len(q))))
+
+    b = brentq(lambda b: tilted(b)[1] - radius, 0.02, 100.0)
+    return float(tilted(b)[0] @ losses), b
+
+
+def test_a_kl_robust_bound_is_the_worst_mean():
+    x = np.array([0.2, 0.3, 0.5])
+    worst, b = worst_mean(-ROWS @ x, 0.1)
+    h = full_constraints(kl_robust(0.1), {"x": jnp.asarray(x), "b": jnp.array([b])}, ROWS)
+    assert float(h[0]) == pytest.approx(worst + 0.03, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_a_kl_robust_bound_is_kept_and_no_more():
+    z = tr.minimize(kl_robust(0.1), ROWS, tol=1e-7, progress=False).x
+    worst, b = worst_mean(-ROWS @ np.asarray(z["x"]), 0.1)
+    assert worst == pytest.approx(-0.03, abs=1e-5)
+    assert worst <= -0.03
+    assert float(z["b"][0]) == pytest.approx(b, rel=1e-2)
 
 
 @pytest.mark.slow
@@ -264,12 +371,15 @@ def test_what_cannot_be_done_is_said():
         return lambda: tr.minimize(problem, data, **options)
 
     cases = [
-        (run(method="csoa", steps=9), 'CSOA takes plain.*is nested.*Use method="bundle" or "cscgd"'),
-        (run(data={"z": ROWS}, method="svrg-csoa", passes=1), "SVRGCSOA takes plain"),
         (run(method="cscgd", steps=9, batch_size=(1, 2)), "expected one number"),
         (run(plain.problem, plain.samples, method=tr.CSCGD(schedule="measured"), steps=9), "is for nested problems"),
         (run(of_nothing, ROWS), "inner.x, theta. returns .*; expected arrays"),
-        (lambda: tr.Online(problem), "a fed run takes plain problems"),
+        (lambda: tr.Online(problem, tr.CSOA(anytime=True)), "CSOA takes plain"),
+        (lambda: tr.Online(problem, tr.CSCGD()), "the steps of CSCGD depend on how many there will be"),
+        (
+            lambda: tr.Online(problem, example={"z": ROWS[:0]}).certify(ranges=(0.0, 1.0)),
+            "watched at all times, and the constraints of a nested problem",
+        ),
         (lambda: problem.sample_values(X, {"z": X}), "one sample of a nested problem has no value"),
         (lambda: tr.Problem(scalar, **nested), "neither objective nor constraints has an argument `inner`"),
         (

@@ -12,7 +12,7 @@ import pytest
 import tightrope as tr
 from tightrope.problem.full_data import each_row, full_jacobian, full_values
 from tightrope.sampling import Plan
-from tightrope.sampling.all_rows import Streamed, UnreadableError, kept, plain_errors, stepping
+from tightrope.sampling.all_rows import Reader, Streamed, UnreadableError, kept, plain_errors, slice_of, stepping
 from tightrope.sampling.parquet_files import Files
 
 N, D = 230, 3
@@ -157,7 +157,7 @@ def truth(x):
 def seen(data):
     each = each_row(lambda theta: bound(X, theta), data, 64)
     spaced = [stepping(data, jnp.asarray(start), 16, jnp.asarray(1)) for start in (3, N - 10)]
-    return full_jacobian(PROBLEM, X, data, 64), each, spaced
+    return full_jacobian(PROBLEM, X, data, 64), each, spaced  # passes that have nothing to do with each other
 
 
 def test_what_is_asked_of_all_rows_is_what_arrays_say(streamed):
@@ -170,6 +170,28 @@ def test_what_is_asked_of_all_rows_is_what_arrays_say(streamed):
     assert 30 < len(numbers) <= 40
     assert np.ptp(numbers) > 0.9 * N  # spread over all files
     np.testing.assert_array_equal(kept(rows)[0], A[numbers])
+
+
+def test_many_points_side_by_side_share_a_pass(streamed):
+    read, whole = [], streamed.rows.reader.read
+    streamed.rows.reader.read = lambda start, size: (read.append(start), whole(start, size))[1]
+    points = jnp.stack([X, -X, 0 * X])
+    f, _ = jax.vmap(lambda x: full_values(PROBLEM, x, streamed.rows))(points)
+    np.testing.assert_allclose(f, [truth(np.asarray(x))[0] for x in points], rtol=1e-12)
+    assert read == sorted(set(read))  # once each, not once for every point
+
+
+class Interrupted(Reader):
+    """Ctrl-C reaches Python while it reads."""
+
+    def read(self, start, size):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_a_slice_is_read_is_an_interrupt():
+    rows, mean = Streamed(Interrupted(), 100, np.zeros(10)), jax.jit(lambda data: jnp.sum(slice_of(data, 0, 5)))
+    with pytest.raises(KeyboardInterrupt), plain_errors():
+        mean(rows).block_until_ready()
 
 
 def test_a_method_that_looks_at_all_rows_solves_the_problem_on_files(streamed):

@@ -5,6 +5,8 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
@@ -216,6 +218,8 @@ def test_files_that_are_refused(tmp_path, monkeypatch):
     (tmp_path / "nul.csv").write_text("a,b\n1,2\n3,\0\n")
     (tmp_path / "nothing.csv").write_text("")
     (tmp_path / "broken.parquet").write_bytes(b"no")
+    twice = pa.Table.from_arrays([pa.array([0, 1])] * 3, names=["a", "b", "a"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
     for name, sentence in [
         ("absent.csv", "is not there; expected a file"),
         ("p.xlsx", "ends in '.xlsx'; expected a table in .csv, .tsv or .parquet"),
@@ -225,6 +229,7 @@ def test_files_that_are_refused(tmp_path, monkeypatch):
         ("short.csv", "short.csv, line 4, has 1 field and the header has 2"),
         ("nul.csv", "nul.csv, line 3, has a NUL character"),
         ("twice.csv", r"more than one column 'a' \(numbers 1, 3\)"),
+        ("twice.parquet", r"more than one column 'a' \(numbers 1, 3\)"),
         ("nothing.csv", "cannot be read as .csv"),
         ("broken.parquet", "cannot be read as .parquet"),
     ]:

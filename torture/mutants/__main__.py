@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from torture.mutants.operators import Mutant, sites
+from torture.mutants.operators import Mutant, head, sites
 from torture.mutants.recorder import FOLDER
 
 PACKAGE = Path("src/tightrope")
@@ -43,7 +43,7 @@ TESTS = [
 ]
 COLUMNS = ["file", "line", "kind", "original", "mutant", "verdict", "by", "seconds"]
 EQUIVALENT = Path(__file__).with_name("equivalent.csv")
-SECONDS, MOST = 20.0, 80  # of tests, and how many of them, for one mutant
+MOST = 80  # tests for one mutant
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -111,7 +111,15 @@ def draw(count: int, seed: int, only: str) -> list[Mutant]:
     return list(drawn.values())
 
 
-def tests_of(mutant: Mutant, tests: Tests) -> list[str]:
+def found_again(survivors: list[Row]) -> list[Mutant]:
+    """The mutants of rows of the table, wherever their lines are now."""
+    wanted, originals = {key(row) for row in survivors}, {(row["file"], row["original"]) for row in survivors}
+    places = [site for file in sorted({row["file"] for row in survivors}) for site in sites(PACKAGE, file)]
+    made = [site.mutant() for site in places if (site.file, head(site.statement)) in originals]
+    return list({mutant.key: mutant for mutant in made if mutant and mutant.key in wanted}.values())
+
+
+def tests_of(mutant: Mutant, tests: Tests, seconds: float) -> list[str]:
     """Tests that ran its statement: first those that bear the file's name, then those in the folder that mirrors its own, as
     many as the time allows. What runs on import alone, such as a default, concerns every test of the file."""
     lines = {name: set(test["lines"].get(mutant.file, ())) for name, test in tests.items()}
@@ -122,7 +130,7 @@ def tests_of(mutant: Mutant, tests: Tests) -> list[str]:
     def distance(name: str) -> int:
         return 0 if stem in name.split("::")[0] else 1 if name.startswith(f"tests/{folder}") else 2
 
-    chosen, left = [], SECONDS
+    chosen, left = [], seconds
     for name in sorted(concerned, key=lambda name: (distance(name), tests[name]["seconds"])):
         if len(chosen) < MOST and (tests[name]["seconds"] <= left or not chosen):
             chosen.append(name)
@@ -184,6 +192,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="files with this in their name")
     parser.add_argument("--table", type=Path, default=Path("out/mutants.csv"))
     parser.add_argument("--minutes", type=float, default=float("inf"), help="no new mutant after so long")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of tests for one mutant")
     parser.add_argument("--again", action="store_true", help="try those in the table that survived once more")
     parser.add_argument("--tests", nargs="+", default=TESTS)
     asked = parser.parse_args()
@@ -194,9 +203,10 @@ def main() -> None:
     if asked.table.exists():
         with asked.table.open() as file:
             rows = {key(row): row for row in csv.DictReader(file)}
-    drawn = draw(asked.sample, asked.seed, asked.only)
-    done = {name for name, row in rows.items() if not (asked.again and row["verdict"] == "survived")}
-    todo = [mutant for mutant in drawn if mutant.key not in done]
+    if asked.again:
+        todo = found_again([row for row in rows.values() if row["verdict"] == "survived" and asked.only in row["file"]])
+    else:
+        todo = [mutant for mutant in draw(asked.sample, asked.seed, asked.only) if mutant.key not in rows]
     tests = record(asked.processes, asked.tests) if todo else {}
 
     with (
@@ -215,7 +225,7 @@ def main() -> None:
         def attack(mutant: Mutant) -> Row | None:
             if time.monotonic() > until:
                 return None
-            chosen = tests_of(mutant, tests)
+            chosen = tests_of(mutant, tests, asked.seconds)
             return judge(mutant, chosen, 30 + 3 * sum(tests[name]["seconds"] for name in chosen), copies)
 
         for k, ended in enumerate(as_completed([pool.submit(attack, mutant) for mutant in todo]), 1):
@@ -225,7 +235,7 @@ def main() -> None:
                 table.writerow(row)
                 file.flush()
                 print(f"{k} of {len(todo)}: {row['verdict']} {row['file']}:{row['line']} {row['by']}", flush=True)
-    score([rows[mutant.key] for mutant in drawn if mutant.key in rows])
+    score(list(rows.values()))
 
 
 if __name__ == "__main__":

@@ -69,11 +69,11 @@ class Site:
 
     def mutant(self) -> Mutant | None:
         """The mutant; none where its bytecode is that of the original."""
-        before, code = _head(self.statement), _bytecode(self.tree)
+        before, code = head(self.statement), _bytecode(self.tree)
         old = self._put(self.new)
         try:
             statement = self.new if old is self.statement else self.statement
-            after, source, same = _head(statement), ast.unparse(self.tree), _bytecode(self.tree) == code
+            after, source, same = head(statement), ast.unparse(self.tree), _bytecode(self.tree) == code
         finally:
             self._put(old)
         line = getattr(old, "lineno", self.statement.lineno)
@@ -163,7 +163,7 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
             yield "dropped argument", ast.Call(function, args, node.keywords[:k] + node.keywords[k + 1 :])
 
 
-def _head(statement: ast.AST) -> str:
+def head(statement: ast.AST) -> str:
     """A statement on one line; of one with a body, what stands before it."""
     text = ast.unparse(statement)
     if hasattr(statement, "body"):

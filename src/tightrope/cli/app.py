@@ -8,7 +8,7 @@ import typer
 from tightrope._compilation_cache import turn_on
 from tightrope.cli.classify import classify
 from tightrope.cli.complete import complete
-from tightrope.cli.errors import Commands, Debug
+from tightrope.cli.errors import Commands, Debug, ends_when_interrupted
 from tightrope.cli.fit_predict import FitCommand, fit, predict
 from tightrope.cli.launch import launch
 from tightrope.cli.leaderboard import leaderboard
@@ -49,4 +49,5 @@ for command in (classify, predict, complete, launch, reproduce, leaderboard, met
 def main() -> None:
     """Run the program with the words of the command line. What it compiles is kept for the next time."""
     turn_on(os.environ)
-    app()
+    with ends_when_interrupted():
+        app()

@@ -34,7 +34,10 @@ class FitCommand(TyperCommand):
 
 
 def fit(
-    people: Annotated[Path, typer.Argument(help="The table, a row for each person: .csv, .tsv or .parquet.")],
+    people: Annotated[
+        Path,
+        typer.Argument(help="The table, a row for each person: .csv, .tsv, .parquet, or a folder of Parquet files."),
+    ],
     label: Annotated[str, typer.Option(help="The column to predict; it has two values.")],
     sensitive: Annotated[list[str], typer.Option(help="A sensitive column; may be given several times.")],
     out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
@@ -44,7 +47,7 @@ def fit(
         float | None, typer.Option(help="Or the largest covariance of score and sensitive attribute.")
     ] = None,
     constraint: Annotated[
-        str, typer.Option(help="How --p-rule is kept: auto, rates (of groups, smoothed) or covariance.")
+        str, typer.Option(help="How the rule is kept: auto, rates (of groups, smoothed) or covariance.")
     ] = "auto",
     judge: Annotated[
         str, typer.Option(help="Who says that it is kept: cross-fit, or holdout, a part of the rows.")
@@ -64,6 +67,9 @@ def fit(
     radius: Annotated[float, typer.Option(help="Of the ball that standardised coefficients lie in.")] = 10.0,
     intersections: Annotated[
         bool, typer.Option(help="Constrain the groups that several sensitive columns make together, too.")
+    ] = True,
+    merge_rare: Annotated[
+        bool, typer.Option(help="Treat groups with too few rows to be judged as one, and say which.")
     ] = True,
     sensitive_kind: Annotated[
         list[str] | None,
@@ -90,19 +96,28 @@ def fit(
 
     from tightrope.estimators.fair.refusal import Refused
     from tightrope.tables.classifier import draw_refused, fit_table, used_columns
+    from tightrope.tables.from_files import fit_folder
     from tightrope.tables.reading import read_table
 
-    frame = read_table(people)
-    _, used = used_columns(frame, label, sensitive, drop or (), sensitive_as_features)
-    frame, notes = without_missing(frame, used) if drop_missing else (frame, [])
+    notes: list[str] = []
+    if people.is_dir():
+        refuse_dropping(drop_missing)
+        frame: Any = people
+        learn: Any = fit_folder
+        rows = f"the files of {people}"
+    else:
+        frame, learn = read_table(people), fit_table
+        _, used = used_columns(frame, label, sensitive, drop or (), sensitive_as_features)
+        frame, notes = without_missing(frame, used) if drop_missing else (frame, [])
+        rows = f"{len(frame):,} rows"
     search = " and searching for the threshold" if p_rule is not None else ""
     try:
-        with stoppable(), noted(notes), busy(f"Fitting to {len(frame):,} rows{search} ..."):
-            fitted = fit_table(
+        with stoppable(), noted(notes), busy(f"Fitting to {rows}{search} ..."):
+            fitted = learn(
                 frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
                 text=text.value, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion.value,
                 difference=difference, constraint=constraint, judge=judge, method=method, confidence=confidence,
-                radius=radius, intersections=intersections, sensitive_kind=kinds or None,
+                radius=radius, intersections=intersections, merge_rare=merge_rare, sensitive_kind=kinds or None,
             )  # fmt: skip
     except Refused as refused:
         say_notes(notes)
@@ -115,7 +130,9 @@ def fit(
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A folder that tightrope fit or tightrope classify wrote.")],
-    people: Annotated[Path, typer.Argument(help="The table to predict: .csv, .tsv or .parquet.")],
+    people: Annotated[
+        Path, typer.Argument(help="The table to predict: .csv, .tsv, .parquet, or a folder of Parquet files.")
+    ],
     out: Annotated[Path | None, typer.Option(help="The CSV file to write to; by default the screen.")] = None,
     drop_missing: DropMissing = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
@@ -136,6 +153,10 @@ def predict(
     from tightrope.tables.report import as_table
 
     classifier = load_classifier(model)
+    if people.is_dir():
+        refuse_dropping(drop_missing)
+        _predict_folder(classifier, people, out)
+        return
     frame = read_table(people)
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="row")
     needed = [column.name for column in classifier.encoder.columns if column.name in frame.columns]
@@ -153,6 +174,36 @@ def predict(
     say_notes(notes)
     if out is not None:
         print(f"Written to {out}: {len(predictions):,} rows.")
+
+
+def _predict_folder(classifier: Any, folder: Path, out: Path | None) -> None:
+    """Predict Parquet files part by part; a file that is written is there whole or not at all."""
+    from tightrope.tables.from_files import predict_folder
+    from tightrope.tables.report import as_table
+
+    if out is None:
+        rows, measured, notes = predict_folder(classifier, folder, sys.stdout)
+    else:
+        unfinished = out.with_name(f"{out.name}.unfinished")
+        try:
+            with open(unfinished, "w", newline="", encoding="utf-8") as file:
+                rows, measured, notes = predict_folder(classifier, folder, file)
+            unfinished.replace(out)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    if measured is not None:
+        print_table(as_table(measured), whole=True, stderr=out is None)
+    say_notes(notes)
+    if out is not None:
+        print(f"Written to {out}: {rows:,} rows.")
+
+
+def refuse_dropping(drop_missing: bool) -> None:
+    """Refuse --drop-missing for files: how many rows there are must not depend on what is in them."""
+    if drop_missing:
+        raise UsageError(
+            "--drop-missing was given with a folder of files; expected files without missing values, or one file."
+        )
 
 
 def name_and_value(words: Sequence[str], option: str, example: str) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from tightrope.cli.options import Json
 from tightrope.cli.printing import print_table
 
 if TYPE_CHECKING:
-    from tightrope.methods import Method
+    from tightrope.methods import Method, Rates
     from tightrope.sets import ConvexSet
 
 
@@ -63,12 +63,17 @@ def _method(name: str, kind: "type[Method]") -> dict[str, Any]:
         "what": _first_paragraph(kind),
         "needs": sorted(kind.needs),
         "cost": {unit: count for unit, count in kind.cost._asdict().items() if count},
-        "published": {what: "inf" if p == float("inf") else p for what, p in kind.published._asdict().items()},
+        "published": _published(kind.published),
+        "published by steps": {steps: _published(rates) for steps, rates in kind.published_by_steps.items()},
         "output": kind.output,
         "tuned": list(kind.tuned),
         "margin": kind.margin,
         "anytime": bool(kind.anytime),
     }
+
+
+def _published(rates: "Rates") -> dict[str, Any]:
+    return {what: "inf" if p == float("inf") else p for what, p in rates._asdict().items()}
 
 
 def _rate(p: float | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.fairness.sensitive import INTERSECTION, Attribute, Sensitive
+from tightrope.fairness.sensitive import INTERSECTION, Attribute, Sensitive, called
 
 Cell = tuple[Any, ...]
 """A combination of values, one for each attribute that has groups."""
@@ -45,7 +45,7 @@ def intersection(read: Sensitive, groups: Sequence[Sequence[Cell]]) -> Attribute
     """
     name = intersection_name([read.attributes[i].name for i in grouped_attributes(read)])
     cells = tuple(tuple(map(tuple, group)) for group in groups)
-    return Attribute(name, INTERSECTION, tuple(_called(group) for group in cells), cells)
+    return Attribute(name, INTERSECTION, tuple(called(group) for group in cells), cells)
 
 
 def intersection_name(names: Sequence[str]) -> str:
@@ -77,10 +77,3 @@ def with_intersection(read: Sensitive, attribute: Attribute) -> Sensitive:
         owners=(*read.owners, *[len(read.attributes)] * columns.shape[1]),
         names=(*read.names, *(f"{attribute.name}={group}" for group in attribute.groups)),
     )
-
-
-def _called(group: Sequence[Cell]) -> str:
-    """A group of combinations in words: "F & A", or "F & A or M & B or 3 more"."""
-    most = 2 if len(group) > 3 else 3
-    words = [" & ".join(map(str, cell)) for cell in group[:most]]
-    return " or ".join([*words, f"{len(group) - most} more"] if len(group) > most else words)

@@ -15,6 +15,16 @@ NOTIONS: dict[str, tuple[bool | None, ...]] = {
 """For each notion the labels among whose owners groups are compared: None is everybody, whatever the label."""
 
 
+def parts_of(notion: str) -> tuple[str, ...]:
+    """The notions of one label each that a notion is made of.
+
+    Example:
+        >>> parts_of("equalized_odds")
+        ('equal_opportunity', 'false_positive_rate_parity')
+    """
+    return tuple(name for label in NOTIONS[notion] for name, labels in NOTIONS.items() if labels == (label,))
+
+
 class Cells(NamedTuple):
     """Groups of people whose rates are compared.
 

@@ -31,13 +31,32 @@ class Attribute:
         name: what it is called, "sex".
         kind: "binary", "categorical", "continuous", or "intersection" of all that are binary or categorical.
         groups: its values, sorted; () for a continuous attribute, which has no groups.
-        cells: for an intersection, the combinations of values that make each of its groups.
+        cells: for an intersection, the combinations of values that make each of its groups; for an attribute of which some
+            groups were made one, the values of each, likewise.
     """
 
     name: str
     kind: str
     groups: tuple[Any, ...] = ()
     cells: tuple[tuple[tuple[Any, ...], ...], ...] = ()
+
+    @property
+    def merged(self) -> tuple[str, ...]:
+        """The values, or the combinations of values, that are treated as one with others."""
+        return tuple(in_words(cell) for group in self.cells if len(group) > 1 for cell in group)
+
+
+def in_words(cell: tuple[Any, ...]) -> str:
+    """A combination of values: "F & A", or "F & (A or B)" where values are merged groups themselves."""
+    values = list(map(str, cell))
+    return values[0] if len(values) == 1 else " & ".join(f"({v})" if " or " in v else v for v in values)
+
+
+def called(group: Sequence[tuple[Any, ...]]) -> str:
+    """A group of combinations of values in words: "F & A", or "F & A or M & B or 3 more"."""
+    most = 2 if len(group) > 3 else 3
+    words = [in_words(cell) for cell in group[:most]]
+    return " or ".join([*words, f"{len(group) - most} more"] if len(group) > most else words)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,6 +109,31 @@ class Sensitive:
             columns=self.columns[:, columns],
             owners=tuple(list(kept).index(self.owners[k]) for k in columns),
             names=tuple(self.names[k] for k in columns),
+        )
+
+    def merge(self, i: int, groups: Sequence[Sequence[int]]) -> "Sensitive":
+        """The same with some groups of a categorical attribute made one.
+
+        Args:
+            i: the place of the attribute.
+            groups: the places of the old groups that each of the new ones has.
+
+        Example:
+            >>> read = read_sensitive(["A", "B", "C", "A"], "race").merge(0, [[0], [1, 2]])
+            >>> read.attributes[0].groups, read.groups(0), read.attributes[0].merged
+            (('A', 'B or C'), array([0, 1, 1, 0]), ('B', 'C'))
+        """
+        old, mine = self.attributes[i], [k for k, owner in enumerate(self.owners) if owner == i]
+        cells = tuple(tuple((old.groups[code],) for code in group) for group in groups)
+        new = Attribute(old.name, old.kind, tuple(c[0][0] if len(c) == 1 else called(c) for c in cells), cells)
+        columns = np.stack([self.columns[:, [mine[code] for code in group]].sum(axis=1) for group in groups], axis=1)
+        before, after = mine[0], mine[-1] + 1
+        return dataclasses.replace(
+            self,
+            attributes=(*self.attributes[:i], new, *self.attributes[i + 1 :]),
+            columns=np.hstack([self.columns[:, :before], columns, self.columns[:, after:]]),
+            owners=(*self.owners[:before], *[i] * len(groups), *self.owners[after:]),
+            names=(*self.names[:before], *_column_names(new), *self.names[after:]),
         )
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Sensitive":
@@ -293,11 +337,12 @@ def _read_known(attribute: Attribute, column: "pd.Series[Any]", name: str) -> tu
         if not np.all(np.isfinite(numbers)):
             raise ValueError(f"{name}: {attribute.name} has values that are not finite numbers; expected numbers.")
         return attribute, column.to_numpy(), numbers[:, None]
-    place = {value: code for code, value in enumerate(attribute.groups)}
+    cells = attribute.cells or [[(value,)] for value in attribute.groups]
+    place = {value: code for code, group in enumerate(cells) for (value,) in group}
     strange = next((value for value in plain if not isinstance(value, Hashable) or value not in place), None)
     if strange is not None or any(value is None for value in plain):
         raise ValueError(
-            f"{name}: {attribute.name} has the value {strange!r}; expected one of {', '.join(map(repr, attribute.groups))}."
+            f"{name}: {attribute.name} has the value {strange!r}; expected one of {', '.join(map(repr, place))}."
         )
     codes = np.fromiter((place[value] for value in plain), np.int64, len(plain))
     columns = np.arange(1, 2) if attribute.kind == "binary" else np.arange(len(attribute.groups))

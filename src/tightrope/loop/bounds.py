@@ -110,18 +110,23 @@ def varies(problem: Problem, x: Tree, rows: Tree) -> np.ndarray:
     return ~np.all(h == h[0], axis=0)
 
 
+def refuse_nested(problem: Problem, given: str) -> None:
+    """Ranges prove nothing about a function of means."""
+    if problem.nested:
+        raise ValueError(
+            f"{given}, and the constraints of a nested problem are functions of means, whose bounds are asymptotic (by the "
+            "delta method); expected neither ranges nor a bound for all times. tr.certify(problem, x, rows) gives them."
+        )
+
+
 def bound_constraints(
     problem: Problem, x: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float, anytime: bool = False
 ) -> tuple[ConstraintBound, ...]:
     """An upper bound on every E h_i(x, .) - level_i from rows that nothing was chosen on; each has this confidence."""
     if not names:
         return ()
-    if problem.nested and (anytime or any(ranges)):
-        given = "a bound for all times was asked for" if anytime else "ranges were given"
-        raise ValueError(
-            f"{given}, and the constraints of a nested problem are functions of means, whose bounds are asymptotic (by the "
-            "delta method); expected neither."
-        )
+    if anytime or any(ranges):
+        refuse_nested(problem, "a bound for all times was asked for" if anytime else "ranges were given")
     problem = linearised(sampled(problem), x, rows)
     h = values_at(problem, x, rows)[1]
     bad = np.flatnonzero(~np.all(np.isfinite(h), axis=1))

@@ -130,7 +130,7 @@ class Checkpoint:
         said = said_by_first(said or saved._replace(carry=None)._asdict())
         if "error" in said:
             raise CheckpointError(said["error"])
-        return Saved(**said)._replace(carry=jax.tree.map(jnp.asarray, of_first(saved.carry)))
+        return Saved(**said)._replace(carry=of_first(saved.carry))
 
     def _read(self, like: Tree) -> Saved:
         try:
@@ -159,10 +159,11 @@ def fingerprint(ready: Prepared, track: Callable[..., Any] | None) -> dict[str, 
     """What a run is, part by part, so that a refusal can say which part differs."""
     from tightrope import __version__ as version  # the package imports this file while it is made
 
-    problem, sampler, x = ready.problem, ready.sampler, ready.x
+    problem, sampler = ready.problem, ready.sampler
+    x, lam = jax.tree.map(np.asarray, (ready.x, ready.lam))  # wherever they lie: a run is the same on other devices
     theta = sampler.example()
     batch = jax.tree.map(lambda s: jax.ShapeDtypeStruct((1, *s.shape), s.dtype), theta)
-    functions = digest_function(problem.value_and_gradient, x, ready.lam, batch)  # derivatives may be the user's own
+    functions = digest_function(problem.value_and_gradient, x, lam, batch)  # derivatives may be the user's own
     if problem.oracle is not None and problem.oracle.numpy:  # compiled code calls it back and does not see inside
         functions = digest(functions, digest_python(problem.oracle.fn))
     tracked = "" if track is None else digest_function(track, x)
@@ -171,7 +172,7 @@ def fingerprint(ready: Prepared, track: Callable[..., Any] | None) -> dict[str, 
         "problem": digest(functions, tracked, digest_object(problem.domain), [problem.levels, problem.params]),
         "data": digest(type(sampler).__name__, str(theta), made, *sampler.content),
         "method": digest_object(ready.method),
-        "starting point": digest([x, ready.lam]),
+        "starting point": digest([x, lam]),
         "number of steps": str(ready.steps),
         "seed": str(ready.plan.seeds),
         "batch size": str((ready.plan.batch_size, ready.sizes)),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tightrope.methods import CSCGD, CSOA, METHODS, SQP, Bundle, Method, Refreshing, SplitCSOA
+from tightrope.methods import CSCGD, CSOA, METHODS, SQP, SVRGCSOA, Bundle, Method, Refreshing, SplitCSOA
 from tightrope.sets import ConvexSet
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
@@ -45,7 +45,8 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     if by_passes and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
         return Bundle(), f"{data}, {size}"
     if asked.nested:
-        return CSCGD(schedule="measured"), f"{data}, and objective or constraints are functions of means"
+        nested = SVRGCSOA() if asked.rows else CSCGD(schedule="measured")
+        return nested, f"{data}, and objective or constraints are functions of means"
     if projection_free(domain):
         stream = "split-csoa" if asked.around else "fw-csoa"
         name, has = "svrf-csoa" if asked.rows else stream, "no cheap projection"
@@ -71,8 +72,10 @@ def projection_free(domain: ConvexSet) -> bool:
     return not domain.cheap_projection and domain.has_lmo
 
 
-def automatic_for_a_fed_run(domain: ConvexSet) -> Method:
+def automatic_for_a_fed_run(domain: ConvexSet, nested: bool) -> Method:
     """What a run takes that is fed by hand and has no end."""
+    if nested:
+        return CSCGD(schedule="measured", anytime=True)
     return SplitCSOA(anytime=True) if projection_free(domain) else CSOA(anytime=True)
 
 
@@ -114,9 +117,7 @@ def misfit(
         nested: whether objective or constraints are functions of means.
     """
     kind = type(method) if isinstance(method, Method) else method
-    name, needs = kind.__name__, kind.needs
-    if endless and nested:
-        return "a fed run takes plain problems and this one is nested. Give minimize a stream, or a generator, instead."
+    name, needs = kind.title, kind.needs
     if nested and not kind.takes_nested:
         able = " or ".join(f'"{able}"' for able, other in METHODS.items() if other.takes_nested)
         return (
@@ -124,10 +125,9 @@ def misfit(
             f"means, which no sample alone can estimate without bias. Use method={able}."
         )
     if "project" in needs and not domain.has_projection:
-        return (
-            f"{name} needs a projection and {domain.name} has none. Use a projection-free method such as "
-            'method="split-csoa" or "fw-csoa", or a set with a projection.'
-        )
+        free = 'a projection-free method such as method="split-csoa" or "fw-csoa"'
+        other = 'all the data and method="bundle"' if nested else free
+        return f"{name} needs a projection and {domain.name} has none. Use {other}, or a set with a projection."
     if "lmo" in needs and not domain.has_lmo:
         return (
             f"{name} needs a linear minimisation oracle and {domain.name} has none. Use a projection method such as "
@@ -172,8 +172,7 @@ def misfit(
 def missing(method: Method | type[Method], lacks: Callable[[], str | None]) -> str | None:
     """Why the functions do not suit a method that needs second derivatives, in a sentence; None where they do."""
     found = lacks() if "curvature" in method.needs else None
-    kind = type(method) if isinstance(method, Method) else method
-    name, remedy = kind.__name__, 'Use method="bundle", which needs no curvature and does not mind kinks.'
+    name, remedy = method.title, 'Use method="bundle", which needs no curvature and does not mind kinks.'
     if found == "second derivatives":
         return (
             f"{name} needs second derivatives, and an oracle or a function with its own derivatives has none. {remedy}"
@@ -195,5 +194,4 @@ def refuse_grids(method: Method) -> None:
     """A single run has one value of every coefficient."""
     grids = [jax.tree_util.keystr(path)[1:] for path, v in jax.tree_util.tree_leaves_with_path(method) if np.ndim(v)]
     if grids:
-        name = type(method).__name__
-        raise ValueError(f"{name}: {', '.join(grids)} has several values; expected one. tr.sweep tries many.")
+        raise ValueError(f"{method.title}: {', '.join(grids)} has several values; expected one. tr.sweep tries many.")

@@ -121,8 +121,8 @@ def prepare(
         problem=astype_problem(problem, dtype),
         sampler=sampler,
         method=astype(chosen, dtype),
-        x=x,
-        lam=lam,
+        x=sampler.placed(x),
+        lam=sampler.placed(lam),
         steps=total,
         plan=plan._replace(steps=total),
         sizes=sizes,
@@ -267,7 +267,7 @@ def _check_tightening(method: Method, ceiling: float, steps: int) -> None:
     said = f"upsilon is {upsilon:.4g} at {steps:,} steps and the two-sided constraint has room for {ceiling:.4g}"
     if upsilon >= ceiling:
         raise ValueError(
-            f"{type(method).__name__}: {said}, so the tightened problem has no feasible point and the method would drive "
+            f"{method.title}: {said}, so the tightened problem has no feasible point and the method would drive "
             f"the constrained quantity to zero instead. Use a smaller {method.margin}, or more steps."
         )
     if upsilon > ceiling / 2 * (1 + 1e-9):

@@ -404,7 +404,7 @@ class _Run:
     def resume(self, checkpoint: Checkpoint) -> None:
         """Go on where the checkpoint stands."""
         saved = checkpoint.load(self.out.position.carry)
-        self.out.position = Position(saved.carry, saved.step)
+        self.out.position = Position(self.ready.sampler.placed(saved.carry), saved.step)
         self.out.rows, self.out.seconds, self.bound = saved.rows, saved.seconds, Bound(*saved.bound)
         self.judge.best = saved.gaps
 

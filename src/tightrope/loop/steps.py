@@ -15,7 +15,7 @@ from tightrope.methods import Info, Method, Refreshing
 from tightrope.problem import Problem
 from tightrope.problem.problem import Split
 from tightrope.sampling import Sampler
-from tightrope.tree import Array, Mean, Tree, all_finite
+from tightrope.tree import Array, Mean, Tree, all_finite, platform
 
 _GROUP = 64  # steps summed before rounding is made up for
 
@@ -105,7 +105,8 @@ def take_steps(
 
     recorded = jax.eval_shape(lambda carry: one(first, (carry, {}))[1], carry)
     nothing = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), recorded)
-    return (on_cpu if _platform() == "cpu" else on_accelerators)((carry, nothing))
+    # Elsewhere than by default a chunk takes the same steps in the loop that is the slower one there.
+    return (on_cpu if platform() == "cpu" else on_accelerators)((carry, nothing))
 
 
 @partial(jax.jit, static_argnames="variant", inline=True)
@@ -116,12 +117,6 @@ def _step(method, problem, sampler, carry: Carry, items: Tree, t: Array, variant
     weighted = jax.tree.map(lambda v: info.weight * v, info.x if method.averages else ())
     sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, variant)))
     return Carry(state, sums), info.record
-
-
-def _platform() -> str:
-    """Where computations go by default. Elsewhere a chunk takes the same steps in the loop that is the slower one there."""
-    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
-    return jax.default_backend() if device is None else getattr(device, "platform", device)
 
 
 @partial(jax.jit, static_argnames="variant")
@@ -230,6 +225,4 @@ def running_mean(method: Method, carry: Carry) -> Tree | None:
 def refuse_mean(method: Method) -> None:
     """Refuse to call another point the mean of the iterates of a method that keeps none."""
     if not method.averages:
-        raise ValueError(
-            f"{type(method).__name__} keeps no mean of its iterates; expected its own output, or the last iterate."
-        )
+        raise ValueError(f"{method.title} keeps no mean of its iterates; expected its own output, or the last iterate.")

@@ -7,7 +7,7 @@ import numpy as np
 
 from tightrope.certificate import Certificate, ConstraintBound
 from tightrope.confidence import Anytime
-from tightrope.loop.bounds import Ranges, rows_needed, sampled, values_at
+from tightrope.loop.bounds import Ranges, refuse_nested, rows_needed, sampled, values_at
 from tightrope.problem import Problem
 from tightrope.problem.rounding import UNITS, count, eps_of
 from tightrope.tree import Tree
@@ -27,6 +27,7 @@ class Watch(NamedTuple):
         cls, problem: Problem, x: Tree, names: list[str], ranges: Ranges, confidence: float, number: int
     ) -> "Watch":
         """Nothing has passed yet."""
+        refuse_nested(problem, "a point is to be watched at all times")
         lacking = [name for name, known in zip(names, ranges, strict=True) if known is None]
         if lacking:
             raise ValueError(

@@ -73,12 +73,16 @@ class Cost(NamedTuple):
     lmos: int = 0
 
 
+Standing = Literal["proven", "claimed, proof fails"]
+
+
 class Rates(NamedTuple):
     """What is published about the output after T samples: exponents p of T^-p."""
 
     gap: float | None = None  # None: nothing is proven
     violation: float | None = None  # inf where the average violation is proven to be zero
     proof: str = ""  # what the proof is of, where that is not the method as it runs by default
+    standing: Standing = "proven"  # whether the proof is one
 
 
 class Proof(NamedTuple):
@@ -130,6 +134,7 @@ class Method(ABC):
     """
 
     name: ClassVar[str] = ""  # in the registry
+    title: ClassVar[str] = ""  # in reports and errors: that of its class, or of the one by which users know it
     needs: ClassVar[frozenset[Need]] = frozenset()  # of the domain, the problem and the data
     cost: ClassVar[Cost] = Cost()
     output: ClassVar[Output] = "average"  # which point a run gives back; "own" is what `answer` says
@@ -144,16 +149,18 @@ class Method(ABC):
     margin: ClassVar[str | None] = None  # the coefficient of the tightening
     margin_power: ClassVar[float | None] = None  # p, where a run of T steps tightens by margin/T^p at its end
     published: ClassVar[Rates] = Rates()
+    published_by_steps: ClassVar[dict[str, Rates]] = {}  # where it depends on the steps: of each, the default first
     tuned: ClassVar[tuple[str, ...]] = ()  # the coefficients worth tuning, the most important first
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
+        cls.title = vars(cls).get("title", cls.__name__)
         in_full_precision(cls, ("init", "step", "refresh", "answer"))
         if cls.tightening is not Method.tightening and cls.margin is None:
             raise TypeError(f"{cls.__name__} has a tightening; expected the name of its coefficient as `margin`.")
 
     def __post_init__(self) -> None:
-        owner = type(self).__name__
+        owner = self.title
         for field in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
             name, value = field.name, getattr(self, field.name)
             if value is None and field.default is None:  # the method chooses it
@@ -251,7 +258,19 @@ class Refreshing(Method):
 
     def gradients_of_refreshes(self, steps: int, n: int) -> int:
         """Per-row gradients of all refreshes in so many steps on n rows; to override where they differ."""
-        return -(-steps // self.refresh_every) * self.gradients_a_refresh(n) if self.refresh_every else 0
+        return self._refreshes(steps) * self.gradients_a_refresh(n)
+
+    def cost_of_refresh(self, domain: ConvexSet) -> Cost:
+        """Projections and linear minimisations of one refresh in this set; its gradients depend on the number of rows."""
+        return Cost(samples=0, gradients=0)
+
+    def cost_in(self, domain: ConvexSet, steps: int) -> Cost:
+        """What so many steps cost in this set, with the projections and linear minimisations of refreshes."""
+        looks, one = self._refreshes(steps), self.cost_of_refresh(domain)
+        return Cost(*(of_steps + looks * each for of_steps, each in zip(self.total_cost(steps), one, strict=True)))
+
+    def _refreshes(self, steps: int) -> int:
+        return -(-steps // self.refresh_every) if self.refresh_every else 0
 
 
 def gradients_used(method: Method, steps: int, batch_size: int, n: int) -> int:
@@ -274,7 +293,7 @@ def refuse_overshoot(method: Method, what: str, shrink: float, where: str, remed
     """Refuse a dual step that takes as much of the multipliers as there is, or more."""
     if shrink >= 1:
         raise ValueError(
-            f"{type(method).__name__}: {what} is {shrink:.3g} {where}; expected less than 1, or the multipliers are wiped "
+            f"{method.title}: {what} is {shrink:.3g} {where}; expected less than 1, or the multipliers are wiped "
             f"out at every step. Use a smaller {remedy}."
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 from tightrope._jaxlib import WITHOUT_YNN
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
-from tightrope.problem.full_data import Some, fold_rows
+from tightrope.problem.full_data import Some, bent_like, fold_rows
 from tightrope.problem.rounding import few, glance
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, ravel, shaped_like, subtract
 
@@ -28,12 +28,10 @@ def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: 
     """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix: a forward derivative of the
     gradient for each coordinate, all of them at once."""
     flat, back = ravel(x)
+    problem = bent_like(problem, x, data, some, rows_a_slice)
 
     def of_slice(rows, weights):
         def lagrangian(v):
-            if problem.nested:  # with the mean inside over these rows
-                f, h = problem.values(back(v), rows)
-                return jnp.sum(weights).astype(f.dtype) * (f + jnp.dot(h, lam))
             f, h = jax.vmap(lambda one: problem.sample_values(back(v), one))(rows)
             return jnp.dot(weights.astype(f.dtype), f) + jnp.dot(weights.astype(h.dtype) @ h, lam)
 

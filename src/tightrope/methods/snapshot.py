@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.problem import Problem
-from tightrope.problem.full_data import full_jacobian
-from tightrope.sampling.all_rows import count, spread
+from tightrope.problem.full_data import count, full_jacobian, spread
 from tightrope.tree import Array, Tree, add_scaled, dot, subtract
 
 

@@ -11,19 +11,29 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.precision import full_precision
-from tightrope.problem.nested import in_point_and_inner, inner_alone, with_inner_given, with_inner_linear
+from tightrope.problem.nested import (
+    Tangent,
+    in_point_and_inner,
+    inner_alone,
+    with_inner_given,
+    with_inner_linear,
+    with_inner_moving,
+)
 from tightrope.problem.problem import Problem, constraint_rows
-from tightrope.sampling.all_rows import count, first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import count as count
+from tightrope.sampling.all_rows import first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import spread as spread
 from tightrope.sampling.shards import Shards, weighted
-from tightrope.tree import Array, Mean, Tree
+from tightrope.tree import Array, Mean, Tree, platform
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
 _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
 _MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from more
 _CACHE = (
     1 << 18
-)  # bytes of a slice that a core's cache holds beside what is made of them: at 1,000 columns twice as fast as 1,024 rows
-_ACCELERATOR = 1 << 24  # bytes of a slice that keep an accelerator busy
+)  # bytes of a slice that a core's cache holds beside what is made of them: twice as fast at 1,000 columns
+_READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: to ask for it takes 0.1 ms
+_BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, which wants much to do at once
 
 
 class Some(NamedTuple):
@@ -68,19 +78,35 @@ def linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
 
 @jax.jit
 def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
+    return with_inner_linear(problem, *tangent(problem, x, data))
+
+
+def tangent(problem: Problem, x: Tree, data: Tree) -> Tangent:
+    """What `linearised` makes the plain problem of."""
     inner = inner_alone(problem)
     u = full_mean(lambda theta: inner.sample_values(x, theta)[1], data)
     _, _, slope, slopes = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data)
-    return with_inner_linear(problem, u, slope["u"], slopes["u"])
+    return Tangent(u, slope["u"], slopes["u"])
+
+
+def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: int) -> Problem:
+    """A plain problem with the values, gradients and Hessians at x that the problem has on some rows; itself where it is
+    plain."""
+    if not problem.nested:
+        return problem
+    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice, some)
+    around = in_point_and_inner(problem)
+    _, _, slope, slopes = full_jacobian(around, {"x": x, "u": u}, data, rows_a_slice, some)
+    return with_inner_moving(problem, x, u, inside, slope["u"], slopes["u"])
 
 
 def rows_a_slice_of(data: Tree) -> int:
     """How many rows of this data are taken at once: as many as a cache holds, or as keep an accelerator busy."""
-    if not in_memory(data):
-        return _MOST_ROWS
     a_row = max(1, sum(leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(one_row(data))))
-    if jax.default_backend() != "cpu":
-        return 1 << max(10, (_ACCELERATOR // a_row).bit_length() - 1)
+    if platform() != "cpu":
+        return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
+    if not in_memory(data):
+        return min(_MOST_READ, 1 << max(8, (_READ // a_row).bit_length() - 1))
     return min(_MOST_ROWS, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
 
 
@@ -104,7 +130,7 @@ def full_jacobian(
     are many constraints and not many more coordinates, columns are cheaper: time N d instead of N^2.
     """
     if problem.nested:
-        return _chain_rule(problem, x, data, rows_a_slice)
+        return _chain_rule(problem, x, data, rows_a_slice, some)
 
     def values(point, rows, weights):
         f, h = jax.vmap(lambda one: problem.sample_values(point, one))(rows)
@@ -123,18 +149,20 @@ def full_jacobian(
         (grad_f, jacobian), (f, h) = jax.jacfwd(twice, has_aux=True)(x)
         return f, h, grad_f, jacobian
 
-    rows_a_slice = rows_a_slice or rows_a_slice_of(data)
     one = one_row(data)
     if _columns_pay(problem, x, one):
-        size = rows_a_slice if some is not None else min(rows_a_slice, _ROWS_FORWARD)  # who counts slices knows theirs
-        return fold_rows(by_columns, data, size, some)
+        size = rows_a_slice or rows_a_slice_of(data)  # who counts slices knows theirs
+        return fold_rows(by_columns, data, size if some is not None else min(size, _ROWS_FORWARD), some)
     return fold_rows(by_rows, data, rows_a_slice, some)
 
 
-def _chain_rule(problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None) -> tuple[Array, Array, Tree, Tree]:
-    """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments."""
-    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice)
-    f, h, grad, rows = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data, rows_a_slice)
+def _chain_rule(
+    problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None, some: Some | None
+) -> tuple[Array, Array, Tree, Tree]:
+    """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments. On
+    some rows both means are theirs: of the problem that these rows are alone."""
+    _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice, some)
+    f, h, grad, rows = full_jacobian(in_point_and_inner(problem), {"x": x, "u": u}, data, rows_a_slice, some)
 
     def chain(at_x: Tree, at_u: Array) -> Tree:
         return problem.lagrangian_gradient(at_x, inside, at_u)
@@ -155,10 +183,10 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     return True
 
 
-def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int = 1024) -> Array:
+def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int | None = None) -> Array:
     """What fn gives for every row, all of it held: for numbers, not for gradients."""
     n = count(data)
-    size = min(rows_a_slice, n)
+    size = min(rows_a_slice or rows_a_slice_of(data), n)
     if in_memory(data):
         return jax.lax.map(fn, data, batch_size=size)
     starts = jnp.minimum(jnp.arange(-(-n // size)) * size, n - size)

@@ -3,13 +3,21 @@
 The mean inside is a vector here, `flat_inner`. With c = E grad_u f, the chain rule is grad F = E grad_x f + J_inner' c.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from tightrope.problem.problem import Problem, batch_mean
 from tightrope.tree import Array, Tree, float_dtype, ravel, replace
+
+
+class Tangent(NamedTuple):
+    """What a nested problem is made of at a point, as means: the mean inside, and the slopes of f and h in it."""
+
+    u: Array
+    slope_f: Array
+    slopes_h: Array
 
 
 def flat_inner(problem: Problem, x: Tree, theta: Tree) -> Array:
@@ -74,6 +82,17 @@ def with_inner_linear(problem: Problem, u: Array, slope_f: Array, slopes_h: Arra
     return Problem(_linear_f, _linear_h, problem.domain, levels, params, problem.names)
 
 
+def with_inner_moving(problem: Problem, at: Tree, u: Array, inside: Tree, slope_f: Array, slopes_h: Array) -> Problem:
+    """The plain problem f(x, theta, v) + <c, inner(x, theta) - v>, v = u + J (x - at), and h likewise; J = `inside`.
+
+    With u, J and c those of the means at the point `at`, the mean of the first term brings what f bends around the mean
+    inside, and that of the second what the mean inside bends by itself: values, gradients and Hessians there are those of
+    the nested problem.
+    """
+    params = replace(problem, levels=0.0), at, u, inside, slope_f, slopes_h
+    return Problem(_moving_f, _moving_h, problem.domain, problem.levels, params, problem.names)
+
+
 def _nothing(x: Tree, theta: Tree, params: Any) -> Array:
     return jnp.zeros((), float_dtype(x))
 
@@ -106,3 +125,21 @@ def _linear_f(x: Tree, theta: Tree, params: tuple[Problem, Array, Array, Array])
 def _linear_h(x: Tree, theta: Tree, params: tuple[Problem, Array, Array, Array]) -> Array:
     problem, u, _, slopes = params
     return outer_values(problem, x, u, theta)[1] + slopes @ flat_inner(problem, x, theta)
+
+
+def _moved(x: Tree, at: Tree, u: Array, inside: Tree) -> Array:
+    """The mean inside at x, to first order."""
+    moves = jax.tree.map(lambda rows, a, b: jnp.tensordot(rows, a - b, a.ndim), inside, x, at)
+    return u + sum(jax.tree.leaves(moves))
+
+
+def _moving_f(x: Tree, theta: Tree, params: Any) -> Array:
+    problem, at, u, inside, slope, _ = params
+    v = _moved(x, at, u, inside)
+    return outer_values(problem, x, v, theta)[0] + jnp.dot(slope, flat_inner(problem, x, theta) - v)
+
+
+def _moving_h(x: Tree, theta: Tree, params: Any) -> Array:
+    problem, at, u, inside, _, slopes = params
+    v = _moved(x, at, u, inside)
+    return outer_values(problem, x, v, theta)[1] + slopes @ (flat_inner(problem, x, theta) - v)

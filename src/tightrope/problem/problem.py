@@ -15,7 +15,7 @@ from jax.core import Tracer
 
 from tightrope.precision import in_full_precision
 from tightrope.problem.oracle import Oracle, oracle_values
-from tightrope.sampling.shards import Share, weighted
+from tightrope.sampling.shards import Share, summed
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, pytree, set_field, static
 
@@ -206,7 +206,7 @@ class Problem:
 
     def _weighted(self, x: Tree, rows: Tree, weights: Array) -> tuple[Array, Array]:
         """Weighted sums of f(x, .) and of h(x, .) - levels over some rows: one device's part of `values`."""
-        f, h = weighted(weights, jax.vmap(lambda one: self.sample_values(x, one))(rows))
+        f, h = summed(weights, jax.vmap(lambda one: self.sample_values(x, one))(rows))
         return f.astype(float_dtype(x)), h.astype(float_dtype(x))
 
     def zero_gradient(self, x: Tree) -> Tree:

@@ -202,8 +202,8 @@ def entries(
         real[rows, columns], held[rows, columns] = True, values
         return Grid(jnp.asarray(real), jnp.asarray(held))
     by_row, by_column, source, held = _laid_out(rows, columns, values, shape, all_rows, all_columns)
-    blocks = (Blocks(*map(jnp.asarray, part)) for part in (by_row, by_column))
-    return Entries(*blocks, jnp.asarray(source), jnp.asarray(held))
+    by_row, by_column, source, held = jax.tree.map(jnp.asarray, (by_row, by_column, source, held))
+    return Entries(by_row, by_column, source, held)
 
 
 def spread_entries(

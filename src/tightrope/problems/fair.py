@@ -11,14 +11,16 @@ import numpy as np
 
 from tightrope._errors import nonnegative, whole_number
 from tightrope.fairness.metrics import is_positive
+from tightrope.fairness.notions import NOTIONS as LABELS
 from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.problem import Problem
 from tightrope.problem.constraints import two_sided
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree
 
-NOTIONS = ("demographic_parity", "equal_opportunity")
-"""Whose scores must not vary with the sensitive attribute: everybody's, or those of people with a positive label."""
+NOTIONS = tuple(LABELS)
+"""Whose scores must not vary with the sensitive attribute: everybody's, or those of people with a positive label, with a
+negative one, or both, each label for itself."""
 
 # Functions of a sample live at module level: a second problem of the same shapes then compiles nothing.
 
@@ -96,8 +98,8 @@ def fair_classification(
         threshold: c > 0: a number, one number per attribute, or a dict by name of attribute. That of a categorical attribute
             holds for each of its groups against the rest.
         radius: the radius of the ball that x lies in.
-        notion: "demographic_parity", the covariance over all rows, or "equal_opportunity", over those with a positive
-            label only.
+        notion: "demographic_parity", the covariance over all rows; "equal_opportunity", over those with a positive label
+            only; "false_positive_rate_parity", with a negative one; "equalized_odds", one covariance for each label.
         sample_weight: (n,) weights, not negative; scaled to mean 1.
         l2: coefficient of a penalty l2/2 |x|^2.
         penalised: (d,) booleans, which coefficients the penalty is for; all, if not given.
@@ -122,20 +124,27 @@ def fair_classification(
     if read is not None and len(read) != n:
         raise ValueError(f"sensitive_features has {len(read):,} rows and X has {n:,}; expected as many.")
     s = np.zeros((n, 0)) if read is None else centred(read, weight, positive, notion)
-    levels = np.zeros(0) if read is None else levels_of(threshold, read)
-    names = () if read is None else read.names
+    levels = np.zeros(0) if read is None else levels_of(threshold, read, notion)
+    names = () if read is None else columns_of(read, notion)
     nonnegative("fair_classification", "l2", l2)
-    params = {"V": s.T @ features / n, "l2": float(l2), "penalised": _mask(penalised, d)}
-    problem = Problem(
+    problem = covariance_problem(s.T @ features / n, levels, names, radius, l2, _mask(penalised, d), exact)
+    return FairProblem(problem, (features, np.where(positive, 1.0, -1.0), weight, s))
+
+
+def covariance_problem(
+    V: np.ndarray, levels: np.ndarray, names: Sequence[str], radius: float, l2: float, penalised: np.ndarray,
+    exact: bool = True,
+) -> Problem:  # fmt: skip
+    """The problem of rows theta = (features, label, weight, s) with E[s a'] = V, shape (K, d); see `fair_classification`."""
+    return Problem(
         objective=logistic_loss,
-        constraints=None if read is None else _BOTH_SIDES,
-        domain=L2Ball(radius, shape=d),
+        constraints=_BOTH_SIDES if names else None,
+        domain=L2Ball(radius, shape=V.shape[1]),
         levels=np.concatenate([levels, levels]) if names else 0.0,
-        params=params,
+        params={"V": V, "l2": float(l2), "penalised": penalised},
         names=covariance_names(names),
         exact_constraints=exact_covariance if exact and names else None,
     )
-    return FairProblem(problem, (features, np.where(positive, 1.0, -1.0), weight, s))
 
 
 def carried_by_few(data: tuple[Any, ...], max_rows: int | None = None) -> list[tuple[int, int]]:
@@ -217,16 +226,30 @@ def _weights(sample_weight: Any, n: int) -> np.ndarray:
 
 
 def centred(read: Sensitive, weight: np.ndarray, positive: np.ndarray, notion: str) -> np.ndarray:
-    """s: the sensitive columns minus their mean over the rows that count, times what these rows weigh."""
+    """s: the sensitive columns minus their mean over the rows that count, times what these rows weigh.
+
+    The labels of a notion have a block of columns each.
+    """
     if notion not in NOTIONS:
         raise ValueError(f"notion is {notion!r}; expected {' or '.join(map(repr, NOTIONS))}.")
-    counted = weight * positive if notion == "equal_opportunity" else weight
-    counted = counted / counted.mean()  # a mean over the rows that count is now one over all rows
-    return counted[:, None] * (read.columns - counted @ read.columns / len(counted))
+    blocks = []
+    for label in LABELS[notion]:
+        counted = weight if label is None else weight * (positive == label)
+        counted = counted / counted.mean()  # a mean over the rows that count is now one over all rows
+        blocks.append(counted[:, None] * (read.columns - counted @ read.columns / len(counted)))
+    return np.hstack(blocks)
 
 
-def levels_of(threshold: Any, read: Sensitive) -> np.ndarray:
-    """One threshold per sensitive column, from one number, one per attribute, or a dict by name of attribute."""
+def columns_of(read: Sensitive, notion: str) -> tuple[str, ...]:
+    """What the columns of `centred` are called: "sex", or, where labels are told apart, "sex | y=1" and "sex | y=0"."""
+    labels = LABELS.get(notion, (None,))
+    if len(labels) == 1:
+        return read.names
+    return tuple(f"{name} | y={int(bool(label))}" for label in labels for name in read.names)
+
+
+def levels_of(threshold: Any, read: Sensitive, notion: str = "demographic_parity") -> np.ndarray:
+    """One threshold for each column of `centred`, from one number, one per attribute, or a dict by name of attribute."""
     names = [attribute.name for attribute in read.attributes]
     if isinstance(threshold, Mapping):
         by_name = {str(name): value for name, value in threshold.items()}
@@ -246,7 +269,7 @@ def levels_of(threshold: Any, read: Sensitive) -> np.ndarray:
         raise ValueError(
             f"threshold has shape {given.shape}; expected one number, or {len(names)}: one for each of {', '.join(names)}."
         )
-    return np.broadcast_to(given, (len(names),))[list(read.owners)].copy()
+    return np.tile(np.broadcast_to(given, (len(names),))[list(read.owners)], len(LABELS[notion]))
 
 
 def _mask(penalised: Any, d: int) -> np.ndarray:

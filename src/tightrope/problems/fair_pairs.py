@@ -11,9 +11,10 @@ from typing import Any, cast
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import Sensitive
 from tightrope.problem import Problem
-from tightrope.problems.fair import covariance_names, levels_of, penalty
+from tightrope.problems.fair import columns_of, covariance_names, levels_of, penalty
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree
 
@@ -26,17 +27,19 @@ def paired_loss(x: Array, theta: Tree, params: Tree) -> Array:
 
 
 def paired_covariance(x: Array, theta: Tree, params: Tree) -> Array:
-    """The mean over pairs of u u' (q - c) and u u' (-q - c), q = (s - s')(z - z')/2 for each sensitive column; 2K values.
+    """The mean over pairs of u u' (q - c) and u u' (-q - c), q = (s - s')(z - z')/2 for each sensitive column; 2K values,
+    or twice as many where two labels are told apart.
 
     Without a loop over pairs: the sum over both orders of u u' q is (sum u)(sum u s z) - (sum u s)(sum u z).
     """
     features, label, weight, s = cast(tuple[Array, Array, Array, Array], theta)
-    m = weight.shape[0]
-    u = jnp.where(params["positives_only"] & (label < 0), 0.0, weight)
-    z, s = u * (features @ x), s - s[:1]  # differences are all that counts, and no digits are lost if s is large
-    q = (u.sum() * (z @ s) - (u @ s) * z.sum()) / (m * (m - 1))
-    both = (u.sum() ** 2 - jnp.dot(u, u)) / (m * (m - 1))
-    return jnp.concatenate([q, -q]) - both * params["c"]
+    m, k = s.shape
+    u = weight[None] * jnp.where(label[None] > 0, params["counted"][:, 1:], params["counted"][:, :1])  # (labels, m)
+    z, s = u * (features @ x)[None], s - s[:1]  # differences are all that counts, and no digits are lost if s is large
+    total = u.sum(axis=1, keepdims=True)
+    q = jnp.ravel(total * (z @ s) - (u @ s) * z.sum(axis=1, keepdims=True)) / (m * (m - 1))
+    both = jnp.repeat(total[:, 0] ** 2 - jnp.sum(u * u, axis=1), k) / (m * (m - 1))
+    return jnp.concatenate([q, -q]) - jnp.tile(both, 2) * params["c"]
 
 
 def paired_classification(
@@ -59,10 +62,11 @@ def paired_classification(
     """
     penalised = np.ones(d)
     penalised[d - 1 :] = 0.0 if intercept else 1.0
-    params = {"l2": float(l2), "penalised": penalised, "positives_only": np.asarray(notion == "equal_opportunity")}
+    counted = [[label is not True, label is not False] for label in NOTIONS[notion]]  # of negative and positive rows
+    params = {"l2": float(l2), "penalised": penalised, "counted": np.array(counted, float)}
     domain = L2Ball(radius, shape=d)
     if sensitive is None:
         return Problem(paired_loss, None, domain, params=params)
-    levels = levels_of(threshold, sensitive)
-    names = covariance_names(sensitive.names)
+    levels = levels_of(threshold, sensitive, notion)
+    names = covariance_names(columns_of(sensitive, notion))
     return Problem(paired_loss, paired_covariance, domain, params=params | {"c": np.tile(levels, 2)}, names=names)

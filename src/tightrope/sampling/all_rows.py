@@ -70,17 +70,31 @@ class Streamed:
     def slice(self, start: Array, size: int) -> Tree:
         """Rows from `start` on, which may be traced."""
         leaves, kind = jax.tree.flatten(self.few)
-        shapes = [jax.ShapeDtypeStruct((size, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+        # Numbers of 64 bits come as pairs of words: whether JAX has them is known to one thread, and another may call back.
+        wide = [leaf.dtype.itemsize == 8 for leaf in leaves]
+        dtypes = [np.dtype(leaf.dtype) for leaf in leaves]
+        shapes = [
+            jax.ShapeDtypeStruct((size, *leaf.shape[1:], *([2] if w else [])), jnp.uint32 if w else leaf.dtype)
+            for leaf, w in zip(leaves, wide, strict=True)
+        ]
 
         def ask(number: Any, start: Any) -> list[np.ndarray]:
             try:
                 rows = jax.tree.leaves(_readers[int(number)].read(int(start), size))
-                return [np.ascontiguousarray(a, s.dtype) for a, s in zip(rows, shapes, strict=True)]
+                whole = [np.ascontiguousarray(a, dtype) for a, dtype in zip(rows, dtypes, strict=True)]
+                return [
+                    a.view(np.uint32).reshape(s.shape) if w else a for a, s, w in zip(whole, shapes, wide, strict=True)
+                ]
             except BaseException as error:
                 _failures.append(error)
                 raise
 
-        return jax.tree.unflatten(kind, jax.pure_callback(ask, shapes, self.number, start))
+        words = jax.pure_callback(ask, shapes, self.number, start)
+        rows = [
+            jax.lax.bitcast_convert_type(a, leaf.dtype) if w else a
+            for a, leaf, w in zip(words, leaves, wide, strict=True)
+        ]
+        return jax.tree.unflatten(kind, rows)
 
 
 def _is_source(data: Any) -> bool:
@@ -167,6 +181,7 @@ def stepping(data: Tree, start: Any, size: int, step: Any) -> Tree:
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
     """What a reader raises inside compiled code comes out wrapped; here it is as it was said."""
+    _failures.clear()  # of those whom nobody asked
     try:
         yield
     except Exception as error:

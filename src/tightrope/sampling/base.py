@@ -78,6 +78,10 @@ class Sampler(ABC):
         """The samples that an item of a buffer stands for; runs inside the compiled loop."""
         return item
 
+    def placed(self, point: Tree) -> Tree:
+        """A point where the steps are taken, so that what is compiled for the first of them serves them all."""
+        return point
+
     def check(self, plan: Plan) -> None:  # noqa: B027 (nothing to refuse is a good answer)
         """Refuse a plan that cannot be met."""
 

@@ -2,9 +2,10 @@
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +17,15 @@ from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, na
 from tightrope.sampling.rows import Order
 from tightrope.tree import Array, Tree
 
-_BUFFER_BYTES = 64 * 2**20  # rows that are shuffled together, by default
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BUFFER_BYTES = 32 * 2**20  # rows that are shuffled together, by default
 _AT_ONCE_BYTES = 2 * 2**20  # decoded at once
 _KEPT_ROWS, _KEPT_BYTES, _KEPT_GROUPS = 65_536, 16 * 2**20, 32  # of a sample that stays in memory, and where it is from
-_AHEAD = 2  # batches or buffers that are read while others are computed on
+_ALIGNMENT = 64  # bytes
+_PASSES = 3  # that are under way at once
+_AHEAD = 2  # batches or buffers that are read while one is computed on
 
 
 class Parquet(Sampler):
@@ -40,13 +46,13 @@ class Parquet(Sampler):
         dtypes: one for all columns, or by name; by default those of the files.
         categories: the values of columns of text, by name: a value becomes its place in the list. Where none are given
             they are found by reading that column once, in alphabetical order.
-        shuffle: how many rows are shuffled together; True for as many as take 64 MiB, False for the order of the files.
+        shuffle: how many rows are shuffled together; True for as many as take 32 MiB, False for the order of the files.
             Rows that stand together in a file should not be alike, or row groups small: a buffer should hold several.
         decode: a function of a `pyarrow.RecordBatch` that returns a sample's arrays, one row per row, for what the
             arguments above cannot say. `columns` is then the list of columns to read.
 
     Example:
-        >>> import os, tempfile, numpy as np, pyarrow as pa, pyarrow.parquet as pq, tightrope as tr
+        >>> import os, tempfile, pyarrow as pa, pyarrow.parquet as pq, tightrope as tr
         >>> folder = tempfile.TemporaryDirectory()
         >>> table = pa.table({"age": [31.0, 52.0, 47.0], "income": [1.0, 2.5, 2.0], "sex": ["f", "m", "f"]})
         >>> pq.write_table(table, os.path.join(folder.name, "part-0.parquet"))
@@ -54,8 +60,8 @@ class Parquet(Sampler):
         >>> people.n, people.categories
         (3, {'sex': ['f', 'm']})
         >>> problem = tr.Problem(lambda x, theta: ((x - theta[0]) ** 2).sum(), None, tr.Box(0.0, 100.0, shape=2))
-        >>> np.round(tr.minimize(problem, people).x, 2).tolist()
-        [43.33..., 1.83...]
+        >>> [f"{v:.1f}" for v in tr.minimize(problem, people).x]
+        ['43.3', '1.8']
         >>> folder.cleanup()
     """
 
@@ -67,7 +73,7 @@ class Parquet(Sampler):
         dtypes: Any = None,
         categories: Mapping[str, Sequence[Any]] | None = None,
         shuffle: bool | int = True,
-        decode: Decode | None = None,
+        decode: Callable[["pa.RecordBatch"], Tree] | None = None,
     ):
         if isinstance(shuffle, bool):
             rows = None if shuffle else 0
@@ -82,15 +88,17 @@ class Parquet(Sampler):
                 "Parquet: decode was given, and dtypes or categories, too; expected decode to see to them."
             )
         wanted = None if columns is None else names_in(columns)
-        self.files = files = Files(path, wanted)
-        self.n: int = files.n
+        self.files = files = path if isinstance(path, Files) else Files(path, wanted)
+        self.n: int = files.n  # pyright: ignore[reportIncompatibleVariableOverride]
         self.columns = wanted or files.columns
         self.categories: dict[str, list[Any]] = {}
         if decode is None:
             layout = {name: name for name in files.columns} if columns is None else columns
-            decode = made = Columns(files, layout, dtypes, categories or {})
+            made: Any = Columns(files, layout, dtypes, categories or {})
             self.categories, self.narrowed = made.categories, made.narrowed
-        self.decode = decode
+        else:
+            made = decode if getattr(decode, "numbered", False) else lambda batch, _: decode(batch)
+        self.decode: Decode = made
         self._example, self.row_bytes = self._first()
         self.shuffle = max(1, _BUFFER_BYTES // self.row_bytes) if rows is None else rows
         self._rows: Tree = None  # what methods look at, once one has
@@ -100,7 +108,7 @@ class Parquet(Sampler):
 
     def _first(self) -> tuple[Tree, int]:
         """The shapes and dtypes of a sample, and how many bytes it takes, by the first rows."""
-        rows = next(decoded(self.files, self.files.groups[0], self.decode, self.columns, 64))
+        rows = next(decoded(self.files, 0, self.decode, self.columns, 64))
         length = min(64, self.files.groups[0].rows)
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(rows)]
         if not leaves or any(leaf.ndim == 0 or len(leaf) != length or leaf.dtype.kind not in "fiub" for leaf in leaves):
@@ -133,25 +141,18 @@ class Parquet(Sampler):
         groups, most = self.files.groups, min(self.n, _KEPT_ROWS, max(1024, _KEPT_BYTES // self.row_bytes))
         if most == self.n:
             return _joined(list(self.batches()))
-        some = (
-            [groups[k * len(groups) // _KEPT_GROUPS] for k in range(_KEPT_GROUPS)]
-            if len(groups) > _KEPT_GROUPS
-            else groups
-        )
-        step, parts, offset = -(-sum(group.rows for group in some) // most), [], 0
-        for group in some:
-            for batch in decoded(self.files, group, self.decode, self.columns, self._at_once):
-                parts.append(jax.tree.map(lambda a, k=offset: self._typed(a)[k::step].copy(), batch))
+        every = max(1, len(groups) / _KEPT_GROUPS)
+        some = [int(k * every) for k in range(min(len(groups), _KEPT_GROUPS))]
+        step, parts, offset = -(-sum(groups[number].rows for number in some) // most), [], 0
+        for number in some:
+            for batch in self._of_groups([number], 0):
+                parts.append(jax.tree.map(lambda a, k=offset: a[k::step].copy(), batch))
                 offset = (offset - len(jax.tree.leaves(batch)[0])) % step
         return _joined(parts)
 
     @property
     def _at_once(self) -> int:
         return max(64, _AT_ONCE_BYTES // self.row_bytes)
-
-    def _typed(self, array: Any) -> np.ndarray:
-        array = np.asarray(array)
-        return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
 
     def batches(self, start: int = 0) -> Iterator[Tree]:
         """All rows from row `start` on in the order of the files, as NumPy arrays, batch by batch.
@@ -168,9 +169,8 @@ class Parquet(Sampler):
 
     def _of_groups(self, numbers: Sequence[int], skip: int) -> Iterator[Tree]:
         for number in numbers:
-            group = self.files.groups[number]
-            for batch in decoded(self.files, group, self.decode, self.columns, self._at_once, skip):
-                yield jax.tree.map(self._typed, batch)
+            for batch in decoded(self.files, number, self.decode, self.columns, self._at_once, skip):
+                yield jax.tree.map(lambda a, kind: np.asarray(a).astype(kind.dtype, copy=False), batch, self._example)
             skip = 0
 
     @property
@@ -222,24 +222,35 @@ class _FileDraws(Draws):
 
     def __init__(self, source: Parquet, plan: Plan):
         self.source, self.plan = source, plan
-        self.visits = {(seed, draw): _Visit(source, seed, draw) for seed in plan.seeds for draw in range(plan.draws)}
+        which, rows = itertools.product(plan.seeds, range(plan.draws)), plan.steps * plan.batch_size
+        self.visits = {(seed, draw): _Visit(source, seed, draw, rows) for seed, draw in which}
         self.length = block_length(source.row_bytes * plan.draws * plan.batch_size * len(plan.seeds))
         self.start, self.end, self.items = 0, 0, ()
 
     def take(self, t: int, count: int) -> Buffer:
         if not self.start <= t < self.end:
-            self.start, self.end = t, min(t + self.length, max(self.plan.steps, t + count))
+            self.start, self.end = t, min(t + self.length, self.plan.steps)
             self.items = self._block(t, self.end - t)
         return Buffer(self.items, t - self.start, min(count, self.end - t))
 
     def _block(self, start: int, steps: int) -> Tree:
         (seeds, draws, b, _), shape = self.plan, (len(self.plan.seeds), self.plan.draws, self.length)
-        out = jax.tree.map(lambda s: np.zeros((*shape, b, *s.shape), s.dtype), self.source.example())
+        out = jax.tree.map(lambda s: _aligned((*shape, b, *s.shape), s.dtype), self.source.example())
         for i, seed in enumerate(seeds):
             for draw in range(draws):
                 places = jax.tree.map(lambda a, i=i, draw=draw: a[i, draw, :steps], out)
                 self.visits[seed, draw].read(start * b, steps * b, places)
+        for leaf in jax.tree.leaves(out):
+            leaf[:, :, steps:] = 0  # these only fill the shape
         return jax.tree.map(lambda a: jnp.asarray(np.moveaxis(a, 1, 2)), out)
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array that begins where JAX can take it over on a CPU without copying it."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.empty(size + _ALIGNMENT, np.uint8)
+    begin = -room.ctypes.data % _ALIGNMENT
+    return room[begin : begin + size].view(dtype).reshape(shape)
 
 
 class _Ahead:
@@ -265,49 +276,52 @@ class _Ahead:
 
 
 class _InOrder(Reader):
-    """All rows in the order of the files, for passes over them: what was read last is kept, because the last slice of a
-    pass reaches back."""
+    """All rows in the order of the files, for passes over them. One program may have several passes under way at once, and
+    each goes on where it stands."""
 
     def __init__(self, source: Parquet):
-        self.source = source
-        self.ahead: _Ahead | None = None
-        self.held: deque[tuple[int, Tree]] = deque()  # where a batch begins, and its rows
-        self.end = 0  # of what is held
+        self.source, self.lock = source, Lock()
+        self.passes: list[_Pass] = []  # that of the last slice is the last
 
     def read(self, start: int, size: int) -> Tree:
         """Rows start..start+size-1."""
-        begin = self.held[0][0] if self.held else None
-        if begin is None or not begin <= start <= self.end:
-            self._start(start)
+        with self.lock:
+            going = next((one for one in self.passes if one.begin <= start <= one.end), None)
+            if going is not None:
+                self.passes.remove(going)
+            else:
+                going = _Pass(self.source, start)
+                if len(self.passes) == _PASSES:
+                    self.passes.pop(0).ahead.close()
+            rows = going.read(start, size)
+            self.passes.append(going)
+            return rows
+
+
+class _Pass:
+    """One pass; what was read last is kept, because its last slice reaches back."""
+
+    def __init__(self, source: Parquet, start: int):
+        self.ahead = _Ahead(source.batches(start))
+        self.held: deque[Tree] = deque()
+        self.begin = self.end = start  # of what is held
+
+    def read(self, start: int, size: int) -> Tree:
+        """Rows start..start+size-1, where the first of them is held or the next to come."""
         while self.end < start + size:
-            assert self.ahead is not None
-            try:
-                batch = next(self.ahead)
-            except BaseException:
-                self._stop()
-                raise
+            batch = next(self.ahead)
             assert batch is not None  # the files have as many rows as they say
-            self.held.append((self.end, batch))
+            self.held.append(batch)
             self.end += len(jax.tree.leaves(batch)[0])
-        parts = []
-        for at, batch in list(self.held):
-            stop = at + len(jax.tree.leaves(batch)[0])
-            if stop <= start:  # nobody reaches back this far
-                self.held.popleft()
-            elif at < start + size:
-                inside = slice(max(start - at, 0), start + size - at)
-                parts.append(jax.tree.map(lambda a, inside=inside: a[inside], batch))
+        while self.begin + (first := len(jax.tree.leaves(self.held[0])[0])) <= start:  # nobody reaches back this far
+            self.held.popleft()
+            self.begin += first
+        parts, at = [], self.begin
+        for batch in self.held:
+            inside = slice(max(start - at, 0), max(start + size - at, 0))
+            parts.append(jax.tree.map(lambda a, inside=inside: a[inside], batch))
+            at += len(jax.tree.leaves(batch)[0])
         return _joined(parts)
-
-    def _start(self, start: int) -> None:
-        self._stop()
-        self.ahead, self.end = _Ahead(self.source.batches(start)), start
-
-    def _stop(self) -> None:
-        if self.ahead is not None:
-            self.ahead.close()
-        self.ahead = None
-        self.held.clear()
 
 
 class _Visit:
@@ -317,8 +331,8 @@ class _Visit:
     (seed, draw, k, b): where row number p stands follows from p, without reading what comes before.
     """
 
-    def __init__(self, source: Parquet, seed: int, draw: int):
-        self.source, self.key = source, (seed, draw)
+    def __init__(self, source: Parquet, seed: int, draw: int, rows: int):
+        self.source, self.key, self.rows = source, (seed, draw), rows  # how many will be asked for
         self.size = source.shuffle or max(1, _BUFFER_BYTES // (4 * source.row_bytes))
         self.ahead: _Ahead | None = None
         self.position = -1
@@ -353,7 +367,7 @@ class _Visit:
     def _buffers(self, start: int) -> Iterator[Tree]:
         """Shuffled buffers, from row number `start` of the order on."""
         first, at = divmod(start, self.source.n)
-        for k in itertools.count(first):
+        for k in range(first, -(-self.rows // self.source.n)):
             for b, rows in self._of_pass(k, at // self.size):
                 skip = at - b * self.size if at > b * self.size else 0
                 yield jax.tree.map(lambda a, skip=skip: a[skip:], rows)
@@ -367,30 +381,22 @@ class _Visit:
         begin = first * self.size
         at = int(np.searchsorted(ends, begin, side="right"))
         skip = begin - (int(ends[at - 1]) if at else 0)
-        for b, rows in enumerate(_cut(self.source._of_groups(order[at:].tolist(), skip), self.size), first):
-            yield b, self._shuffled(rows, k, b) if shuffled else rows
-
-    def _shuffled(self, rows: Tree, k: int, b: int) -> Tree:
-        order = self._generator(k, b).permutation(len(jax.tree.leaves(rows)[0]))
-        return jax.tree.map(lambda a: np.take(a, order, axis=0), rows)
+        batches = self.source._of_groups(order[at:].tolist(), skip)
+        left: Tree = None  # of the last batch
+        for b in range(first, -(-self.source.n // self.size)):
+            if k * self.source.n + b * self.size >= self.rows:  # nobody will ask for these
+                return
+            count = min(self.size, self.source.n - b * self.size)
+            places = self._generator(k, b).permutation(count) if shuffled else np.arange(count)
+            buffer, done = jax.tree.map(lambda s, n=count: np.empty((n, *s.shape), s.dtype), self.source.example()), 0
+            while done < count:
+                batch = jax.tree.leaves(next(batches)) if left is None else left
+                take = min(len(batch[0]), count - done)
+                for rows, new in zip(jax.tree.leaves(buffer), batch, strict=True):
+                    rows[places[done : done + take]] = new[:take]
+                left = [new[take:] for new in batch] if take < len(batch[0]) else None
+                done += take
+            yield b, buffer
 
     def _generator(self, *number: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(np.random.SeedSequence([*self.key, *number])))
-
-
-def _cut(batches: Iterator[Tree], size: int) -> Iterator[Tree]:
-    """Batches joined and cut into parts of `size` rows, the last one shorter."""
-    parts: list[Tree] = []
-    have = 0
-    for batch in batches:
-        rows = len(jax.tree.leaves(batch)[0])
-        while have + rows >= size:
-            need = size - have
-            parts.append(jax.tree.map(lambda a, k=need: a[:k], batch))
-            yield _joined(parts)
-            batch, rows, parts, have = jax.tree.map(lambda a, k=need: a[k:], batch), rows - need, [], 0
-        if rows:
-            parts.append(batch)
-            have += rows
-    if parts:
-        yield _joined(parts)

@@ -144,6 +144,8 @@ class _sentences:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not isinstance(error, Exception):  # nothing was raised, or whoever reads has had enough
+            return
         import pyarrow as pa
 
         if isinstance(error, FileNotFoundError):
@@ -212,7 +214,7 @@ def _plain(kind: Any) -> Any:
 # ---- columns become arrays --------------------------------------------------------------------------------------------
 
 Layout = Any  # a name, a list of names, or tuples and dicts of these
-Decode = Callable[["pa.RecordBatch"], Tree]
+Decode = Callable[["pa.RecordBatch", int], Tree]  # a batch, and the number of its first row among all rows
 
 
 def names_in(layout: Layout) -> list[str]:
@@ -243,8 +245,11 @@ class Columns:
 
     def __init__(self, files: Files, layout: Layout, dtypes: Any, categories: Mapping[str, Sequence[Any]]):
         self.layout, self.names = layout, names_in(layout)
-        self.dtypes = {name: _dtype(name, dtypes, files.schema.field(name).type, categories) for name in self.names}
+        wanted = {name: _dtype(name, dtypes, files.schema.field(name).type, categories) for name in self.names}
+        # settled here: the thread that reads does not know of a context in which 64 bits are enabled
+        self.dtypes = {name: np.dtype(jax.dtypes.canonicalize_dtype(kind)) for name, kind in wanted.items()}
         self.declared = set(self.names) if isinstance(dtypes, str | type | np.dtype) else set(dtypes or ())
+        self.narrowed = any(self.dtypes[name] != kind for name, kind in wanted.items() if name not in self.declared)
         strange = sorted((self.declared | set(categories)) - set(self.names))
         if strange:
             raise ValueError(f"Parquet: {strange[0]!r} is not among the columns {self.names}.")
@@ -255,13 +260,7 @@ class Columns:
         }
         self._sets = {name: _as_arrow(values) for name, values in self.categories.items()}
 
-    @property
-    def narrowed(self) -> bool:
-        """Whether JAX, as configured, keeps fewer digits than the files have, and nobody asked for fewer."""
-        kinds = (kind for name, kind in self.dtypes.items() if name not in self.declared)
-        return any(jax.dtypes.canonicalize_dtype(kind) != kind for kind in kinds)
-
-    def __call__(self, batch: "pa.RecordBatch") -> Tree:
+    def __call__(self, batch: "pa.RecordBatch", first: int = 0) -> Tree:
         """A batch as arrays; a value that is missing or no number raises `Flaw`."""
         return jax.tree.map(lambda leaf: self._leaf(batch, leaf), self.layout, is_leaf=_is_list)
 
@@ -275,7 +274,7 @@ class Columns:
         return array
 
     def _matrix(self, batch: "pa.RecordBatch", names: list[str]) -> np.ndarray:
-        kind = np.result_type(*(jax.dtypes.canonicalize_dtype(self.dtypes[name]) for name in names))
+        kind = np.result_type(*(self.dtypes[name] for name in names))
         some = batch.select(names)
         alike = {str(field.type) for field in some.schema}
         if alike <= {"float", "double"} and len(alike) == 1 and not any(c.null_count for c in some.columns):
@@ -292,12 +291,13 @@ class Columns:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        column, kind = batch.column(name), jax.dtypes.canonicalize_dtype(self.dtypes[name])
+        column, kind = batch.column(name), self.dtypes[name]
         if column.null_count:
             raise Flaw(int(np.argmax(np.asarray(column.is_null()))), name, "no value", "one in every row")
         if name in self.categories:
             plain = column.cast(_plain(column.type)) if pa.types.is_dictionary(column.type) else column
-            places = pc.index_in(plain, self._sets[name].cast(plain.type))
+            found = self._sets[name].cast(plain.type)
+            places = pc.index_in(plain, found)  # pyright: ignore[reportAttributeAccessIssue]
             if places.null_count:
                 row = int(np.argmax(np.asarray(places.is_null())))
                 raise Flaw(row, name, f"the value {plain[row].as_py()!r}", "one of the categories that were declared")
@@ -319,16 +319,16 @@ class Flaw(Exception):
 
 
 def decoded(
-    files: Files, group: Group, decode: Decode, columns: Sequence[str], rows_at_once: int, skip: int = 0
+    files: Files, number: int, decode: Decode, columns: Sequence[str], rows_at_once: int, skip: int = 0
 ) -> Iterator[Tree]:
-    """A row group as arrays, batch by batch, from row `skip` on; raises a sentence that names file and row."""
-    at = 0
+    """Row group `number` as arrays, batch by batch, from its row `skip` on; raises a sentence that names file and row."""
+    group, first, at = files.groups[number], int(files.starts[number]), 0
     for batch in files.batches(group, columns, rows_at_once):
         rows, begin = batch.num_rows, max(0, skip - at)
         if begin < rows:
             part = batch.slice(begin) if begin else batch
             try:
-                yield decode(part)
+                yield decode(part, first + at + begin)
             except Flaw as flaw:
                 where = f"{files.names[group.file]}, row {group.before + at + begin + flaw.row:,}"
                 raise UnreadableError(f"Parquet: {where}: {flaw}. Drop or repair such rows first.") from None

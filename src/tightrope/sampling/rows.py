@@ -11,7 +11,7 @@ from tightrope._errors import whole_number
 from tightrope.sampling.base import Blocks, Draws, Plan, Sampler, refuse_what_wraps
 from tightrope.sampling.passes import Passes
 from tightrope.sampling.processes import spans_processes
-from tightrope.sampling.shards import SHARDS, ShardOrder, Shards, asked_mesh, share_of, spread_over
+from tightrope.sampling.shards import SHARDS, ShardOrder, Shards, asked_mesh, on_every_device, share_of, spread_over
 from tightrope.tree import Array, Tree, pytree, set_field, static
 
 _LARGE = 1 << 28  # bytes that are not brought to the host only to be looked at
@@ -104,6 +104,10 @@ class Rows(Sampler):
         if isinstance(self.data, Shards):
             return Blocks(plan, 12, ShardOrder(self.data, self.replace, plan))
         return Blocks(plan, 4, Order(self.n, self.replace, plan))
+
+    def placed(self, point: Tree) -> Tree:
+        """A point on every device of a mesh; without one, as it is."""
+        return on_every_device(self.data.mesh, point) if isinstance(self.data, Shards) else point
 
     def pick(self, item: Tree) -> Tree:
         """Look the rows up."""

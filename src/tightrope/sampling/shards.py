@@ -59,7 +59,7 @@ class Shards:
         counts, width = np.diff(self.starts).astype(np.int32), self.width
 
         def local(places, counts):
-            real = jnp.arange(width) < counts[:, None]
+            real = jnp.arange(width)[None] < counts[:, None]
             return fn(places, real.reshape(-1).astype(jnp.result_type(float)))
 
         return _total(self.mesh, local, self.places, jnp.asarray(counts))
@@ -95,11 +95,20 @@ class Share:
 
     def mean(self, fn: Callable[[Tree], Tree]) -> Tree:
         """The mean of a function of one row."""
-        return self.total(lambda rows, weights: weighted(weights, jax.vmap(fn)(rows)))
+        return self.total(lambda rows, weights: summed(weights, jax.vmap(fn)(rows)))
+
+
+def summed(weights: Array, values: Tree) -> Tree:
+    """Sums over the rows of a batch, each times its weight: like a mean, they become part of what has made the values."""
+
+    def of(v: Array) -> Array:
+        return jnp.sum(v * weights.astype(v.dtype).reshape(-1, *(1,) * (v.ndim - 1)), axis=0)
+
+    return jax.tree.map(of, values)
 
 
 def weighted(weights: Array, values: Tree) -> Tree:
-    """Sums over rows, each times its weight."""
+    """Sums over the rows of a slice, each times its weight, as products of matrices."""
     return jax.tree.map(lambda v: jnp.tensordot(weights.astype(v.dtype), v, 1), values)
 
 
@@ -112,6 +121,8 @@ def _total(mesh: Mesh, fn: Callable[..., Tree], *spread: Tree) -> Tree:
     """Sums of what devices make of their own parts. They meet as one vector: a collective costs its latency first."""
 
     def local(*parts):
+        if mesh.size == 1:
+            return fn(*parts)
         vector, back = ravel_pytree(fn(*parts))
         return back(jax.lax.psum(vector, AXIS))
 
@@ -123,7 +134,7 @@ def _total(mesh: Mesh, fn: Callable[..., Tree], *spread: Tree) -> Tree:
 
 @jax.jit
 def _take(data: Shards, index: Array) -> Tree:
-    starts = jnp.asarray(data.starts.astype(np.int32))
+    starts = jnp.asarray(np.asarray(data.starts, np.int32))
     shard = jnp.clip(jnp.searchsorted(starts, index, side="right") - 1, 0, data.number - 1)
     place = jnp.minimum(index, data.n - 1) - starts[shard] + shard * data.width
 
@@ -133,12 +144,23 @@ def _take(data: Shards, index: Array) -> Tree:
             here = (at >= 0) & (at < a.shape[0])
             found = a[jnp.clip(at, 0, a.shape[0] - 1)]
             kept = jnp.where(here.reshape(-1, *(1,) * (a.ndim - 1)), found, jnp.zeros_like(found))
-            return jax.lax.psum(kept.astype(jnp.int32) if a.dtype == bool else kept, AXIS).astype(a.dtype)
+            return jax.lax.psum(kept.astype(jnp.int32) if a.dtype == bool else kept, AXIS).astype(a.dtype)  # pyright: ignore[reportAttributeAccessIssue]
 
         return jax.tree.map(rows, places)
 
     spec = PartitionSpec(AXIS)
     return jax.shard_map(local, mesh=data.mesh, in_specs=spec, out_specs=PartitionSpec(), check_vma=False)(data.places)
+
+
+def on_every_device(mesh: Mesh, tree: Tree) -> Tree:
+    """Arrays that every process has, whole on every device."""
+    sharding = NamedSharding(mesh, PartitionSpec())
+
+    def whole(leaf: Any) -> Array:
+        array = np.asarray(leaf)
+        return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+    return jax.tree.map(whole, tree)
 
 
 def share_of(data: Shards, item: tuple[Array, Array]) -> Share:
@@ -160,8 +182,8 @@ def asked_mesh(mesh: Any, leaves: list[Any], number: int) -> Mesh | None:
     """The mesh that was given, or that arrays are spread over already; None where there is none."""
     if mesh is not None:
         return _with_shards(flat_mesh(mesh), number)
-    spread = [leaf.sharding for leaf in leaves if isinstance(leaf, jax.Array) and _spread_by_rows(leaf)]
-    return _with_shards(flat_mesh(spread[0].mesh), number) if spread else None
+    spread = [leaf.sharding.mesh for leaf in leaves if isinstance(leaf, jax.Array) and _spread_by_rows(leaf)]  # pyright: ignore[reportAttributeAccessIssue]
+    return _with_shards(flat_mesh(spread[0]), number) if spread else None
 
 
 def _spread_by_rows(leaf: Array) -> bool:
@@ -286,56 +308,103 @@ class ShardOrder:
     def __init__(self, data: Shards, replace: bool, plan: Plan):
         self.data, self.plan, self.devices = data, plan, data.mesh.devices.size
         self.own, self.order = own_shards(data.mesh, data.number), van_der_corput(data.number)
-        self.sizes = np.diff(data.starts)
+        self.sizes, self.where = np.diff(data.starts), np.argsort(self.order)
         self.passes = {s: Passes(int(self.sizes[s]), replace) for s in self.own}
         self.room = _room(self.order, data.number // self.devices, plan.batch_size)
         self.sharding = NamedSharding(data.mesh, PartitionSpec(None, None, None, AXIS))
+        self.weights: Array | None = None  # of a whole block of steps, where they are the same for all
 
     def __call__(self, start: int, count: int) -> tuple[Array, Array]:
         """Places and weights of steps start .. start+count-1, shaped (seeds, count, draws, devices * room)."""
         plan, mine = self.plan, len(self.own) * self.devices // self.data.number
         shape = len(plan.seeds), count, plan.draws, mine, self.room
-        at, weights = np.zeros(shape, np.int32), np.zeros(shape, jnp.result_type(float))
+        at = np.zeros(shape, np.int32)
+        weights = None if self.weights is not None else np.zeros(shape, jnp.result_type(float))
         used = max(0, min(count, plan.steps - start))  # the rest only fills the shape, which must not depend on T
         for i, seed in enumerate(plan.seeds):
             for draw in range(plan.draws):
-                at[i, :used, draw], weights[i, :used, draw] = self._steps(seed, draw, start, used, mine)
+                own = None if weights is None else weights[i, :used, draw]
+                self._fill(at[i, :used, draw], own, (seed, draw), start)
         flat, total = ((*shape[:3], devices * self.room) for devices in (mine, self.devices))
-        return tuple(  # pyright: ignore[reportReturnType]
-            jax.make_array_from_process_local_data(self.sharding, a.reshape(flat), total) for a in (at, weights)
-        )
 
-    def _steps(self, seed: int, draw: int, start: int, steps: int, mine: int) -> tuple[np.ndarray, np.ndarray]:
-        number, b, each = self.data.number, self.plan.batch_size, self.data.number // self.devices
-        at = np.zeros((steps, mine, self.room), np.int32)
-        weights = np.zeros((steps, mine, self.room), float)
+        def spread(a: np.ndarray) -> Array:
+            return jax.make_array_from_process_local_data(self.sharding, a.reshape(flat), total)
+
+        kept = self.weights if weights is None else spread(weights)
+        if used == count and (self.whole_rounds or (self.devices == 1 and np.ptp(self.sizes) == 0)):
+            self.weights = kept
+        assert kept is not None
+        return spread(at), kept
+
+    @property
+    def whole_rounds(self) -> bool:
+        """Whether a step has whole rounds, so that every step's rows count alike, and their order in it does not matter."""
+        return self.plan.batch_size % self.data.number == 0
+
+    def _fill(self, at: np.ndarray, weights: np.ndarray | None, key: tuple[int, int], start: int) -> None:
+        """Places and weights of this process's samples, shaped (steps, devices, room); a round has one of each shard."""
+        (steps, mine, room), number, b = at.shape, self.data.number, self.plan.batch_size
         if not steps:
-            return at, weights
-        j = np.arange(start * b, (start + steps) * b)
-        turn = j // number
-        shard = self.order[(j + self._rotations(seed, draw, int(turn[0]), int(turn[-1]))[turn - turn[0]]) % number]
-        place, counts = np.zeros(j.shape, np.int32), self.sizes * (number / self.data.n / b)
-        for k, s in enumerate(self.own):
-            which = np.flatnonzero(shard == s)
-            if len(which):  # one a round, so rounds are consecutive
-                first = int(turn[which[0]])
-                rows = self.passes[s].entries((seed, draw, _OF_SHARD + int(s)), first, len(which))
-                place[which] = rows + (k % each) * self.data.width
-        owner = (shard // each).reshape(steps, b)
-        for k, device in enumerate(np.unique(self.own // each)):
-            its = owner == device
-            rank = np.cumsum(its, axis=1) - 1
-            step, within = np.nonzero(its)
-            at[step, k, rank[its]] = place.reshape(steps, b)[step, within]
-            weights[step, k, rank[its]] = counts[shard.reshape(steps, b)[step, within]]
-        return at, weights
+            return
+        first, last = start * b // number, ((start + steps) * b - 1) // number
+        each, counts = len(self.own) // mine, self.sizes[self.own] * (number / self.data.n / b)
+        offsets = (np.arange(each) * self.data.width).astype(np.int32)
+        rotations = self._rotations(key, first, last)
+        for k in range(mine):
+            its = slice(k * each, (k + 1) * each)
+            place = np.empty((last + 1 - first, each), np.int32)
+            for column, s in enumerate(self.own[its]):
+                rows = self.passes[s].entries((*key, _OF_SHARD + int(s)), first, len(place))
+                np.add(rows, offsets[column], out=place[:, column])
+            if self.whole_rounds:
+                at[:, k] = place.reshape(steps, room)
+                if weights is not None:
+                    weights[:, k] = np.tile(counts[its], room // each)[None]
+                continue
+            if self.devices == 1:  # every sample is this device's: its slot is its number
+                turned, skipped = self._turned(self.own, rotations), start * b - first * number
+                for found, into in ((place, at), (np.broadcast_to(counts[None], place.shape), weights)):
+                    if into is not None:
+                        by_number = np.empty(place.shape, into.dtype)
+                        np.put_along_axis(by_number, turned, found, axis=1)
+                        into[:, 0] = by_number.reshape(-1)[skipped : skipped + steps * b].reshape(steps, b)
+                continue
+            assert weights is not None
+            step, slot = self._slots(self.own[its], rotations, first, start, steps)
+            kept = slot >= 0
+            at[step[kept], k, slot[kept]] = place[kept]
+            weights[step[kept], k, slot[kept]] = np.broadcast_to(counts[its][None], place.shape)[kept]
 
-    def _rotations(self, seed: int, draw: int, first: int, last: int) -> np.ndarray:
+    def _slots(
+        self, shards: np.ndarray, rotations: np.ndarray, first: int, start: int, steps: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """For one sample of each of a device's shards in every round from `first` on: its step, counted from `start`, and
+        its slot in the batch of that step; -1 where the step is not among the `steps`."""
+        number, b = self.data.number, self.plan.batch_size
+        j = (
+            self._turned(shards, rotations)
+            + (np.arange(len(rotations)) * number + first * number - start * b).astype(np.int32)[:, None]
+        )
+        step = j // np.int32(b)
+        within = (step >= 0) & (step < steps)
+        flat = step.reshape(-1)
+        used = np.flatnonzero(within)
+        used = used[np.argsort(flat[used], kind="stable")]
+        begun = np.concatenate([[0], np.cumsum(np.bincount(flat[used], minlength=steps))])
+        slot = np.full(flat.shape, -1, np.int32)
+        slot[used] = np.arange(len(used)) - begun[flat[used]]
+        return step, slot.reshape(step.shape)
+
+    def _turned(self, shards: np.ndarray, rotations: np.ndarray) -> np.ndarray:
+        """The places of shards in rounds that are turned so."""
+        turned = self.where[shards].astype(np.int32)[None] - rotations.astype(np.int32)[:, None]
+        return np.where(turned < 0, turned + np.int32(self.data.number), turned)
+
+    def _rotations(self, key: tuple[int, int], first: int, last: int) -> np.ndarray:
         """Those of rounds first .. last."""
         groups = range(first // _ROUNDS, last // _ROUNDS + 1)
         drawn = [
-            np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, draw, _ROTATIONS, group])))
-            for group in groups
+            np.random.Generator(np.random.Philox(np.random.SeedSequence([*key, _ROTATIONS, group]))) for group in groups
         ]
         every = np.concatenate([rng.integers(self.data.number, size=_ROUNDS) for rng in drawn])
         return every[first - groups[0] * _ROUNDS : last + 1 - groups[0] * _ROUNDS]

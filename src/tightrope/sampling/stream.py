@@ -4,6 +4,7 @@ import inspect
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,6 +15,10 @@ from tightrope.tree import Tree
 
 class Stream(Sampler):
     """Batches from anywhere: a file reader, a queue, a torch DataLoader; never more than a buffer in memory.
+
+    Batches are read as libraries give them: arrays, or tensors of torch and TensorFlow (on whatever device), alone or in
+    tuples, lists and dicts, and lists of numbers as Hugging Face datasets have them. Loaders that are no arrays need not be
+    wrapped: `tr.minimize(problem, loader, steps=...)`.
 
     Args:
         factory: `factory(skip)` returns an iterable of batches (pytrees of arrays, one sample per row, any number of
@@ -79,7 +84,7 @@ jax.tree_util.register_pytree_node(Stream, lambda _: ((), None), lambda *_: obje
 
 
 def _as_batch(batch: Tree) -> Tree:
-    arrays = jax.tree.map(np.asarray, batch)
+    arrays = jax.tree.map(_as_array, batch, is_leaf=_is_list_of_numbers)
     lengths = {a.shape[0] if a.ndim else None for a in jax.tree.leaves(arrays)}
     if len(lengths) != 1 or None in lengths:
         raise ValueError(
@@ -89,6 +94,27 @@ def _as_batch(batch: Tree) -> Tree:
     for array in jax.tree.leaves(arrays):
         refuse_what_wraps("Stream", array)
     return arrays
+
+
+def _as_array(leaf: Any) -> np.ndarray:
+    """An array of whatever a library calls a tensor."""
+    for step in ("detach", "cpu", "numpy"):  # of torch all three, of TensorFlow the last
+        if not isinstance(leaf, np.ndarray) and callable(getattr(leaf, step, None)):
+            leaf = getattr(leaf, step)()
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"Stream: a batch has an array of dtype {array.dtype}; expected numbers. Encode text and categories first, or "
+            "leave them out."
+        )
+    return array
+
+
+def _is_list_of_numbers(leaf: Any) -> bool:
+    """Whether it is a column in Python's own numbers, or in rows of them, and not several arrays."""
+    while isinstance(leaf, list) and leaf:
+        leaf = leaf[0]
+    return isinstance(leaf, int | float | np.number | str) or (isinstance(leaf, list) and not leaf)
 
 
 def _drop(batches: Iterator[Tree], skip: int) -> Iterator[Tree]:

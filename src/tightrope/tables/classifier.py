@@ -12,8 +12,7 @@ from sklearn.model_selection import train_test_split
 from tightrope.estimators.fair.by_rates import RatesRun
 from tightrope.estimators.fair.classifier import FairLogisticRegression
 from tightrope.estimators.fair.refusal import Refused
-from tightrope.fairness.intersections import with_intersection
-from tightrope.fairness.sensitive import INTERSECTION, Sensitive, read_sensitive
+from tightrope.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.tables.encoder import TableEncoder
 from tightrope.tables.folder import ModelFolder
 from tightrope.tables.reading import features_and_used, need_columns, refuse_missing, some_of
@@ -103,14 +102,14 @@ class Fitted:
         model: the classifier with the constraint, which takes rows of the table.
         plain: the one without, which takes the same features.
         comparison: both on the rows held out; see `compare`.
-        train, test: the numbers of the rows fitted to and held out.
+        train, test: the numbers of the rows fitted to and held out; `range`s of as many for a folder of files.
     """
 
     model: TableClassifier
     plain: FairLogisticRegression
     comparison: pd.DataFrame
-    train: np.ndarray
-    test: np.ndarray
+    train: np.ndarray | range
+    test: np.ndarray | range
 
     def lines(self) -> list[str]:
         """What was asked for, what was chosen and what it was measured on, in sentences."""
@@ -192,8 +191,9 @@ def fit_table(
     unconstrained = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance")}
     plain = FairLogisticRegression(**unconstrained, random_state=seed).fit(X.iloc[train], y[train])
     decided = {"without": plain.predict(Z) == 1, "with constraint": fair.predict(Z) == 1}
-    crossed = [a for a in fair.attributes_ if a.kind == INTERSECTION]
-    held_out = with_intersection(attributes.take(test), crossed[0]) if crossed else attributes.take(test)
+    held_out = read_sensitive(frame[list(sensitive)], attributes=fair.attributes_).take(
+        test
+    )  # merged and crossed alike
     comparison = compare(decided, held_out, truth[test], fair.notion)
     model = TableClassifier(encoder, fair, label, labels, tuple(sensitive))
     return Fitted(model, plain, comparison, train, test)

@@ -1,7 +1,8 @@
 """From a table of text and numbers to features: what each column means, and what is wrong with it."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from tightrope.tables.reading import need_columns, refuse_missing, some_of
 
 MOST_WORDS = 100
 """A text column with more different values than this is taken for an identifier."""
+
+_FAR_TOO_MANY = 100_000
 
 TEXT = ("indicators", "codes")
 """What text can become."""
@@ -97,16 +100,37 @@ class TableEncoder:
             frame: the table. The words of all its rows are known afterwards.
             fit_on: the numbers of the rows that are counted, those for training; all, if not given.
         """
-        _check_frame(frame)
-        refuse_missing(frame, list(frame.columns))
         rows = np.arange(len(frame)) if fit_on is None else np.asarray(fit_on)
-        least = max(2, min(100, -(-len(rows) // 200))) if self.min_count is None else self.min_count
-        if least > len(rows):
+        counted = np.zeros(len(frame), bool)
+        counted[rows] = True
+        return self.fit_parts([(frame, counted)])
+
+    def fit_parts(self, parts: Iterable[tuple[pd.DataFrame, np.ndarray]]) -> "TableEncoder":
+        """Learn the columns and their words from a table that comes in parts, each with the rows of it that are counted;
+        no part is kept.
+
+        Example:
+            >>> import numpy as np, pandas as pd
+            >>> parts = [pd.DataFrame({"job": words}) for words in (["cook", "clerk"], ["cook", "clerk", "smith"])]
+            >>> TableEncoder(min_count=1).fit_parts((part, np.ones(len(part), bool)) for part in parts).names
+            ('job=clerk', 'job=cook', 'job=smith')
+        """
+        found: list[_Found] = []
+        total = 0
+        for frame, counted in parts:
+            _check_frame(frame)
+            refuse_missing(frame, list(frame.columns))
+            found = found or [_Found(str(name)) for name in frame.columns]
+            for column in found:
+                column.add(frame[column.name], counted)
+            total += int(counted.sum())
+        least = max(2, min(100, -(-total // 200))) if self.min_count is None else self.min_count
+        if least > total:
             raise ValueError(
-                f"TableEncoder: min_count is {least:,} and {len(rows):,} rows are counted, so that no word is frequent "
+                f"TableEncoder: min_count is {least:,} and {total:,} rows are counted, so that no word is frequent "
                 "enough; give more rows, or a smaller min_count."
             )
-        self.columns = tuple(_read_column(frame[name], rows, least, self.text == "codes") for name in frame.columns)
+        self.columns = tuple(column.read(least, self.text == "codes") for column in found)
         if not self.names:
             raise ValueError(
                 "Nothing is left to learn from: every column is text with one frequent value. Give more columns or rows."
@@ -166,39 +190,65 @@ def _check_frame(frame: pd.DataFrame) -> None:
         )
 
 
-def _read_column(values: "pd.Series[Any]", rows: np.ndarray, least: int, coded: bool) -> Column:
-    name = str(values.name)
-    if _holds_numbers(values):
-        _numbers(values)
-        return Column(name)
-    if pd.api.types.is_datetime64_any_dtype(values.dtype) or pd.api.types.is_timedelta64_dtype(values.dtype):
+class _Found:
+    """What is known of a column so far: that it holds numbers, or its words, how often each is there and is counted."""
+
+    def __init__(self, name: str):
+        self.name, self.numbers = name, True
+        self.there: Counter[str] = Counter()
+        self.counted: Counter[str] = Counter()
+
+    def add(self, values: "pd.Series[Any]", counted: np.ndarray) -> None:
+        """More rows."""
+        if not self.there and self.numbers and _holds_numbers(values):
+            _numbers(values)
+            return
+        self.numbers = False
+        if pd.api.types.is_datetime64_any_dtype(values.dtype) or pd.api.types.is_timedelta64_dtype(values.dtype):
+            raise ValueError(
+                f"{self.name} holds dates or times; expected numbers or text. Turn it into numbers, such as years, or leave "
+                "it out (--drop)."
+            )
+        words, codes = np.unique(values.astype(str).to_numpy(str), return_inverse=True)
+        for tally, rows in ((self.there, codes), (self.counted, codes[counted])):
+            tally.update(dict(zip(words.tolist(), np.bincount(rows, minlength=len(words)).tolist(), strict=True)))
+        if len(self.there) > _FAR_TOO_MANY:  # an identifier: no need to keep them all
+            self._refuse_many(f"{_FAR_TOO_MANY:,} or more")
+
+    def read(self, least: int, coded: bool) -> Column:
+        """The column."""
+        if self.numbers:
+            return Column(self.name)
+        words = sorted(self.there)
+        if len(words) > MOST_WORDS:
+            self._refuse_many(f"{len(words):,}")
+        odd = self._odd()
+        if odd:
+            warnings.warn(f"{odd} All its values were taken for words.", stacklevel=4)
+        if coded:
+            return Column(self.name, tuple((word,) for word in words), coded)
+        groups = merge_rare(np.array([self.counted[word] for word in words]), least)
+        return Column(self.name, tuple(tuple(words[code] for code in group) for group in groups))
+
+    def _refuse_many(self, many: str) -> None:
         raise ValueError(
-            f"{name} holds dates or times; expected numbers or text. Turn it into numbers, such as years, or leave it out "
-            "(--drop)."
-        )
-    words, codes = np.unique(values.astype(str).to_numpy(str), return_inverse=True)
-    odd = _odd_cells(name, words, codes)
-    if len(words) > MOST_WORDS:
-        raise ValueError(
-            f"{name} is text with {len(words):,} different values; expected at most {MOST_WORDS}. {odd or _IDENTIFIER} "
+            f"{self.name} is text with {many} different values; expected at most {MOST_WORDS}. {self._odd() or _IDENTIFIER} "
             "Leave it out (--drop), or merge its values into fewer."
         )
-    if odd:
-        warnings.warn(f"{odd} All its values were taken for words.", stacklevel=2)
-    if coded:
-        return Column(name, tuple((str(word),) for word in words), coded)
-    groups = merge_rare(np.bincount(codes[rows], minlength=len(words)), least)
-    return Column(name, tuple(tuple(str(words[code]) for code in group) for group in groups))
+
+    def _odd(self) -> str:
+        words = np.array(sorted(self.there))
+        return _odd_cells(self.name, words, np.array([self.there[word] for word in words]))
 
 
-def _odd_cells(name: str, words: np.ndarray, codes: np.ndarray) -> str:
+def _odd_cells(name: str, words: np.ndarray, times: np.ndarray) -> str:
     """A sentence about the cells that make text of a column in which most are numbers; empty where that is not so."""
     number = ~np.isnan(pd.to_numeric(pd.Series(words), errors="coerce").to_numpy(np.float64))
-    rows = int(np.sum(number[codes]))
-    if number.all() or 2 * rows <= len(codes):
+    rows, total = int(times[number].sum()), int(times.sum())
+    if number.all() or 2 * rows <= total:
         return ""
     some = some_of([repr(str(word)) for word in words[~number]], 3)
-    return f"{name} is a number in {rows:,} of {len(codes):,} rows and not in the others ({some}): correct these cells?"
+    return f"{name} is a number in {rows:,} of {total:,} rows and not in the others ({some}): correct these cells?"
 
 
 def _encode(column: Column, values: "pd.Series[Any]") -> list[np.ndarray]:
@@ -228,8 +278,11 @@ def _holds_numbers(values: "pd.Series[Any]") -> bool:
 
 def _numbers(values: "pd.Series[Any]") -> np.ndarray:
     """A column as float64; refuses text and what is infinite."""
-    plain = values.astype(object)  # or categories that are numbers would not become numbers
-    numbers = pd.to_numeric(plain, errors="coerce").to_numpy(np.float64)
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiub":
+        plain, numbers = values, values.to_numpy(np.float64)
+    else:
+        plain = values.astype(object)  # or categories that are numbers would not become numbers
+        numbers = pd.to_numeric(plain, errors="coerce").to_numpy(np.float64)
     strange = plain[np.isnan(numbers)].unique()
     if len(strange):
         some = ", ".join(repr(word) for word in strange[:3])

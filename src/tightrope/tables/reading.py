@@ -102,11 +102,12 @@ def _typed(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
-        import pyarrow  # noqa: F401 (pandas would name another package as well)
+        from pyarrow import parquet  # pandas would name another package as well
     except ImportError as error:
         raise FileError(
             f"{path} is a Parquet file, and reading it needs pyarrow: pip install 'tightrope[parquet]', or give a CSV file."
         ) from error
+    _refuse_twice(path, parquet.read_schema(path).names)  # pyarrow would list what it looked for among what
     return pd.read_parquet(path, engine="pyarrow")
 
 

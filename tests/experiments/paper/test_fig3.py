@@ -15,6 +15,8 @@ from tightrope.experiments.paper import FULL, QUICK, fig3, fig3_claims, matrices
 from tightrope.experiments.paper.matrices import Amount, Case, Instance, SeparateTrackers
 from tightrope.methods import CFWCSOA
 
+pytestmark = pytest.mark.usefixtures("in_haste")
+
 SEEDS = range(6)
 WORK = Amount(2, 2, 1, 2, steps=60, shape=(12, 18), rank=2, records=3, batches=(50, 200))
 
@@ -187,7 +189,7 @@ def made_beta(work):
 # ---- tuning ----------------------------------------------------------------------------------------------------------
 
 
-def made_up(case, seed, work, warm=False):
+def made_up(case, seed, work, warm=False, stopped=None):
     """A run that costs nothing; SCGD's error is least at gamma0 = 2, rho0 = 1, tau = 0.02."""
     leaves = matrices.coefficients(case.method)
     wrong = sum(abs(np.log(leaves[k] / v)) for k, v in (("gamma0", 2.0), ("rho0", 1.0)) if leaves.get(k))

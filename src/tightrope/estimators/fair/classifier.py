@@ -1,5 +1,6 @@
 """Logistic regression that meets a fairness constraint, as a scikit-learn classifier."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +15,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tightrope.arrow import from_arrow
 from tightrope.estimators import rules
 from tightrope.estimators.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
+from tightrope.estimators.fair.from_files import People, are_files, fit_files, read_people
 from tightrope.estimators.fair.frontier import SEARCHES, choose, compute_frontier
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.report import FairnessReport, fairness_report
 from tightrope.estimators.fair.save_load import load_classifier, save_classifier
 from tightrope.estimators.fair.streaming import FairStream
 from tightrope.estimators.fair.task import Task, features_of, has_second_label, read_task, sensitive_columns
-from tightrope.estimators.fair.training import build, train, warn_of_few, warn_of_gap
+from tightrope.estimators.fair.training import Trained, build, train, warn_of_few, warn_of_gap
 from tightrope.estimators.fair.walk import JUDGES
 from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.methods import Method
+from tightrope.problems.fair import carried_by_few
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,21 +70,23 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             another's.
         covariance: c: a number for all attributes, or a dict by name.
         difference: or, instead of their ratio, the largest difference of two groups' rates, such as 0.05.
-        constraint: how `p_rule` is kept. "rates": by smoothed rates of groups. "covariance": by the largest c that does.
-            "auto": the better of two ways of smoothing, each with half of the error that `confidence` leaves; it is the
-            covariance where `method` or `search` ask for that.
+        constraint: how `p_rule` or `difference` is kept. "rates": by smoothed rates of groups. "covariance": by the largest
+            c that keeps a `p_rule`; for a `difference`, by mean scores of groups and a shift of the intercept. "auto": the
+            most accurate of three ways, two of smoothing and that one, each with a third of the error that `confidence`
+            leaves; it is the covariance where `method` or `search` ask for that.
         judge: for rates, who says that the rule is kept: "cross-fit", predictions out of fold, after which a model is
             trained on all rows; or "holdout", 30 % of the rows, and the model that they judged is kept.
         notion: whose rates are compared: "demographic_parity", everybody's; "equal_opportunity", of those with a positive
-            label; "false_positive_rate_parity", with a negative one; "equalized_odds", both. A covariance has the first two.
+            label; "false_positive_rate_parity", with a negative one; "equalized_odds", both.
         sensitive: names of columns of X (a DataFrame) that are sensitive, instead of `fit(sensitive_features=)`. They are
             taken out of the features.
         sensitive_as_features: leave these columns among the features all the same.
         sensitive_kind: what sensitive columns of numbers are: "categorical", codes of groups, or "continuous"; one word for
             all, or a dict by name. By default two different numbers are groups, and more are a quantity.
         intersections: of several attributes, also constrain the groups that they make together, as the attribute
-            "sex & race". Those too small to be judged are treated as one, with a warning. A dict `covariance` constrains
-            them where it names them.
+            "sex & race". A dict `covariance` constrains them where it names them.
+        merge_rare: groups and intersections too small to be judged are treated as one, with a warning that names them;
+            `merged_` and `report` have them afterwards. False keeps them apart, and a rule may then be refused for them.
         l2: coefficient of the penalty l2/2 |x|^2 on standardised coefficients; the intercept has none.
         class_weight: as in scikit-learn: None, "balanced" or a dict.
         fit_intercept: whether the score has a constant.
@@ -107,6 +112,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             report_, as text.
         frontier_: for `p_rule` and `difference`, the points that were judged.
         attributes_: the sensitive attributes, as they were read.
+        merged_: by attribute and intersection, the groups that were treated as one because they are rare; see `merge_rare`.
         n_features_in_, feature_names_in_: number and names of the features, without sensitive columns.
 
     Example:
@@ -142,6 +148,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         sensitive_as_features: bool = False,
         sensitive_kind: Any = None,
         intersections: bool = True,
+        merge_rare: bool = True,
         l2: float = 0.0,
         class_weight: Any = None,
         fit_intercept: bool = True,
@@ -165,6 +172,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         self.sensitive_as_features = sensitive_as_features
         self.sensitive_kind = sensitive_kind
         self.intersections = intersections
+        self.merge_rare = merge_rare
         self.l2 = l2
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
@@ -186,8 +194,10 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         """Learn from all the data at once.
 
         Args:
-            X: features: an array, a sparse matrix, or a table of pandas, polars or pyarrow.
-            y: labels of two kinds.
+            X: features: an array, a sparse matrix, or a table of pandas, polars or pyarrow. Or Parquet files, which need not
+                fit into memory: the path of a folder, or a `Parquet` that says which columns; sensitive ones are then named
+                by `sensitive`, and the constraint is `covariance`.
+            y: labels of two kinds; of files, the name of the column.
             sensitive_features: a column or several: binary, categorical or continuous. Required with a constraint.
             sample_weight: a weight for each row, not negative. Rates and accuracy are judged by these weights, too; those of
                 `class_weight` are for training alone.
@@ -197,7 +207,10 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                 path that was tried.
         """
         self._check_parameters()
+        if are_files(X):
+            return self.fit_people(read_people(self, X, y, sensitive_features, sample_weight))
         task, seed = read_task(self, X, y, sensitive_features, sample_weight).with_weight(), self._seed()
+        self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
         try:
             self._fit_by_covariance(task, seed) if asked_of(self) is None else self._fit_by_rates(task, seed)
         except Refused as refused:
@@ -205,8 +218,17 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                 delattr(self, name)
             self.frontier_ = refused.frontier
             raise
-        self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
         self._stream = None
+        return self
+
+    def fit_people(self, people: People) -> "FairLogisticRegression":
+        """Learn from files, of which it is known what their columns are; `fit` does it for a path."""
+        trained, known, moments = fit_files(self, people, self._seed())
+        warn_of_few(moments.few if known.sensitive is not None else [], people.names)
+        warn_of_gap(trained.result, len(moments.scaling.mean), moments.rows)
+        self.n_features_in_, self.feature_names_in_ = len(people.names), np.array(people.names, object)
+        self.attributes_, self._stream = known.attributes, None
+        self._keep(trained, self.covariance, None)
         return self
 
     def _fit_by_rates(self, task: Task, seed: int) -> None:
@@ -221,9 +243,13 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             options: dict[str, Any] = {"search": self.search, "folds": self.folds, "confidence": self.confidence}
             threshold, frontier = choose(built, self.p_rule, **options, seed=seed)
         built = built.at(threshold)
-        warn_of_few(built, getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        few = [] if task.sensitive is None else carried_by_few(built.rows_once())
+        warn_of_few(few, getattr(self, "feature_names_in_", range(self.n_features_in_)))
         trained = train(built, method=self.method, passes=self.passes, tol=self.tol, seed=seed)
-        warn_of_gap(trained.result, built)
+        warn_of_gap(trained.result, len(built.scaling.mean), len(task.y))
+        self._keep(trained, threshold, frontier)
+
+    def _keep(self, trained: Trained, threshold: Any, frontier: pd.DataFrame | None) -> None:
         self.coef_, self.intercept_ = trained.coef[None], np.array([trained.intercept])
         self.result_, self.dual_ = trained.result, np.asarray(trained.result.dual)
         self.threshold_, self.frontier_ = dict(threshold) if isinstance(threshold, Mapping) else threshold, frontier
@@ -259,6 +285,11 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         self.threshold_, self.frontier_ = self.covariance, None
         self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
         return self
+
+    @property
+    def merged_(self) -> dict[str, tuple[str, ...]]:
+        """By attribute, the groups that are treated as one."""
+        return {a.name: a.merged for a in self.attributes_ if a.merged}
 
     # ---- deciding ----------------------------------------------------------------------------------------------------
 
@@ -343,7 +374,13 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         decided = self.decision_function(X) > 0
         truth = None if y is None else has_second_label(self, from_arrow(y))
         read = read_sensitive(given, kind=self.sensitive_kind)
-        return fairness_report(decided, read, truth, sample_weight=sample_weight, confidence=self.confidence)
+        report = fairness_report(decided, read, truth, sample_weight=sample_weight, confidence=self.confidence)
+        merged = getattr(self, "attributes_", ()) and self.merged_
+        notes = (
+            f"The classifier was trained with these groups of {name} as one, too rare to be judged: {', '.join(groups)}."
+            for name, groups in dict(merged).items()
+        )
+        return dataclasses.replace(report, notes=tuple(notes))
 
     # ---- on disk -----------------------------------------------------------------------------------------------------
 

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedKFold
 
-from tightrope.estimators.fair.refusal import judged_groups, refusal
+from tightrope.estimators.fair.refusal import refusal
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.training import Built, build, covariances, train, train_path
-from tightrope.fairness.metrics import p_rule_bounds
+from tightrope.fairness.metrics import PRuleBounds, p_rule_bounds
+from tightrope.fairness.notions import cells_of, parts_of
 
 SEARCHES = ("cross-validation", "batch")
 LEVELS = 24  # thresholds on the path
@@ -81,16 +82,11 @@ def _largest(table: pd.DataFrame, p_rule: float, column: str, how: str, task: Ta
 
 
 def _table(task: Task, thresholds: np.ndarray, decided: np.ndarray, confidence: float, seed: int) -> pd.DataFrame:
-    assert task.sensitive is not None
-    judged = task.y > 0 if task.notion == "equal_opportunity" else np.ones(len(task.y), bool)
-    bounds = p_rule_bounds(
-        decided[judged], task.sensitive.take(judged), confidence, seed, sample_weight=task.judged[judged]
-    )
+    bounds, pairs = _bounds(task, decided, confidence, seed)
     share = task.judged / task.judged.sum()
     hits = decided == (task.y > 0)[:, None]
     right = share @ hits
     error = 1.96 * np.sqrt(share**2 @ (hits - right) ** 2)
-    names = np.array(judged_groups(task)[0], object)
     with np.errstate(invalid="ignore"):
         low, high = (bounds.estimate * np.exp(sign * 1.96 * bounds.error) for sign in (-1, 1))
     columns: dict[str, Any] = {
@@ -103,7 +99,30 @@ def _table(task: Task, thresholds: np.ndarray, decided: np.ndarray, confidence: 
         "p_rule_high": np.minimum(np.nan_to_num(high, nan=1.0), 1.0),
         "p_rule_bound": bounds.lower,
         "selected": share @ decided,
-        "group": names[bounds.pair[:, 0]],
-        "against": names[bounds.pair[:, 1]],
+        "group": pairs[:, 0],
+        "against": pairs[:, 1],
     }
     return pd.DataFrame(columns)
+
+
+def _bounds(task: Task, decided: np.ndarray, confidence: float, seed: int) -> tuple[PRuleBounds, np.ndarray]:
+    """Bounds for all thresholds at once, and the names of the pairs that bind; labels share the error between them."""
+    assert task.sensitive is not None
+    found, parts = [], parts_of(task.notion)
+    for part in parts:
+        cells = cells_of(task.sensitive, task.y > 0, part)
+        judged = np.flatnonzero(cells.members.any(axis=0))
+        bounds = p_rule_bounds(
+            decided[judged], task.sensitive.take(judged), 1 - (1 - confidence) / len(parts), seed,
+            sample_weight=task.judged[judged],
+        )  # fmt: skip
+        found.append((bounds, np.array(cells.names, object)[bounds.pair]))
+    each, estimates = np.arange(decided.shape[1]), np.stack([bounds.estimate for bounds, _ in found])
+    lowest = np.argmin([bounds.lower for bounds, _ in found], axis=0)
+    smallest = np.argmin(np.where(np.isnan(estimates), np.inf, estimates), axis=0)
+    of = {name: np.stack([getattr(bounds, name) for bounds, _ in found]) for name in ("lower", "error", "pair")}
+    critical = max(bounds.critical for bounds, _ in found)
+    worst = PRuleBounds(
+        estimates[smallest, each], of["lower"][lowest, each], of["error"][smallest, each], critical, of["pair"][lowest, each]
+    )  # fmt: skip
+    return worst, np.stack([pairs for _, pairs in found])[lowest, each]

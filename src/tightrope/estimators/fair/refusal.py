@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 
-from tightrope.estimators.fair.intersections import smallest_group
+from tightrope.estimators.fair.rare import smallest_group
 from tightrope.estimators.fair.task import Task
+from tightrope.fairness.notions import cells_of
 
 
 class Refused(ValueError):
@@ -40,8 +41,7 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
     reached = float(np.nan_to_num(best[column]))
     offered = math.floor(100 * reached) / 100
     sizes = {name: _rows(name, task) for name in (str(best["group"]), str(best["against"]))}
-    counted = "positive rows" if task.notion == "equal_opportunity" else "rows"
-    binding = " against ".join(f"{name} ({rows:,} {counted})" for name, rows in sizes.items())
+    binding = " against ".join(f"{name} ({rows:,} rows)" for name, rows in sizes.items())
     said = [
         f"p_rule={asked:g} cannot be promised {how}: the best on the path is {reached:.3f} (estimate {best['p_rule']:.3f}, "
         f"accuracy {best['accuracy']:.3f}) at covariance={best['threshold']:.3g}. What binds is {binding}."
@@ -57,7 +57,7 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
     if rows < needed:
         said.append(
             f"{smallest} is too small: were it selected like everybody, it would take some {needed:,} rows to show the 80 % "
-            "rule. Merge it with another group."
+            "rule. Make it one with another group, or leave the attribute out."
         )
     elif "confidence" in how and best["p_rule"] > asked and reached > 0:
         # more rows narrow a bound by the root of their number, and leave the estimate where it is
@@ -66,23 +66,15 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
         said.append(
             f"{more} as many rows of these groups would do, or less confidence (confidence=0.9, --confidence 0.9)."
         )
-    said.append("Features that stand in for the sensitive attribute can be left out (--drop).")
+    said.append(
+        "Bounds on rates reach further than a covariance: constraint='auto' (--constraint auto), with search and method as "
+        "they are by default. Features that stand in for the sensitive attribute can be left out (--drop)."
+    )
     return Refused(" ".join(said), table)
 
 
 def _rows(name: str, task: Task) -> int:
     """How many rows a group is judged by."""
-    names, members = judged_groups(task)
-    return int(members[names.index(name)].sum())
-
-
-def judged_groups(task: Task) -> tuple[list[str], np.ndarray]:
-    """The names of all groups, in the order of `p_rule_bounds`, and (groups, n) which rows each is judged by."""
     assert task.sensitive is not None
-    counted = task.y > 0 if task.notion == "equal_opportunity" else np.ones(len(task.y), bool)
-    names, members = [], []
-    for i, attribute in enumerate(task.sensitive.attributes):
-        codes = task.sensitive.groups(i)
-        names += [f"{attribute.name}={group}" for group in attribute.groups]
-        members += [(codes == code) & counted for code in range(len(attribute.groups))]
-    return names, np.stack(members)
+    cells = cells_of(task.sensitive, task.y > 0, task.notion)
+    return int(cells.members[cells.names.index(name)].sum())

@@ -38,6 +38,7 @@ class FairnessReport:
             bound: columns p_rule and bound.
         confidence: that of the intervals and bounds.
         attributes: the attributes that each intersection is made of, by its name; those of an attribute are itself.
+        notes: what else to know, in sentences.
 
     Example:
         >>> import tightrope as tr
@@ -51,6 +52,7 @@ class FairnessReport:
     p_rule: pd.DataFrame
     confidence: float
     attributes: dict[str, tuple[str, ...]]
+    notes: tuple[str, ...] = ()
 
     def by_group(self, attribute: str | None = None) -> pd.DataFrame:
         """Rates by group as `by_group` of fairlearn's MetricFrame has them: a row for each group, a column for each metric.
@@ -105,6 +107,7 @@ class FairnessReport:
             ),
             f"{rows:,} rows. Intervals are of {self.confidence:.0%}, each for itself; ratios and differences are against "
             "the group with the highest rate.",
+            *self.notes,
         ]
 
     def _tables(self) -> list[tuple[str, list[list[str]]]]:

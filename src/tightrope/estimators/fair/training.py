@@ -12,9 +12,10 @@ from tightrope._minimize import minimize
 from tightrope._sweep import sweep
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.runs import kept
+from tightrope.fairness.notions import NOTIONS
 from tightrope.methods import CSOA, SVRGCSOA, Method
 from tightrope.problem import Problem
-from tightrope.problems.fair import carried_by_few, centred, fair_classification, levels_of
+from tightrope.problems.fair import centred, fair_classification, levels_of
 from tightrope.result import Result, Status
 
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled
@@ -37,6 +38,11 @@ class Scaling(NamedTuple):
         total = weight.sum()
         mean = weight @ X / total
         deviation = np.sqrt(weight @ (X - mean) ** 2 / total)
+        return cls.of(mean, deviation, intercept)
+
+    @classmethod
+    def of(cls, mean: np.ndarray, deviation: np.ndarray, intercept: bool) -> "Scaling":
+        """The scaling by means and deviations of data."""
         floor = 8 * np.finfo(float).eps * np.maximum(np.abs(mean), 1)  # a constant column, up to rounding
         scale = np.where(deviation > floor, deviation, 1.0)
         return cls(mean if intercept else np.zeros_like(mean), scale, intercept)
@@ -68,7 +74,7 @@ class Built(NamedTuple):
 
     task: Task
     scaling: Scaling
-    unit: np.ndarray  # (K,), what sensitive columns were divided by: constraints of unlike sizes slow methods down
+    unit: np.ndarray  # (K,), what columns of `centred` were divided by: constraints of unlike sizes slow methods down
     levels: np.ndarray  # (K,), the thresholds, in the units of the attributes
     problem: Problem
     data: tuple[np.ndarray, ...]  # rows for `problem`, filled up to a common size
@@ -77,7 +83,7 @@ class Built(NamedTuple):
         """The same with this threshold, or one for each attribute; a task without attributes has none."""
         if self.task.sensitive is None:
             return self
-        levels = levels_of(threshold, self.task.sensitive)
+        levels = levels_of(threshold, self.task.sensitive, self.task.notion)
         problem = dataclasses.replace(self.problem, levels=np.tile(levels / self.unit, 2))
         return self._replace(levels=levels, problem=problem)
 
@@ -116,6 +122,7 @@ def build(task: Task) -> Built:
         l2=task.l2,
         penalised=np.arange(wide.shape[1]) < len(scaling.mean),
     )
+    unit = np.tile(unit, len(NOTIONS[task.notion]))
     return Built(task, scaling, unit, unit, problem, data)
 
 
@@ -145,22 +152,23 @@ def train(
     automatic = method == "auto"
     with jax.enable_x64(True):
         if automatic:
-            result = _solve(problem, data, _budget(len(data[1])) if passes is None else passes, tol, seed, **options)
+            result = solve(problem, data, budget(len(data[1])) if passes is None else passes, tol, seed, **options)
         else:
             problem = dataclasses.replace(problem, exact_constraints=None)  # samples are all that these methods see
             options = {"passes": 10.0 if passes is None else passes, "batch_size": 1} | options
-            method = _csoa(problem, data, options["passes"]) if method == "csoa" else method
+            if method == "csoa":
+                method = csoa(problem, len(data[1]), np.mean(np.sum(data[0] ** 2, axis=1)), options["passes"])
             result = minimize(problem, data, method=method, seed=seed, **options)
-        result = _in_units(kept(result, f"{len(task.y):,} rows"), np.tile(built.unit, 2))
+        result = in_units(kept(result, f"{len(task.y):,} rows"), np.tile(built.unit, 2))
     coef, intercept = built.scaling.back(np.asarray(result.x, float))
     if automatic and task.sensitive is not None:
         coef, intercept = _feasible_as_stored(coef, intercept, task, built.levels)
     return Trained(coef, intercept, result)
 
 
-def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
+def solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
     """Minimise to a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
-    start = np.zeros(data[0].shape[1])  # its score is constant: no covariance at all
+    start = np.zeros(problem.params["V"].shape[1])  # its score is constant: no covariance at all
     options = {
         "passes": passes,
         "output": "feasible",
@@ -176,7 +184,7 @@ def _solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **
     return result
 
 
-def _budget(n: int) -> float:
+def budget(n: int) -> float:
     """The most passes over n rows: few rows are quickly passed, and may be all but separable."""
     return 300.0 + 100_000.0 / n
 
@@ -194,7 +202,7 @@ def train_path(built: Built, thresholds: np.ndarray, seed: int) -> tuple[np.ndar
 
 
 def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
-    """The covariances of score and sensitive columns, (K,), recomputed row by row from the features as given."""
+    """The covariances of score and sensitive columns, label by label, recomputed row by row from the features as given."""
     assert task.sensitive is not None
     s = centred(task.sensitive, task.weight, task.y > 0, task.notion)
     return s.T @ (task.X @ coef) / len(s)
@@ -203,21 +211,20 @@ def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
 def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, levels: np.ndarray):
     """The coefficients, shrunk by a few units of rounding where they would exceed a threshold by that little."""
     score = np.abs(task.X) @ np.abs(coef) + abs(intercept)
-    largest = np.abs(task.columns).max(axis=0)
+    largest = np.tile(np.abs(task.columns).max(axis=0), len(NOTIONS[task.notion]))
     margin = 16 * np.finfo(float).eps * (largest * float(score.mean()) + levels)
     size = np.abs(covariances(coef, task))
     factor = float(np.min(np.where(size > levels - margin, (levels - margin) / np.maximum(size, levels), 1.0)))
     return coef * factor, intercept * factor
 
 
-def _csoa(problem: Problem, data: Any, passes: float) -> CSOA:
-    """The paper's method with coefficients that suit standardised features.
+def csoa(problem: Problem, rows: int, size: float, passes: float) -> CSOA:
+    """The paper's method with coefficients that suit standardised features of mean square norm `size`.
 
     eta0 = 2.5 and upsilon0 = 1 did best on Adult at ten passes. The step stays below 1/L of the loss, L = E|a|^2/4,
     and the tightening below half the room that the two-sided constraint leaves.
     """
-    root = np.sqrt(max(1.0, passes * len(data[1])))
-    size = float(np.mean(np.sum(data[0] ** 2, axis=1)))
+    root = np.sqrt(max(1.0, passes * rows))
     room = float(np.min(problem.levels, initial=np.inf)) / 2 * root
     return CSOA(eta0=min(2.5, 4 * root / size), delta=0.01, upsilon0=min(1.0, room))
 
@@ -231,7 +238,7 @@ def repeated(n: int) -> np.ndarray:
     return np.arange(-(-n // unit) * unit) % n
 
 
-def _in_units(result: Result, unit: np.ndarray) -> Result:
+def in_units(result: Result, unit: np.ndarray) -> Result:
     """The report in the units of the attributes; the trace and the state stay as the method saw them."""
     return dataclasses.replace(
         result,
@@ -244,11 +251,9 @@ def _in_units(result: Result, unit: np.ndarray) -> Result:
 # ---- what a user should know -----------------------------------------------------------------------------------------
 
 
-def warn_of_few(built: Built, names: Any) -> None:
+def warn_of_few(few: list[tuple[int, int]], names: Any) -> None:
     """Warn of features, called `names`, by which a handful of rows can satisfy the constraint for all others."""
-    if built.task.sensitive is None:
-        return
-    few = [(j, rows) for j, rows in carried_by_few(built.rows_once()) if j < len(names)]
+    few = [(j, rows) for j, rows in few if j < len(names)]
     if few:
         said = ", ".join(f"{names[j]} ({rows} rows)" for j, rows in few[:8]) + (", ..." if len(few) > 8 else "")
         warnings.warn(
@@ -259,7 +264,7 @@ def warn_of_few(built: Built, names: Any) -> None:
         )
 
 
-def warn_of_gap(result: Result, built: Built) -> None:
+def warn_of_gap(result: Result, features: int, rows: int) -> None:
     """Warn where the passes ran out before the tolerance was met, and the gap is one that would show.
 
     The mean of KL(p*, p) over the rows is at most the gap, since the slope of F at the optimum points nowhere down within
@@ -268,7 +273,7 @@ def warn_of_gap(result: Result, built: Built) -> None:
     moves probabilities by root(d / n) / 2 at most.
     """
     gap = result.trace["gap"].iloc[-1] if "gap" in result.trace else 0.0
-    off, sampling = min(1.0, np.sqrt(gap / 2)), np.sqrt(len(built.scaling.mean) / len(built.task.y)) / 2
+    off, sampling = min(1.0, np.sqrt(gap / 2)), np.sqrt(features / rows) / 2
     if off > max(_VISIBLE, _LOST * sampling):
         warnings.warn(
             f"The passes ran out at a duality gap of {gap:.1e}: predicted probabilities may be off by {off:.2g} (root mean "

@@ -22,7 +22,8 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from tightrope.confidence import effective_ratio_lower, fixed_sequence
 from tightrope.estimators.fair.asked import Asked
-from tightrope.estimators.fair.paths import Model, Part
+from tightrope.estimators.fair.paths import PATHS, Model, Part
+from tightrope.estimators.fair.rare import smallest_group
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.task import Task
 from tightrope.fairness.notions import Cells, cells_of
@@ -73,7 +74,7 @@ class Walk:
         frontier = self.frontier(paths, whole=False)
         passed = frontier[frontier["passed"]]
         if passed.empty:
-            raise Refused(self._refusal(frontier), self.frontier(paths))
+            raise Refused(self._refusal(frontier, paths), self.frontier(paths))
         best = passed.iloc[int(np.argmax(passed["accuracy"]))]
         name, threshold = str(best["path"]), float(best["threshold"])
         part = self._parts[0] if self._keeps else self._part(np.arange(len(self._task.y)))
@@ -99,7 +100,7 @@ class Walk:
                 break
         return pd.DataFrame(rows).assign(passed=np.arange(len(rows)) < fixed_sequence(s >= critical for s in scores))
 
-    def _refusal(self, frontier: pd.DataFrame) -> str:
+    def _refusal(self, frontier: pd.DataFrame, tried: Sequence[str]) -> str:
         """Why nothing passed, by the safest points alone: nothing was chosen among them, so their bounds are true."""
         first = frontier.groupby("path", sort=False).head(1)
         ratio = self._asked.is_ratio
@@ -108,18 +109,35 @@ class Walk:
         best = first.iloc[int(np.argmax(bounds if ratio else -bounds))]
         bound = float(best[f"{column}_bound"])
         had = np.floor(100 * bound) / 100 if ratio else np.ceil(100 * bound) / 100
-        offer = f"{column}={had:g} could be, at accuracy {best['accuracy']:.3f} or more. " if 0 < had < 1 else ""
-        binding = " and ".join(self._in_words(str(best[side])) for side in ("group", "against"))
+        offer = f"{column}={had:g} could be, at accuracy {best['accuracy']:.3f} or more (--{column} {had:g}). "
+        offer = offer.replace("--p_rule", "--p-rule") if 0 < had < 1 else ""
+        sizes = {name: self._rows(name) for name in (str(best["group"]), str(best["against"]))}
+        binding = " and ".join(f"{name} ({rows:,} rows)" for name, rows in sizes.items())
+        smallest, rows = min(sizes.items(), key=lambda size: size[1])
+        needed = smallest_group(float(np.average(self._task.y > 0, weights=self._task.judged)))
+        small = f"{smallest} is too small: it would take some {needed:,} rows to show the 80 % rule of it. "
+        if self._could_be_merged(smallest):
+            small += "Groups as rare as this are made one by merge_rare=True (--merge-rare). "
+        small = small if rows < needed else ""
+        untried = (
+            "" if len(tried) == len(PATHS) else "try the other surrogates (constraint='auto', --constraint auto), "
+        )
         return (
             f"{self._asked.sentence} cannot be promised with {self._confidence:.0%} confidence: where rates are most alike, "
-            f"{column} is {best[column]:.3f} and {'at least' if ratio else 'at most'} {bound:.3f} with that confidence. The "
-            f"groups that bind are {binding}. {offer}Ask for less, lower the confidence, give more rows, merge "
-            "groups that are small, or leave out features that stand in for the sensitive attribute."
+            f"{column} is {_known(best[column])} and {'at least' if ratio else 'at most'} {bound:.3f} with that confidence. "
+            f"The groups that bind are {binding}. {small}{offer}Ask for less, {untried}lower the confidence "
+            "(confidence=0.9, --confidence 0.9), give more rows, or leave out features that stand in for the sensitive "
+            "attribute (--drop)."
         )
 
-    def _in_words(self, name: str) -> str:
-        rows = int(self._cells.members[self._cells.names.index(name)].sum())
-        return f"{name} ({rows:,} rows)"
+    def _could_be_merged(self, name: str) -> bool:
+        """Whether a cell is a group of an attribute that has several others, none of them merged."""
+        assert self._task.sensitive is not None
+        own = (a for a in self._task.sensitive.attributes if name.startswith(f"{a.name}="))
+        return any(len(a.groups) > 2 and not a.merged for a in own)
+
+    def _rows(self, name: str) -> int:
+        return int(self._cells.members[self._cells.names.index(name)].sum())
 
 
 class Judge(NamedTuple):
@@ -176,6 +194,10 @@ class Judge(NamedTuple):
         n = self.effective
         x = n * np.minimum(self.means @ decided[self.rows], 1.0)
         return [(float(x[a]), float(n[a]), float(x[b]), float(n[b])) for a, b in self.cells.pairs]
+
+
+def _known(share: float) -> str:
+    return "not known, because nobody is selected," if np.isnan(share) else f"{share:.3f}"
 
 
 def _ratio(a: float, n_a: float, b: float, n_b: float) -> float:

@@ -122,12 +122,18 @@ def _side_by_side(missing: Sequence[Unit], store: Store, processes: int) -> Iter
     """In processes and not in threads: two thirds of the time go into compiling, a third of that into tracing, which is
     Python's."""
     context = multiprocessing.get_context("spawn")  # a fork of a program that has used JAX may hang
+    others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(processes, context, signal.signal, (signal.SIGINT, signal.SIG_IGN))
     try:
         for future in as_completed([pool.submit(_store, unit, store) for unit in missing]):
             yield future.result()
+    except KeyboardInterrupt:  # parts in progress may take long and are not waited for: their files are whole or absent
+        for worker in multiprocessing.active_children():
+            if worker not in others:
+                worker.kill()
+        raise
     finally:
-        pool.shutdown(cancel_futures=True)  # waits for the parts in progress, which are stored
+        pool.shutdown(cancel_futures=True)
 
 
 _compiled_for: list[object] = []  # the problem at work

@@ -63,7 +63,8 @@ class Entry:
 
     def steps(self, budget: int, counted: Counted = "calls") -> int:
         """The most steps whose calls, or linear minimisations, are within the budget; at least one."""
-        spent = self.calls if counted == "calls" else lambda steps: self.method.total_cost(steps).lmos
+        domain = self.problem.domain
+        spent = self.calls if counted == "calls" else lambda steps: self.method.cost_in(domain, steps).lmos
         low, high = 1, budget + 1
         while high - low > 1:
             middle = (low + high) // 2

@@ -126,17 +126,21 @@ def _profiles(division: str, runs: pd.DataFrame) -> pd.DataFrame:
 
 def _rates(runs: pd.DataFrame) -> pd.DataFrame:
     """Slopes of log means in log calls. A published gap holds with the published violation, so the slower of the two
-    bounds the Lagrangian gap. A violation has a slope where it is there at every budget, beyond noise."""
+    bounds the Lagrangian gap. That gap is flat at a solution with curvature: of second order in the distance, it falls
+    faster than a rate may promise. The score is of first order, and its slope stands beside. A violation has a slope where
+    it is there at every budget, beyond noise."""
     rows, keys = [], ["division", "problem", "method"]
     for key, part in runs[runs.method != REFERENCE].groupby(keys, sort=False):
         published = METHODS[str(key[2])].published if str(key[2]) in METHODS else Rates()
         gaps, violations = (part.pivot(index="seed", columns="budget", values=v) for v in ("lagrangian", "violation"))
         there = all(violations[budget].mean() > half_width(violations[budget]) for budget in violations)
         gap, violation = slope(gaps), slope(violations if there else violations * math.nan)
+        score = slope(part.pivot(index="seed", columns="budget", values="score"))
         last = violations.iloc[:, -1]
         rows.append(
             dict(zip(keys, key, strict=True))
             | {"gap slope": gap[0], "gap low": gap[1], "gap high": gap[2], "published gap": _slower_of(published)}
+            | {"score slope": score[0], "score low": score[1], "score high": score[2]}
             | {"violation slope": violation[0], "violation low": violation[1], "violation high": violation[2]}
             | {"published violation": published.violation}
             | {"last gap": gaps.iloc[:, -1].mean(), "last violation": last.mean(), "last violation ±": half_width(last)}
@@ -170,8 +174,9 @@ def slope(values: pd.DataFrame, draws: int = 200) -> tuple[float, float, float]:
 
 
 def slower(rates: pd.DataFrame, what: str = "gap") -> pd.DataFrame:
-    """The rows in which the gap, or the violation, falls more slowly than published by more than the slack."""
-    published = rates[f"published {what}"].astype(float).replace(math.inf, math.nan)
+    """The rows in which the gap, the score or the violation falls more slowly than published by more than the slack; what is
+    published of gap and violation together bounds the score."""
+    published = rates[f"published {'gap' if what == 'score' else what}"].astype(float).replace(math.inf, math.nan)
     return rates[rates[f"{what} slope"] > -(published - SLACK)]
 
 
@@ -276,10 +281,11 @@ def text(found: Board) -> str:
 
 def _table(part: pd.DataFrame, rates: dict[Any, dict[Any, Any]]) -> list[str]:
     costs = ["budget", "samples", "gradients", "proj.", "LMOs", "ms"]
-    rows = [["method", "score", "gap", "worst H", "rate", "published", *costs, "given"]]
+    rows = [["method", "score", "gap", "worst H", "rate", "of score", "published", *costs, "given"]]
     for row in part.sort_values("score").to_dict("records"):
         rate = rates.get((row["division"], row["problem"], row["method"]), {})
-        exponents = [_exponent(-rate.get("gap slope", math.nan)), _exponent(rate.get("published gap", math.nan))]
+        exponents = [_exponent(-rate.get(f"{what} slope", math.nan)) for what in ("gap", "score")]
+        exponents += [_exponent(rate.get("published gap", math.nan))]
         counts = [f"{int(row[name]):,}" for name in ("budget", *Cost._fields)]
         shown = [_show(row, name) for name in ("score", "gap", "violation")]
         rows.append([row["method"], *shown, *exponents, *counts, f"{1000 * row['seconds']:.1f}", short(row["given"])])

@@ -4,8 +4,9 @@ Matrices are held dense and in float32, which halves the time and changes less t
 """
 
 import dataclasses
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -200,10 +201,13 @@ def measure(x: np.ndarray, on: Instance, beta: float) -> dict[str, float]:
     }
 
 
-def follow(case: Case, seed: int, work: Amount, warm: bool = False) -> pd.DataFrame:
+def follow(
+    case: Case, seed: int, work: Amount, warm: bool = False, stopped: Callable[[], bool] = lambda: False
+) -> pd.DataFrame:
     """A run on the instance of its seed, measured along its way at the current iterate and, where kept, at the average.
 
     With `warm`, a short run comes first, so that the seconds do not count compiling; measuring does not count either.
+    A thread hears of no Ctrl-C, so its run ends, and is refused, where it is `stopped` when it is measured.
     """
     on = instance(seed, work.shape, work.rank)
     made, method, exact = completion(case, on), case.method, isinstance(case.method, CFWCSOA)
@@ -213,7 +217,7 @@ def follow(case: Case, seed: int, work: Amount, warm: bool = False) -> pd.DataFr
     entries = method.cost.gradients * (int(on.mask.sum()) if exact else case.batch)
     rows, spent, began = [], 0.0, 0.0
 
-    def look(snapshot: Any) -> None:
+    def look(snapshot: Any) -> bool:
         nonlocal spent
         start = time.perf_counter()
         seconds = start - began - spent
@@ -224,6 +228,7 @@ def follow(case: Case, seed: int, work: Amount, warm: bool = False) -> pd.DataFr
             x = x.dense() if exact else x
             rows.append({"point": point, **known, **measure(np.asarray(x), on, case.beta * on.beta)})
         spent += time.perf_counter() - start
+        return stopped()
 
     if warm:
         minimize(made.problem, made.data, method=method, steps=steps, callback=lambda _: True, **options)
@@ -235,16 +240,18 @@ def follow(case: Case, seed: int, work: Amount, warm: bool = False) -> pd.DataFr
 
 def runs(cases: Iterable[Case], seeds: Iterable[int], work: Amount, ends: bool = False) -> pd.DataFrame:
     """Every case from every seed, two at a time; with `ends`, the last points only."""
-    jobs = [(case, seed) for seed in seeds for case in cases]
+    jobs, stopped = [(case, seed) for seed in seeds for case in cases], threading.Event()
 
     def one(job: tuple[Case, int]) -> pd.DataFrame:
         with jax.enable_x64(True):  # the setting belongs to a thread
-            table = follow(*job, work._replace(records=1) if ends else work)
+            table = follow(*job, work._replace(records=1) if ends else work, stopped=stopped.is_set)
         return table[table.step == table.step.max()] if ends else table
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        try:
-            return pd.concat(list(pool.map(one, jobs)), ignore_index=True)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # an interrupted part is not waited for
-            raise
+    pool = ThreadPoolExecutor(WORKERS)
+    try:
+        return pd.concat(list(pool.map(one, jobs)), ignore_index=True)
+    finally:
+        stopped.set()
+        pool.shutdown(
+            wait=False, cancel_futures=True
+        )  # an interrupted run ends at its next record, and is not waited for

@@ -81,6 +81,7 @@ class CFWCSOA(Method):
     anytime = True
     tuned = ("gamma", "upsilon")
     margin = "upsilon"
+    margin_power = 2.0  # what works off a violation on top of that vanishes with it
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CFWCSOAState:
         memory, none = problem.domain.lmo_memory(float_dtype(x)), jnp.zeros_like(lam)

@@ -67,12 +67,15 @@ class CSCGD(Method):
     inner values seen, where f and h are defined. A tracker that follows need not be fast, so the steps need not be short.
     That is a rule, not a theorem; `method="auto"` takes it for nested problems on streams.
 
+    With `anytime`, t stands for T, and the mean is weighted by eta_t; measured epochs double. So can `tr.Online` be fed.
+
     Args:
         eta0: coefficient of the step size.
         beta0: coefficient of the tracker's step; from sqrt(T) on it does not track.
         delta: regularisation of the multipliers.
         upsilon0: coefficient of the tightening.
         schedule: "published", or "measured" for a nested problem without coefficients.
+        anytime: step sizes against t instead of the horizon T.
 
     Example:
         >>> import jax, tightrope as tr
@@ -98,6 +101,7 @@ class CSCGD(Method):
     delta: Any = 0.01
     upsilon0: Any = 0.25
     schedule: Literal["published", "measured"] = static(default="published")
+    anytime: bool = static(default=False)
 
     name = "cscgd"
     needs = frozenset({"project"})
@@ -113,7 +117,7 @@ class CSCGD(Method):
         if problem.nested:
             inside = inner_size(problem, x, theta)
             kind = NestedCSCGD if self.schedule == "published" else MeasuredCSCGD
-            return kind(self.eta0, self.beta0, self.delta, self.upsilon0, self.schedule, inside)
+            return kind(self.eta0, self.beta0, self.delta, self.upsilon0, self.schedule, self.anytime, inside)
         if self.schedule == "measured":
             raise TypeError(
                 'CSCGD: schedule="measured" is for nested problems and this one is plain, where nothing need be tracked; '
@@ -133,18 +137,22 @@ class CSCGD(Method):
         z_next = z + beta * (h - z)
         x_next = problem.domain.project(add_scaled(x, -eta, g))
         lam_next = dual_step(lam, z_next, gamma=eta, shrink=eta**2 * self.delta, upsilon=upsilon)
-        info = Info(x, lam, f, h, weight=jnp.ones_like(eta))
+        info = Info(x, lam, f, h, weight=eta if self.anytime else jnp.ones_like(eta))
         return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), info
 
     def _sizes(self, t: Array, horizon: Array) -> tuple[Array, Array, Array]:
         """eta, beta and upsilon; beta is 1 in the first step, whose sample is all there is."""
-        eta, upsilon = Power(self.eta0, 0.75)(t, horizon), Power(self.upsilon0, 0.25)(t, horizon)
-        return eta, jnp.where(t == 1, 1, jnp.minimum(Power(self.beta0, 0.5)(t, horizon), 1)), upsilon
+        eta, beta, upsilon = (
+            Power(c, p, self.anytime)(t, horizon)
+            for c, p in ((self.eta0, 0.75), (self.beta0, 0.5), (self.upsilon0, 0.25))
+        )
+        return eta, jnp.where(t == 1, 1, jnp.minimum(beta, 1)), upsilon
 
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""
-        shrink = float(self.eta0**2 * self.delta) / horizon**1.5
-        refuse_overshoot(self, "eta^2 delta", shrink, f"at {horizon:,} steps", "eta0 or delta")
+        shrink = float(self.eta0**2 * self.delta) / (1 if self.anytime else horizon**1.5)
+        where = "at the first step" if self.anytime else f"at {horizon:,} steps"
+        refuse_overshoot(self, "eta^2 delta", shrink, where, "eta0 or delta")
 
 
 @pytree
@@ -156,6 +164,7 @@ class NestedCSCGD(CSCGD):
 
     inside: int = static(default=1, least=1)
 
+    title = "CSCGD"
     cost = Cost(samples=2, gradients=1, projections=1)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
@@ -173,7 +182,7 @@ class NestedCSCGD(CSCGD):
         g = add_scaled(at_x, 1, pull(at_z)[0])
         x_next = problem.domain.project(add_scaled(x, -eta, g))
         lam_next = dual_step(lam, h, gamma=eta, shrink=eta**2 * self.delta, upsilon=upsilon)
-        info = Info(x, lam, f, h, weight=jnp.ones_like(eta))
+        info = Info(x, lam, f, h, weight=eta if self.anytime else jnp.ones_like(eta))
         return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), info
 
 
@@ -181,10 +190,12 @@ class NestedCSCGD(CSCGD):
 class MeasuredCSCGD(NestedCSCGD):
     """CSCGD on a nested problem with the schedule "measured", made by `CSCGD.for_problem`."""
 
+    title = "CSCGD"
+
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MeasuredState:
         """x_1 and lambda_1, before any scale is known."""
         z, first = jnp.zeros((self.inside,), lam.dtype), jnp.ones((), jnp.int32)
-        return MeasuredState(x, lam, z, first, horizon, x, z, z, measured.begin(x, lam, horizon, anytime=False))
+        return MeasuredState(x, lam, z, first, horizon, x, z, z, measured.begin(x, lam, horizon, self.anytime))
 
     def step(self, problem: Problem, state: MeasuredState, theta: Tree) -> tuple[MeasuredState, Info]:
         """The chain rule on independent samples, at a mean that was tracked along the way, and CSOA's measured steps."""
@@ -207,9 +218,9 @@ class MeasuredCSCGD(NestedCSCGD):
             return domain.project(add_scaled(scales.x, -longest, slope_in(w, direction)))
 
         stands = scales, x_next, lam_next, t, horizon
-        scales, x_next, lam_next = measured.turned(domain, *stands, anytime=False, jumps=True, far=far)
+        scales, x_next, lam_next = measured.turned(domain, *stands, anytime=self.anytime, jumps=True, far=far)
         scales = _with_some_force(scales, jnp.asarray(domain.scaled_diameter, lam.dtype))
-        info = Info(x, lam, f, h, measured.weight(t, horizon, False, lam.dtype))
+        info = Info(x, lam, f, h, measured.weight(t, horizon, self.anytime, lam.dtype))
         return MeasuredState(x_next, lam_next, z_next, t + 1, horizon, x, least, largest, scales), info
 
     def said(self, state: MeasuredState, names: list[str]) -> str | None:

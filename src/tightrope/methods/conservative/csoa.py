@@ -77,6 +77,7 @@ class CSOA(SelfMeasuring):
     published = Rates(
         gap=0.5, violation=inf, proof="of the coefficients of tr.theory; measured ones, the default, have none"
     )
+    published_by_steps: ClassVar = {"measured": Rates(), "others": Rates(), "of tr.theory": published}
     tuned = ("eta0", "upsilon0")
     margin_power = 1 / 2
     where_some_are_given: ClassVar = {"eta0": 1.0, "delta": 0.01, "upsilon0": 2.0, "dual_scale": 1.0}

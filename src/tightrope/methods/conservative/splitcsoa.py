@@ -118,6 +118,7 @@ class SplitCSOA(SelfMeasuring):
     published = Rates(
         gap=0.5, violation=inf, proof="of the coefficients of tr.theory; measured ones, the default, have none"
     )
+    published_by_steps: ClassVar = {"measured": Rates(), "others": Rates(), "of tr.theory": published}
     tuned = ("eta0", "upsilon0")
     positive = ("eta0",)
     margin_power = 1 / 2

@@ -18,6 +18,7 @@ from tightrope.methods.snapshot import (
     take_snapshot,
 )
 from tightrope.problem import Problem
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, nonzero, norm, pytree, replace, static, subtract
 
 
@@ -98,6 +99,10 @@ class SVRFCSOA(Refreshing):
     def gradients_a_refresh(self, n: int) -> int:
         """A pass, and the rows looked at elsewhere."""
         return n + probe_size(n)
+
+    def cost_of_refresh(self, domain: ConvexSet) -> Cost:
+        """The vertex to which the objective pulls."""
+        return Cost(0, 0, lmos=1)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRFCSOAState:
         """Everything that the first refresh will fill in."""

@@ -20,7 +20,9 @@ from tightrope.methods.snapshot import (
 )
 from tightrope.methods.widths import length_in, rows_in, slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.problem.full_data import full_mean
+from tightrope.problem.full_data import full_mean, tangent
+from tightrope.problem.nested import Tangent, inner_size, with_inner_linear
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
@@ -107,6 +109,19 @@ class SVRGCSOAState(NamedTuple):
     t: Array  # step number, from 1
 
 
+class NestedState(NamedTuple):
+    """What the next step needs on a nested problem."""
+
+    x: Tree
+    lam: Array
+    snap: Snapshot
+    epoch: Epoch
+    steps: Steps
+    judge: Judge
+    t: Array
+    tangent: Tangent  # at the snapshot
+
+
 @pytree
 class SVRGCSOA(Refreshing):
     """CSOA with SVRG snapshots and a look-ahead in the dual step, for finite data.
@@ -138,6 +153,11 @@ class SVRGCSOA(Refreshing):
     steps are the price of accuracy: as long as snapshots become better, noise may cost a growing share of the gap, and a
     smaller one after an epoch that was not better. The output is the mean of the last epoch, or the best snapshot where the
     values that the epoch's steps have seen are more than twice as far from the best lower bound on F*.
+
+    Of a nested problem an epoch sees the plain one that touches it at the snapshot, f(x, theta, u) + <c, inner(x, theta)>
+    with the mean inside u and the slopes c = E grad_u f taken at w. Values and gradients there are exact, so that what the
+    epochs come to rest at is a solution. Variances, entropic risks and ratios lie below it everywhere else, too: an epoch
+    is a step of majorisation.
 
     Args:
         primal_scale: of eta.
@@ -173,6 +193,15 @@ class SVRGCSOA(Refreshing):
     needs = frozenset({"project", "rows"})
     cost = Cost(samples=1, gradients=2, projections=1)
     output = "own"
+    takes_nested = True
+
+    def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "SVRGCSOA":
+        """With room for the mean inside, where the problem is nested."""
+        if not problem.nested:
+            return self
+        inside = inner_size(problem, x, theta)
+        given = self.primal_scale, self.dual_scale, self.upsilon, self.r, self.refresh_every, self.batch_size
+        return NestedSVRGCSOA(*given, inside)
 
     def default_batch(self, n: int) -> int:
         """64, where that leaves 64 to 2,048 steps an epoch: enough steps to converge, few enough to be quick."""
@@ -185,6 +214,10 @@ class SVRGCSOA(Refreshing):
     def gradients_a_refresh(self, n: int) -> int:
         """A pass, and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each."""
         return n + probe_size(n) * (7 + 2 * _PROBE_ROUNDS)
+
+    def cost_of_refresh(self, domain: ConvexSet) -> Cost:
+        """A look where the objective pulls, and the lower bound: by a linear minimisation, or by a projection."""
+        return Cost(0, 0, projections=1, lmos=1) if domain.has_lmo else Cost(0, 0, projections=2)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""
@@ -308,6 +341,39 @@ class SVRGCSOA(Refreshing):
 
         noise = full_mean(squares, probe, rows_a_slice=16) / self.batch_size
         return jnp.minimum(asked, (of_rows + weight) / nonzero(slopes**2 + noise))
+
+
+@pytree
+class NestedSVRGCSOA(SVRGCSOA):
+    """SVRG-CSOA on a nested problem, made by `SVRGCSOA.for_problem`: `inside` numbers are averaged inside."""
+
+    inside: int = static(default=1, least=1)
+
+    title = "SVRGCSOA"
+
+    def gradients_a_refresh(self, n: int) -> int:
+        """With a pass more, for the slopes of what is around the mean inside."""
+        return super().gradients_a_refresh(n) + n
+
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
+        """Everything that the first refresh will fill in."""
+        none = jnp.zeros((self.inside,), lam.dtype)
+        tangent = Tangent(none, none, jnp.zeros((lam.size, self.inside), lam.dtype))
+        return NestedState(*super().init(problem, x, lam, horizon), tangent)
+
+    def refresh(self, problem: Problem, state: Any, data: Tree) -> Any:
+        """The plain problem that touches this one where the snapshot is taken, and its snapshot."""
+        *known, old = state
+        known = SVRGCSOAState(*known)
+        new = tangent(problem, known.epoch.mean(known.x, known.lam)[0], data)
+        new = jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, old)
+        return NestedState(*super().refresh(with_inner_linear(problem, *new), known, data), new)
+
+    def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:
+        """SVRG-CSOA's, on the plain problem of the epoch."""
+        *known, touching = state
+        after, info = super().step(with_inner_linear(problem, *touching), SVRGCSOAState(*known), theta)
+        return NestedState(*after, touching), info
 
 
 def _no_steps(x: Tree, lam: Array) -> Epoch:

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 
 from tightrope.methods.base import Cost, Info, Rates, Refreshing
 from tightrope.problem import Problem
-from tightrope.problem.full_data import fold_rows
-from tightrope.sampling.all_rows import count
+from tightrope.problem.full_data import count, fold_rows
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, replace, static, subtract
 
 

@@ -1,6 +1,6 @@
 """CSA and multi-CSA: cooperative stochastic approximation, which steps on the objective or on a violated constraint."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +53,10 @@ class CSA(Method):
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
     published = Rates(gap=0.5, violation=0.5, proof="with a mean of many samples in the switch; with one it fails")
+    published_by_steps: ClassVar = {
+        "one sample in the switch": Rates(),
+        "a mean of many": published,
+    }
     tuned = ("gamma0", "tol0")
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
@@ -102,6 +106,8 @@ class MultiCSA(CSA):
     choice: Literal["random", "worst"] = static(default="random")
 
     name = "multi-csa"
+    published = Rates(gap=0.5, violation=0.5, proof="of the published method; this is reconstructed from its abstract")
+    published_by_steps: ClassVar = {}
     multipliers = False
 
     def choose(self, estimate: Array, eta: Array, t: Array) -> Array:

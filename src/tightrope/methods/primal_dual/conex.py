@@ -60,7 +60,7 @@ class ConEx(Method):
     name = "conex"
     positive = ("eta0", "tau0")
     needs = frozenset({"project"})
-    cost = Cost(samples=2, gradients=1, projections=1)
+    cost = Cost(samples=2, gradients=2, projections=1)  # h is differentiated on zeta, along one direction
     published = Rates(gap=0.5, violation=0.5)
     tuned = ("eta0", "tau0")
 

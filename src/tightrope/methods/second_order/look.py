@@ -8,7 +8,7 @@ import numpy as np
 from tightrope.methods.bundle.look import MARGIN, NO_ROOM, Look, see
 from tightrope.methods.bundle.model import Combination, Looks, Model, best_combination
 from tightrope.methods.bundle.solve import Region, one_thread, region_of
-from tightrope.methods.curvature import lagrangian_hessian, mixed, updated
+from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, updated
 from tightrope.methods.second_order.quadratic import MOST, Ball, Inconsistent, Step, best_step
 from tightrope.methods.second_order.state import Known
 from tightrope.problem.full_data import Some, rows_a_slice_of
@@ -99,8 +99,8 @@ class Turn(Look):
     def _after_the_first(self, state: Known, here: Place) -> Known:
         """A first run on some of the rows, where there are many; then curvature where it ended, and a first step."""
         lam = np.asarray(state.push, float)
-        if not np.any(lam):  # what would make the constraints weigh as much as the objective
-            lam = self.units.f / self.units.h / max(len(self.units.h), 1)
+        if not np.any(lam):
+            lam = self.balanced
         goal = self._on_some_rows(here, lam)
         if goal is None:
             state = state._replace(bend=self._hessian(here.x, lam, here, self.rows_for_hessian))
@@ -304,16 +304,26 @@ class Turn(Look):
         """The Hessian of the Lagrangian on so many rows, in widths; of few rows, mixed with a multiple of the identity."""
         every = -(-count(self.data) // self.block)
         slices = min(every, -(-rows // self.block))
-        point, lam = self._point(x * self.widths), np.asarray(lam, self.dtype)
-        some = Some(np.int32(slices), np.int32(0))
-        found = lagrangian_hessian(self.problem, point, lam, self.data, some, rows_a_slice=self.block)
-        B = np.asarray(found, float) * self.widths[:, None] * self.widths
+        B = self._bends(x, lam, slices)
+        if is_flat(B, np.ones(len(B)), self.units.f):  # a linear objective, until a constraint that bends is met
+            B = self._bends(x, self.balanced, slices)
         if not np.all(np.isfinite(B)):
             return np.eye(len(B)) * self.units.f
-        B = (B + B.T) / 2
         if slices == every or slices * self.block >= _PLENTY * len(B):
             return B
         return mixed(B, slices * self.block, float(np.median(np.maximum(np.diag(B), 0))))
+
+    def _bends(self, x: np.ndarray, lam: np.ndarray, slices: int) -> np.ndarray:
+        point, some = self._point(x * self.widths), Some(np.int32(slices), np.int32(0))
+        lam = np.asarray(lam, self.dtype)
+        found = lagrangian_hessian(self.problem, point, lam, self.data, some, rows_a_slice=self.block)
+        B = np.asarray(found, float) * self.widths[:, None] * self.widths
+        return (B + B.T) / 2
+
+    @property
+    def balanced(self) -> np.ndarray:
+        """The multipliers that make the constraints weigh as much as the objective, for want of better ones."""
+        return self.units.f / self.units.h / max(len(self.units.h), 1)
 
     # ---- places ------------------------------------------------------------------------------------------------------
 

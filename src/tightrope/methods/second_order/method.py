@@ -65,6 +65,7 @@ class SQP(Refreshing):
     averages = False
     on_host = True
     feasible_output = True
+    takes_nested = True
 
     def gradients_of_refreshes(self, steps: int, n: int) -> int:
         """A pass for each look; four more for curvature and a first run on some of the rows, one with each doubling."""

@@ -1,0 +1,404 @@
+"""A fair classifier from Parquet files larger than memory: one pass learns what labels and sensitive columns mean, one how
+features are scaled, and training reads the files in slices.
+
+What is trained is the problem of `training.py`, row for row: the same scaling, the same covariances, the same optimum.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+import pandas as pd
+from sklearn.utils import compute_class_weight
+
+from tightrope._minimize import minimize
+from tightrope.estimators.fair.rare import intersected
+from tightrope.estimators.fair.task import crosses, is_positive, read_attributes
+from tightrope.estimators.fair.training import Scaling, Trained, budget, csoa, in_units, solve
+from tightrope.estimators.runs import kept
+from tightrope.fairness.notions import NOTIONS
+from tightrope.fairness.sensitive import INTERSECTION, Attribute, Sensitive
+from tightrope.problem import Problem
+from tightrope.problems.fair import covariance_problem, levels_of
+from tightrope.result import Status
+from tightrope.sampling import Parquet
+from tightrope.sampling.all_rows import UnreadableError
+from tightrope.sampling.parquet_files import Columns, Files, Flaw, decoded
+from tightrope.tree import replace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tightrope.estimators.fair.classifier import FairLogisticRegression
+
+_AT_ONCE = 16_384  # rows
+_MANY = 1_000  # different values in a batch: a quantity, not groups
+
+
+class People(NamedTuple):
+    """Which columns of which files are what."""
+
+    files: Files
+    features: list[str]
+    label: str
+    sensitive: list[str]
+    encode: Callable[["pa.RecordBatch"], np.ndarray]  # features of a batch, (rows, d) in float64
+    names: Sequence[str]  # of the d features
+    trained_on: Callable[[np.ndarray], np.ndarray] | None = None  # which rows, by number; all by default
+    labels: tuple[Any, Any] | None = None  # the positive one second; by default in their order
+
+    @property
+    def columns(self) -> list[str]:
+        """All that is read."""
+        return list(dict.fromkeys([*self.features, *self.sensitive, self.label]))
+
+    def counted(self, first: int, rows: int) -> np.ndarray:
+        """Which of these rows are trained on: rows that are held out stay where they are and weigh nothing."""
+        numbers = np.arange(first, first + rows)
+        return np.ones(rows, bool) if self.trained_on is None else self.trained_on(numbers)
+
+
+class Known(NamedTuple):
+    """What one pass over labels and sensitive columns says."""
+
+    classes: tuple[Any, Any]
+    weights: tuple[float, float]  # of the two labels
+    sensitive: Sensitive | None  # of one row for each combination that there is; None without a constraint
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """What is known of the attributes."""
+        return () if self.sensitive is None else self.sensitive.attributes
+
+
+class Moments(NamedTuple):
+    """What one pass over all columns says, in the units of the features."""
+
+    scaling: Scaling
+    weight: float  # the mean weight of a row
+    counted: float  # the mean weight of a row that counts for a covariance
+    mean: np.ndarray  # (K,), of the sensitive columns over these
+    unit: np.ndarray  # (K,), their deviations where they are quantities
+    V: np.ndarray  # (K, d), covariances of sensitive columns and features
+    size: np.ndarray  # (d,), the mean of |feature|
+    largest: np.ndarray  # (K,), of |s|
+    rows: int  # trained on
+    few: list[tuple[int, int]]  # features that vary in a handful of rows, and in how many
+
+
+def are_files(X: Any) -> bool:
+    """Whether features are given as files."""
+    return isinstance(X, str | Path | Parquet)
+
+
+def read_people(model: "FairLogisticRegression", X: Any, y: Any, given: Any, sample_weight: Any) -> People:
+    """What `fit` was given: files, the name of the label, and the names of sensitive columns."""
+    refuse_rates(model)
+    if given is not None or sample_weight is not None:
+        what = "sensitive_features" if given is not None else "sample_weight"
+        raise TypeError(
+            f"{what} was given with files; expected names of sensitive columns as sensitive=[...], and no weights."
+        )
+    if not isinstance(y, str):
+        raise TypeError(f"y is a {type(y).__name__} and X are files; expected the name of the column to predict.")
+    files = X.files if isinstance(X, Parquet) else Files(X)
+    columns = X.columns if isinstance(X, Parquet) else files.columns
+    sensitive = (
+        []
+        if model.sensitive is None
+        else [model.sensitive]
+        if isinstance(model.sensitive, str)
+        else list(model.sensitive)
+    )
+    absent = [name for name in (y, *sensitive) if name not in columns]
+    if absent:
+        raise ValueError(f"The files have no column {absent[0]!r}; they have {', '.join(map(repr, columns[:20]))}.")
+    others = {y, *(() if model.sensitive_as_features else sensitive)}
+    features = [name for name in columns if name not in others]
+    if not features:
+        raise ValueError("No column is left to learn from, besides the label and the sensitive ones.")
+    with jax.enable_x64(True):
+        text = [name for name in features if not _is_number(files.schema.field(name).type)]
+        if text:
+            raise TypeError(
+                f"column {text[0]!r} is {files.schema.field(text[0]).type}; expected numbers. `tightrope fit` and "
+                "tightrope.tables make features of text."
+            )
+        encode = Columns(files, features, "float64", {})
+    return People(files, features, y, sensitive, encode, features)
+
+
+def refuse_rates(model: "FairLogisticRegression") -> None:
+    """Refuse rules that are judged by predictions out of fold: paths of classifiers need all rows in memory."""
+    if model.p_rule is None and model.difference is None:
+        return
+    asked = f"p_rule={model.p_rule:g}" if model.p_rule is not None else f"difference={model.difference:g}"
+    raise ValueError(
+        f"{asked} is judged by predictions out of fold, for which rows have to be in memory, and files were given; expected "
+        "covariance=..., e.g. the threshold_ that fit finds with constraint='covariance' on some of the rows."
+    )
+
+
+def fit_files(model: "FairLogisticRegression", people: People, seed: int) -> tuple[Trained, Known, Moments]:
+    """Train on files; the model learns its classes."""
+    refuse_rates(model)
+    known = look_at(model, people)
+    moments = measure(model, people, known)
+    return _train(model, people, known, moments, seed), known, moments
+
+
+# ---- what labels and sensitive columns mean ----------------------------------------------------------------------------
+
+
+def look_at(model: "FairLogisticRegression", people: People) -> Known:
+    """One pass over the label and the sensitive columns."""
+    counts, quantities = _combinations(people)
+    labels = np.array([key[0] for key in counts])
+    rows = np.array(list(counts.values()))
+    positive = is_positive(model, labels, None, True)
+    if people.labels is not None:
+        model.classes_ = np.array(people.labels)
+        positive = labels == people.labels[1]
+    if len(np.unique(positive[rows > 0])) < 2:
+        raise ValueError("the label has only one class among the rows to train on; expected two.")
+    totals = [int(rows[positive == which].sum()) for which in (False, True)]
+    weights = _label_weights(model, totals)
+    if not people.sensitive:
+        return Known(tuple(model.classes_.tolist()), weights, read_attributes(model, pd.DataFrame(), None, None))
+    grouped = [name for name in people.sensitive if name not in quantities]
+    frame = pd.DataFrame([key[1:] for key in counts], columns=grouped)
+    # A quantity needs no values here, but several of them, or it would be taken for groups.
+    frame, positive = pd.concat([frame] * 3, ignore_index=True), np.tile(positive, 3)
+    rows = np.concatenate([rows, 0 * rows, 0 * rows])
+    for name in quantities:
+        frame[name] = np.arange(len(frame)) + 0.5
+    sensitive = read_attributes(model, frame[people.sensitive], None, None)
+    if sensitive is not None and crosses(model, sensitive):
+        counted, rate = rows, totals[1] / max(sum(totals), 1)
+        if model.notion != "demographic_parity":
+            counted, rate = min((rows * (positive == which) for which in NOTIONS[model.notion]), key=np.sum), 0.5
+        sensitive = intersected(sensitive, counted, rate, model.merge_rare)
+    return Known(tuple(model.classes_.tolist()), weights, sensitive)
+
+
+def _combinations(people: People) -> tuple[Counter, list[str]]:
+    """How often each combination of label and groups is trained on, and the sensitive columns that are quantities."""
+    counts: Counter = Counter()
+    names = list(dict.fromkeys([people.label, *people.sensitive]))
+    quantities: list[str] = []
+
+    def combined(batch: "pa.RecordBatch", first: int) -> Any:
+        import pyarrow as pa
+
+        for name in names:
+            column = batch.column(name)
+            if column.null_count:
+                raise Flaw(int(np.argmax(np.asarray(column.is_null()))), name, "no value", "one in every row")
+        if not counts:
+            quantities.extend(n for n in people.sensitive if len(batch.column(n).unique()) > _MANY)
+        by = [name for name in names if name not in quantities]
+        table = pa.Table.from_batches([batch]).append_column(
+            "", pa.array(people.counted(first, batch.num_rows).astype(int))
+        )
+        return table.group_by(by).aggregate([("", "sum")]).select([*by, "_sum"]).to_pylist()
+
+    for number in range(len(people.files.groups)):
+        for found in decoded(people.files, number, combined, names, 65_536):
+            for row in found:
+                *key, times = row.values()
+                counts[tuple(key)] += times
+            if len(counts) > 100 * _MANY:
+                raise UnreadableError(
+                    f"{people.label} and {', '.join(people.sensitive)} have over {100 * _MANY:,} combinations; expected "
+                    "a label of two values, and groups. Is one of them an identifier?"
+                )
+    return counts, quantities
+
+
+def _label_weights(model: "FairLogisticRegression", totals: list[int]) -> tuple[float, float]:
+    if model.class_weight is None:
+        return 1.0, 1.0
+    if model.class_weight == "balanced":
+        negative, positive = totals
+        return (negative + positive) / (2.0 * negative), (negative + positive) / (2.0 * positive)
+    found = compute_class_weight(model.class_weight, classes=model.classes_, y=model.classes_)
+    return float(found[0]), float(found[1])
+
+
+class Rows(NamedTuple):
+    """A batch in numbers: features, which are positive, what they weigh, and the sensitive columns."""
+
+    X: np.ndarray
+    positive: np.ndarray
+    weight: np.ndarray
+    s: np.ndarray
+
+
+def rows_of(people: People, known: Known) -> Callable[["pa.RecordBatch", int], Rows]:
+    """What makes numbers of a batch."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    attributes = [a for a in known.attributes if a.kind != INTERSECTION]
+    crossed = next((a for a in known.attributes if a.kind == INTERSECTION), None)
+    names = dict(zip((a.name for a in attributes), people.sensitive, strict=True))
+    places = _places(attributes, crossed)
+
+    def codes(column: Any, values: Sequence[Any], name: str) -> np.ndarray:
+        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        found = pc.index_in(column, pa.array(values).cast(column.type))  # pyright: ignore[reportAttributeAccessIssue]
+        if found.null_count:
+            row = int(np.argmax(np.asarray(found.is_null())))
+            raise Flaw(row, name, f"the value {column[row].as_py()!r}", f"one of {', '.join(map(repr, values))}")
+        return found.to_numpy(zero_copy_only=False)
+
+    def made(batch: "pa.RecordBatch", first: int) -> Rows:
+        positive = codes(batch.column(people.label), known.classes, people.label) == 1
+        weight = np.where(positive, known.weights[1], known.weights[0]) * people.counted(first, len(positive))
+        parts, grouped = [np.zeros((len(positive), 0))], []
+        for attribute in attributes:
+            column = batch.column(names[attribute.name])
+            if attribute.kind == "continuous":
+                parts.append(column.to_numpy(zero_copy_only=False).astype(float)[:, None])
+                continue
+            grouped.append(codes(column, attribute.groups, names[attribute.name]))
+            which = [1] if attribute.kind == "binary" else range(len(attribute.groups))
+            parts.append((grouped[-1][:, None] == np.array(which)).astype(float))
+        if crossed is not None:
+            parts.append((places[tuple(grouped)][:, None] == np.arange(len(crossed.groups))).astype(float))
+        return Rows(people.encode(batch), positive, weight, np.hstack(parts))
+
+    return made
+
+
+def _places(attributes: list[Attribute], crossed: Attribute | None) -> np.ndarray:
+    """For each combination of groups its place among those of the intersection; the last takes what is not known."""
+    groups = [a.groups for a in attributes if a.kind != "continuous"]
+    places = np.full([len(g) for g in groups], 0 if crossed is None else len(crossed.groups) - 1)
+    for k, cells in enumerate(() if crossed is None else crossed.cells):
+        for cell in cells:
+            places[tuple(g.index(value) for g, value in zip(groups, cell, strict=True))] = k
+    return places
+
+
+# ---- how features are scaled ---------------------------------------------------------------------------------------------
+
+
+def measure(model: "FairLogisticRegression", people: People, known: Known) -> Moments:
+    """One pass over all columns: means, deviations and covariances, as differences from the first rows' means."""
+    make, n, sums = rows_of(people, known), people.files.n, None
+    shift = s_shift = middle = np.zeros(0)
+    largest: Any = 0.0
+    for number in range(len(people.files.groups)):
+        for X, positive, w, s in decoded(people.files, number, make, people.columns, _AT_ONCE):
+            if sums is None:
+                shift, s_shift, middle = (
+                    X.mean(axis=0),
+                    s.mean(axis=0),
+                    np.partition(X, len(X) // 2, axis=0)[len(X) // 2],
+                )
+            c = w * positive if model.notion == "equal_opportunity" else w
+            D, E, counted = X - shift, s - s_shift, (w > 0).astype(float)
+            new = (
+                w.sum(), w @ D, w @ D**2, w @ E, w @ E**2, c.sum(), c @ E, c @ D, (c[:, None] * E).T @ D,
+                counted.sum(), counted @ np.abs(X), counted @ (middle != X),
+            )  # fmt: skip
+            sums = new if sums is None else tuple(a + b for a, b in zip(sums, new, strict=True))
+            largest = np.maximum(largest, np.abs(s).max(axis=0, initial=0.0))
+    assert sums is not None
+    W, wD, wDD, wE, wEE, C, cE, cD, cED, rows, size, differ = sums
+    if not C > 0:
+        raise ValueError("no row that counts has weight; expected some to train on.")
+    mean, deviation = shift + wD / W, np.sqrt(np.maximum(wDD / W - (wD / W) ** 2, 0.0))
+    spread = np.sqrt(np.maximum(wEE / W - (wE / W) ** 2, 0.0))
+    kinds = () if known.sensitive is None else [known.attributes[i].kind for i in known.sensitive.owners]
+    unit = np.where(np.array([kind == "continuous" for kind in kinds], bool) & (spread > 0), spread, 1.0)
+    V = cED / C - np.outer(cE / C, cD / C)
+    limit = min(max(10, int(rows) // 2000), (int(rows) - 1) // 2)
+    carries = (
+        np.any(np.abs(V) > 1e-9 * largest[:, None] * size / max(rows, 1), axis=0)
+        if len(V)
+        else np.zeros(len(size), bool)
+    )
+    few = [(int(j), int(differ[j])) for j in np.flatnonzero((differ > 0) & (differ <= limit) & carries)]
+    scaling = Scaling.of(mean, deviation, model.fit_intercept)
+    return Moments(scaling, W / n, C / n, s_shift + cE / C, unit, V, size / max(rows, 1), largest, int(rows), few)
+
+
+# ---- training ------------------------------------------------------------------------------------------------------------
+
+
+def _train(model: "FairLogisticRegression", people: People, known: Known, moments: Moments, seed: int) -> Trained:
+    with jax.enable_x64(True):
+        problem, levels = _problem(model, known, moments)
+        decode: Any = _Standardised(people, known, moments, model.notion)
+        source = Parquet(people.files, people.columns, decode=decode)
+        if model.method == "auto":
+            passes = budget(moments.rows) if model.passes is None else model.passes
+            result = solve(problem, source, passes, model.tol, seed)
+        else:
+            problem, passes = replace(problem, exact_constraints=None), 10.0 if model.passes is None else model.passes
+            method = model.method
+            if method == "csoa":
+                method = csoa(problem, people.files.n, float(problem.params["V"].shape[1]), passes)
+            result = minimize(problem, source, method=method, passes=passes, batch_size=1, seed=seed)
+        if result.status is Status.STREAM_RAISED and result.error is not None:
+            raise result.error
+        result = in_units(kept(result, f"{moments.rows:,} rows"), np.tile(moments.unit, 2))
+    coef, intercept = moments.scaling.back(np.asarray(result.x, float))
+    if model.method == "auto" and known.sensitive is not None:
+        coef, intercept = _feasible_as_stored(coef, intercept, moments, levels)
+    return Trained(coef, intercept, result)
+
+
+def _problem(model: "FairLogisticRegression", known: Known, moments: Moments) -> tuple[Problem, np.ndarray]:
+    """The problem in standardised features, and its thresholds in the units of the attributes."""
+    scaling, unit = moments.scaling, moments.unit
+    d = len(scaling.scale)
+    V = np.zeros((len(unit), d + scaling.intercept))  # a constant has no covariance
+    V[:, :d] = moments.V / scaling.scale / unit[:, None]
+    names = () if known.sensitive is None else known.sensitive.names
+    levels = np.zeros(0) if known.sensitive is None else levels_of(model.covariance, known.sensitive)
+    penalised = (np.arange(V.shape[1]) < d).astype(float)
+    return covariance_problem(V, levels / unit, names, float(model.radius), float(model.l2), penalised), levels
+
+
+class _Standardised:
+    """Makes rows of the problem from batches: standardised features, label, weight, and s as its mean is a covariance."""
+
+    numbered = True  # it wants to know which rows they are
+
+    def __init__(self, people: People, known: Known, moments: Moments, notion: str):
+        self.make, self.moments, self.notion = rows_of(people, known), moments, notion
+
+    def __call__(self, batch: "pa.RecordBatch", first: int) -> tuple[np.ndarray, ...]:
+        X, positive, w, s = self.make(batch, first)
+        moments = self.moments
+        c = w * positive if self.notion == "equal_opportunity" else w
+        centred = (c / moments.counted)[:, None] * ((s - moments.mean) / moments.unit)
+        return moments.scaling.apply(X), np.where(positive, 1.0, -1.0), w / moments.weight, centred
+
+
+def _feasible_as_stored(
+    coef: np.ndarray, intercept: float, moments: Moments, levels: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """As in `training.py`, by the moments: coefficients, shrunk by rounding where they would exceed a threshold by it."""
+    score = float(moments.size @ np.abs(coef)) + abs(intercept)
+    margin = 16 * np.finfo(float).eps * (moments.largest * score + levels)
+    size = np.abs(moments.V @ coef)
+    factor = float(np.min(np.where(size > levels - margin, (levels - margin) / np.maximum(size, levels), 1.0)))
+    return coef * factor, intercept * factor
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return (
+        pa.types.is_floating(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
