@@ -38,6 +38,7 @@ exclude_patterns = [
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
@@ -45,9 +46,8 @@ extensions = [
 
 # ---- pages -----------------------------------------------------------------------------------------------------------
 
-myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 4
-html_math_renderer = "mathml"  # as browsers draw it themselves: no page needs a network
 default_role = "code"  # a name in single backticks, as in Markdown
 
 html_theme = "pydata_sphinx_theme"
@@ -104,27 +104,6 @@ def nothing_is_left_out(app, env):
             getLogger(__name__).warning(f"{name} is public and has no entry in docs/api.")
 
 
-# ---- mathematics -----------------------------------------------------------------------------------------------------
-
-
-def inline_math(writer, node):
-    """A formula in a line of text."""
-    from docutils import nodes
-    from latex2mathml.converter import convert
-
-    writer.body.append(convert(node.astext()))
-    raise nodes.SkipNode
-
-
-def display_math(writer, node):
-    """A formula on a line of its own."""
-    from docutils import nodes
-    from latex2mathml.converter import convert
-
-    writer.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
-    raise nodes.SkipNode
-
-
 # ---- the gallery -----------------------------------------------------------------------------------------------------
 
 sphinx_gallery_conf = {
@@ -151,7 +130,6 @@ def a_door_at_the_root(app, error):
 
 def setup(app):
     """Sphinx calls this."""
-    app.add_html_math_renderer("mathml", (inline_math, None), (display_math, None))
     app.connect("autodoc-process-docstring", as_plain_text, priority=400)  # before napoleon
     app.connect("autodoc-skip-member", of_scikit_learn)
     app.connect("env-updated", nothing_is_left_out)
