@@ -48,6 +48,7 @@ extensions = [
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 4
+highlight_language = "none"  # formulas are no Python; examples are seen by their prompt
 default_role = "code"  # a name in single backticks, as in Markdown
 
 html_theme = "pydata_sphinx_theme"
@@ -80,12 +81,16 @@ _MARKS = re.compile(r"(`[^`]*`)|([\\*|]|(?<=\w)_(?!\w))")
 
 def as_plain_text(app, what, name, obj, options, lines):
     """Docstrings are plain sentences: |x|, x* and x_ mean themselves and are no markup."""
-    code = False
+    example, block = False, None  # inside an example; how far the text stands in that a block of formulas follows
     for i, line in enumerate(lines):
-        code = line.lstrip().startswith(">>>") or (code and bool(line.strip()))
-        if not code:
+        indent = len(line) - len(line.lstrip())
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        if block is not None and line.strip() and indent <= block:
+            block = None
+        if not example and block is None:
             head = match.end() if (match := _ITEM.match(line)) else 0
             lines[i] = line[:head] + _MARKS.sub(lambda m: m[1] or "\\" + m[2], line[head:])
+            block = indent if line.rstrip().endswith("::") else None
 
 
 def of_scikit_learn(app, what, name, obj, skip, options):
