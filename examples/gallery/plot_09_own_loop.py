@@ -21,7 +21,7 @@ problem = tr.Problem(
     levels=1.0,
 )
 method = tr.CSOA(eta0=1.0, upsilon0=2.0)
-state = method.init(problem, problem.domain.start(jnp.float32), jnp.zeros(1), horizon=len(theta))
+state = method.init(problem, problem.domain.start(jnp.float32), jnp.zeros(1), horizon=jnp.asarray(len(theta)))
 step = jax.jit(method.step)
 
 history = []
