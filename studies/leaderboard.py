@@ -19,6 +19,7 @@ from studies.longer_runs import RESCALED, longer_runs
 from studies.page import markdown
 from tightrope.experiments.leaderboard import DIVISIONS, SLACK, Board, Division, board, last_budget, leaderboard, slower
 from tightrope.experiments.leaderboard.divisions import SOURCES, Counted
+from tightrope.experiments.leaderboard.drawing import draw
 
 HOW = """# The leaderboard
 
@@ -280,7 +281,9 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     parser.add_argument("--processes", type=int, default=1, help="how many to work with, side by side")
     parser.add_argument("--quick", action="store_true", help="two problems and short runs, to look at the page")
-    parser.add_argument("--saved", action="store_true", help="make the page again from the runs that it links to")
+    parser.add_argument(
+        "--saved", action="store_true", help="make the page and its pictures again from the runs that it links to"
+    )
     parser.add_argument("--evidence", action="store_true", help="make the longer runs behind the explanations again")
     options = parser.parse_args()
     folder = options.docs / "leaderboard"
@@ -291,6 +294,9 @@ def main() -> None:
     if options.saved:
         found = board(pd.read_csv(folder / "runs.csv.gz", low_memory=False))
         found.rates.to_csv(folder / "rates.csv", index=False)
+        for name, picture in draw(found).items():
+            if f"leaderboard/{name}.png" in page(found):
+                picture.savefig(folder / f"{name}.png")
     else:
         found = leaderboard(options.runs, options.quick, processes=options.processes)
         for path in [*options.runs.glob("*.png"), *options.runs.glob("*.csv"), options.runs / "runs.csv.gz"]:

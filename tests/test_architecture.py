@@ -24,6 +24,7 @@ ROOMS = [
     {"problem"},
     {"methods"},
     {"result", "certificate"},
+    {"pages"},
     {"loop"},
     {"_minimize", "online", "_sweep", "plotting", "slsqp"},
     {"_certify"},

@@ -128,10 +128,10 @@ def test_a_generator_measures_the_point_returned_on_fresh_samples():
 def test_verdicts_count_rounding_and_noise():
     rows, samples = solve(), solve(data=SAMPLERS["generator"]())
     for value, error, said in ((2e-7, 1e-6, "satisfied"), (1e-3, 1e-6, "VIOLATED"), (-1.0, 1e-6, "satisfied")):
-        assert rows._verdict(value, error) == said
-    assert samples._verdict(0.01, 0.02).startswith("undecided")
-    assert samples._verdict(-0.03, 0.02) == "satisfied"
-    assert samples._verdict(0.03, 0.02) == "VIOLATED"
+        assert rows.verdict_of(value, error) == said
+    assert samples.verdict_of(0.01, 0.02).startswith("undecided")
+    assert samples.verdict_of(-0.03, 0.02) == "satisfied"
+    assert samples.verdict_of(0.03, 0.02) == "VIOLATED"
 
 
 def test_a_problem_over_a_pytree_gives_a_pytree():

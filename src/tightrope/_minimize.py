@@ -116,7 +116,7 @@ def minimize(
         trace_full: also evaluate the running average on all rows at each of them.
         track: a function of the iterate whose values (a dict of scalars) are averaged along the run into the trace.
         callback: called with a `Snapshot` at every row of the trace; return True to stop.
-        progress: a progress bar; by default only on a terminal.
+        progress: a progress bar; by default only on a terminal or in a notebook.
         time_limit: seconds.
         tol: for rows, stop when the duality gap is at most this, in the units of the objective. The gap is a bound on
             F(x) - F* for the x of output="feasible", and not for that of "average" or "last"; the bundle method makes one

@@ -59,7 +59,7 @@ def sweep(
         levels: a grid of levels: L numbers, or an (L, N) array; the problem's own by default.
         record: the steps at which to record, or how many of them, evenly spread; by default the last only.
         points: also a column "x", the methods' outputs themselves.
-        progress: a progress bar; by default only on a terminal.
+        progress: a progress bar; by default only on a terminal or in a notebook.
         memory: bytes that the states of one slice may take, on each device.
         mesh: devices of this process, a `jax.sharding.Mesh`, among which the combinations are shared out; by default all
             are computed where JAX computes. The data are then copied to each of them.

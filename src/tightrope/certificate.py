@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 
 Kind = Literal["known", "two values", "range", "asymptotic", "none"]
 
-_WORDS: dict[Kind, str] = {
+KINDS: dict[Kind, str] = {
     "known": "known without samples",
     "two values": "proven: exact for two values",
     "range": "proven: from its range",
     "asymptotic": "asymptotic: studentised",
     "none": "no bound: give its range",
 }
+"""By what a constraint is bounded, in words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +105,23 @@ class Certificate:
 
         return pd.DataFrame([dataclasses.asdict(bound) | {"holds": bound.holds} for bound in self.constraints])
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is suspicious about the rows that it stands on, in sentences."""
+        found = []
+        for bound in self.constraints:
+            if bound.carried_by:
+                rows = ", ".join(map(str, bound.carried_by))
+                found.append(f"{bound.name}: the verdict is carried by row {rows} alone; look at it")
+            if bound.heavy:
+                found.append(f"{bound.name}: the sample looks heavy-tailed; its bound may be too low")
+        return tuple(found)
+
+    def _repr_html_(self) -> str:
+        from tightrope.pages.run import certificate_fragment
+
+        return certificate_fragment(self)
+
     def _of_constraints(self) -> str:
         sure = f"{100 * self.confidence:g} % confidence"
         if not self.constraints:
@@ -142,19 +160,14 @@ class Certificate:
             lines += [f"  {'constraint':<{width}}  {'estimate':>11}  {'at most':>11}"]
             for bound in self.constraints:
                 known = f"{bound.estimate:>11.4g}  {bound.upper:>11.4g}  {'holds' if bound.holds else 'NOT SHOWN':<9}"
-                lines += [f"  {bound.name:<{width}}  {known}  {_WORDS[bound.kind]}"]
+                lines += [f"  {bound.name:<{width}}  {known}  {KINDS[bound.kind]}"]
         at_all_times = ", at all times together" if self.anytime else ""
         lines += [f"  held out    {self.samples:,} samples{at_all_times}"]
         if self.gap is not None:
             lines += [f"  gap         at most {self.gap:.3g} on the data it was made from"]
         if self.population_gap is not None:
             lines += [f"  gap         at most {self.population_gap:.3g} in expectation (asymptotic)"]
-        for bound in self.constraints:
-            if bound.carried_by:
-                rows = ", ".join(map(str, bound.carried_by))
-                lines += [f"  warning     {bound.name}: the verdict is carried by row {rows} alone; look at it"]
-            if bound.heavy:
-                lines += [f"  warning     {bound.name}: the sample looks heavy-tailed; its bound may be too low"]
+        lines += [f"  warning     {warning}" for warning in self.warnings]
         lines += [f"  note        {note}" for note in self.notes]
         return "\n".join(lines)
 

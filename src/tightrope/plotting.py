@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # told apart by colour-blind readers
 
 
-def new_figure(columns: int = 1, rows: int = 1, size: tuple[float, float] = (5.2, 3.6)) -> tuple["Figure", Any]:
+def new_figure(
+    columns: int = 1, rows: int = 1, size: tuple[float, float] = (5.2, 3.6), dpi: int = 150
+) -> tuple["Figure", Any]:
     """A figure outside pyplot's global state, with the library's look."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("Pictures need matplotlib: pip install 'tightrope[plot]'.") from error
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained", dpi=150)
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained", dpi=dpi)
     axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
@@ -122,6 +124,7 @@ def _draw_thresholds(axis: Any, frontier: "pd.DataFrame", name: str, title: str)
     by_rates = "path" in frontier
     axis.set_xscale("linear" if by_rates else "log")
     axis.set_xlabel("what smoothed rates are held at" if by_rates else "threshold c of the covariance")
+    axis.set_ylabel(title)
     axis.set_title(f"{title}, by threshold", loc="left", fontsize=11)
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from tightrope.tree import Tree
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -166,10 +168,35 @@ class Result:
 
         return plot_trace(self, path)
 
+    def report(self, path: "str | Path") -> "Path":
+        """Write the run as a page: one HTML file that opens without a network; gives its path.
+
+        The certificate comes first where there is one. A notebook shows a shorter one by itself.
+
+        Example:
+            >>> import tempfile, pathlib, jax.numpy as jnp, tightrope as tr
+            >>> f = lambda x, theta: (x[0] - theta) ** 2
+            >>> problem = tr.Problem(f, lambda x, theta: x - 1.0, tr.Box(-2.0, 2.0, shape=(1,)))
+            >>> result = tr.minimize(problem, jnp.array([1.0, 2.0, 3.0]), method="csoa", steps=9)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     page = result.report(pathlib.Path(folder) / "run.html").read_text()
+            >>> page.startswith("<!DOCTYPE html>")
+            True
+        """
+        from tightrope.pages.elements import write_page
+        from tightrope.pages.run import run_page
+
+        return write_page(path, run_page(self))
+
+    def _repr_html_(self) -> str:
+        from tightrope.pages.run import run_fragment
+
+        return run_fragment(self)
+
     def _plus_minus(self, error: float | None) -> str:
         return f" +- {error:.2g}" if self.at_random and error is not None and error > 0 else ""
 
-    def _verdict(self, value: float, error: float) -> str:
+    def verdict_of(self, value: float, error: float) -> str:
         """What a constraint's value says: rounding is no violation, and what noise hides is not known."""
         if self.output == "certified":
             return "certified"
@@ -195,7 +222,7 @@ class Result:
             ):
                 settled = " (still changing)" if constraint in self.unsettled else ""
                 known = f"{value:>12.6g}{self._plus_minus(error)}  {lam:>12.6g}{settled}"
-                lines += [f"  {constraint:<{width}}  {known}  {self._verdict(value, error)}"]
+                lines += [f"  {constraint:<{width}}  {known}  {self.verdict_of(value, error)}"]
         lines += [f"  measured on  {self.measured_on}", f"  point        {self.point}", f"  cost         {self.cost}"]
         lines += [f"  note         {note}" for note in self.notes]
         lines += [f"  certificate  {self.certificate.verdict}"] if self.certificate is not None else []

@@ -27,4 +27,4 @@ def reproduce(
         for claim in judged:
             table.add_row(figure, claim.verdict, claim.sentence, claim.evidence)
     print_table(table)
-    print(f"Written to {out}.")
+    print(f"Written to {out}; open {out / 'index.html'}.")

@@ -17,6 +17,7 @@ from tightrope.experiments.leaderboard.divisions import DIVISIONS, SOURCES, coun
 from tightrope.loop import choose
 from tightrope.loop.prepare import prepare
 from tightrope.methods.snapshot import probe_size
+from tightrope.plotting import new_figure
 from tightrope.problems import PROBLEMS
 from tightrope.tree import replace
 
@@ -258,6 +259,22 @@ def test_names_at_the_ends_of_curves_do_not_overlap():
     assert np.all(np.diff(moved) >= 1 - 1e-9)
     assert moved[:3].mean() == pytest.approx(np.mean([0.0, 0.1, 0.15]))  # about where they were
     np.testing.assert_allclose(drawing._apart([0.0, 2.0, 4.0], 1.0), [0.0, 2.0, 4.0])
+
+
+def test_every_method_has_a_look_of_its_own_and_names_do_not_overlap():
+    looks = drawing.looks([*tr.METHODS, "auto"])
+    assert len({tuple(look.values()) for look in looks.values()}) == len(tr.METHODS) + 1
+    figure, axes = new_figure(size=(4.6, 4.8))
+    axis = axes[0, 0]
+    axis.set(xscale="log", yscale="log", xlim=(1, 100), ylim=(1e-4, 1.0))
+    names = list(tr.METHODS)[:28]
+    ends = {name: (name, 100.0, 1e-4 if i < 9 else 0.02 if i < 20 else 1.0) for i, name in enumerate(names)}
+    drawing._name_ends(axis, ends, looks, 100.0, 10.0, np.log10, lambda h: 10**h)
+    heights = np.sort([np.log10(text.get_position()[1]) for text in axis.texts])
+    assert len(heights) == 28
+    assert np.diff(heights).min() > 0.1
+    assert -4 < heights[0] < heights[-1] <= 0
+    assert figure is axis.figure
 
 
 def test_a_violation_that_stays_is_an_exception_and_noise_is_not():

@@ -9,10 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tightrope.estimators import rules
 from tightrope.estimators.completion.choice import choose
+from tightrope.estimators.completion.page import completion_page
 from tightrope.estimators.completion.places_and_values import NAME, joined, plain, read, warn_of_empty, whole_numbers
 from tightrope.estimators.completion.save_load import load_completion, save_completion
 from tightrope.estimators.completion.training import Effects, Start, entries_of, fit_in_turn
 from tightrope.methods import Method
+from tightrope.pages.elements import write_page
 from tightrope.problems.observed import Observed, observed
 
 _BOUND = rules.POSITIVE._replace(expected="a positive number, or None to choose one").or_none()
@@ -201,6 +203,11 @@ class StructuredMatrixCompletion(BaseEstimator):
         return -float(np.sqrt(np.mean((self.predict(rows, columns) - values) ** 2)))
 
     # ---- on disk -----------------------------------------------------------------------------------------------------
+
+    def report(self, path: str | Path) -> Path:
+        """Write the completion as a page: one HTML file that opens without a network; gives its path."""
+        check_is_fitted(self, "factors_")
+        return write_page(path, completion_page(self))
 
     def save(self, path: str | Path, *, ratings: bool = True) -> None:
         """Write the completion to one file: arrays in safetensors, the rest as JSON; no pickle.

@@ -10,6 +10,7 @@ from tightrope.confidence import binomial_lower, binomial_upper, umbrella_least
 from tightrope.estimators.constrained.asked import COST, METRICS, Asked, Constraint
 from tightrope.estimators.constrained.held_out import HeldOut
 from tightrope.estimators.constrained.search import Walk, interval, passes
+from tightrope.pages.elements import fragment
 
 _FAR = 10**9  # rows; beyond, "more than a billion" is answer enough
 
@@ -91,6 +92,11 @@ class ThresholdCertificate:
         alone = self.objective.name not in [measured.name for measured in self.constraints]
         lines += [f"  {measured}" for measured in ((self.objective,) * alone + self.constraints)]
         return "\n".join([*lines, *self.notes])
+
+    def _repr_html_(self) -> str:
+        from tightrope.estimators.constrained.page import threshold_parts
+
+        return fragment(*threshold_parts(self))
 
 
 def certificate_of(

@@ -27,8 +27,11 @@ from tightrope.estimators.constrained.certificate import (
 )
 from tightrope.estimators.constrained.held_out import HeldOut
 from tightrope.estimators.constrained.linear import SurrogateClassifier
+from tightrope.estimators.constrained.page import threshold_page
 from tightrope.estimators.constrained.search import by_estimate, walk
 from tightrope.fairness.sensitive import read_sensitive
+from tightrope.pages.elements import write_page
+from tightrope.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -359,6 +362,13 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self, "certificate_")
         return draw_roc(self.held_out_, self.certificate_, self.asked, path)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the certificate, and what it stands on, as a page: one HTML file that opens without a network."""
+        check_is_fitted(self, "certificate_")
+        run = getattr(self.estimator_, "result_", None)
+        judged = getattr(self, "held_out_", None)
+        return write_page(path, threshold_page(self.certificate_, judged, run if isinstance(run, Result) else None))
 
     def save(self, path: str | Path) -> None:
         """Write a classifier with `estimator=None` to one file: arrays in safetensors, the rest as JSON; no pickle."""

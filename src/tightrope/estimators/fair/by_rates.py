@@ -1,6 +1,7 @@
 """Fitting by rates: which paths are walked for what a classifier was asked, and the report of where the walk ended."""
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tightrope.estimators.fair.paths import PATHS
 from tightrope.estimators.fair.rates import MEANS
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.walk import Chosen, Walk
+from tightrope.pages.elements import fragment, write_page
 
 if TYPE_CHECKING:
     from tightrope.estimators.fair.classifier import FairLogisticRegression
@@ -63,6 +65,17 @@ class RatesRun:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def report(self, path: str | Path) -> Path:
+        """Write the run as a page: one HTML file that opens without a network; gives its path."""
+        from tightrope.estimators.fair.page import rates_page
+
+        return write_page(path, rates_page(self))
+
+    def _repr_html_(self) -> str:
+        from tightrope.estimators.fair.page import rates_parts
+
+        return fragment(*rates_parts(self))
 
 
 def asked_of(model: "FairLogisticRegression") -> Asked | None:

@@ -17,6 +17,7 @@ from tightrope.estimators import rules
 from tightrope.estimators.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
 from tightrope.estimators.fair.from_files import People, are_files, fit_files, read_people
 from tightrope.estimators.fair.frontier import SEARCHES, choose, compute_frontier
+from tightrope.estimators.fair.page import classifier_page
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.report import FairnessReport, fairness_report
 from tightrope.estimators.fair.save_load import load_classifier, save_classifier
@@ -27,6 +28,7 @@ from tightrope.estimators.fair.walk import JUDGES
 from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.methods import Method
+from tightrope.pages.elements import write_page
 from tightrope.problems.fair import carried_by_few
 
 if TYPE_CHECKING:
@@ -344,7 +346,13 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         return plot_frontier(table, self.p_rule, chosen if isinstance(chosen, float) else None, path)
 
     def report(
-        self, X: Any, y: Any = None, sensitive_features: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        *,
+        path: str | Path | None = None,
     ) -> FairnessReport:
         """What the classifier gives to each group and intersection: rates, ratios and differences, with intervals.
 
@@ -356,6 +364,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             y: the labels; without them there are selection rates alone.
             sensitive_features: the attributes, any, unless `sensitive` names columns of X.
             sample_weight: a weight for each row, not negative.
+            path: where to write all of it as a page, with the run of `fit`: one HTML file that opens without a network.
 
         Example:
             >>> import tightrope as tr
@@ -380,7 +389,10 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             f"The classifier was trained with these groups of {name} as one, too rare to be judged: {', '.join(groups)}."
             for name, groups in dict(merged).items()
         )
-        return dataclasses.replace(report, notes=tuple(notes))
+        report = dataclasses.replace(report, notes=tuple(notes))
+        if path is not None:
+            write_page(path, classifier_page(self, report))
+        return report
 
     # ---- on disk -----------------------------------------------------------------------------------------------------
 

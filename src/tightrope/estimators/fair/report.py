@@ -1,7 +1,6 @@
 """What a classifier gives to each group and intersection: rates, ratios and differences, as a table and a page."""
 
 import dataclasses
-import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,9 @@ from tightrope.confidence import difference_interval, ratio_interval, wilson
 from tightrope.fairness.intersections import combinations_of, grouped_attributes, intersection, with_intersection
 from tightrope.fairness.metrics import is_positive, last_label, p_rule_bounds, weights
 from tightrope.fairness.sensitive import INTERSECTION, Sensitive, read_sensitive
+from tightrope.pages import elements
+from tightrope.pages.drawings import interval
+from tightrope.pages.elements import Html, cell
 
 METRICS = {
     "selection_rate": "selected",
@@ -92,9 +94,12 @@ class FairnessReport:
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self._sentences())
-        tables = "".join(self._html_table(metric) for metric, _ in self._tables())
-        return f'<div class="tightrope-report"><style>{_STYLE}</style>{said}{tables}</div>'
+        return elements.fragment(*self.page_parts())
+
+    def page_parts(self) -> list[Html]:
+        """The sentences and tables as parts of a page."""
+        sentences = [elements.paragraph(sentence) for sentence in self._sentences()]
+        return [*sentences, *(self._html_table(metric) for metric in self.overall.index)]
 
     def _sentences(self) -> list[str]:
         rows = int(self.overall["rows"].iloc[0])
@@ -125,20 +130,19 @@ class FairnessReport:
     def _of(self, metric: str) -> pd.DataFrame:
         return self.frame[self.frame["metric"] == metric]
 
-    def _html_table(self, metric: str) -> str:
+    def _html_table(self, metric: str) -> Html:
         everybody: Any = self.overall.loc[metric]
         part = self._of(metric)
         widest = max(float(part["high"].max()), float(everybody["high"]))
-        heading = "<th></th><th>rows</th><th>rate</th><th></th><th>ratio</th><th></th><th>difference</th><th></th>"
-        body = _html_row("everybody", everybody, _drawn(everybody, everybody["rate"], widest), ["", "", "", ""])
+        heads = ("", "rows", "rate", "", "ratio", "", "difference", "")
+        rows = [_html_row("everybody", everybody, everybody["rate"], widest, ["", "", "", ""])]
         for attribute, groups in part.groupby("attribute", sort=False):
-            body += f'<tr><th class="attribute" colspan="8">{html.escape(str(attribute))}</th></tr>'
-            for row in groups.to_dict("records"):
-                drawn = _drawn(row, everybody["rate"], widest)
-                body += _html_row(_group(row["group"]), row, drawn, _cells(row)[2:])
-        return (
-            f"<table><caption>{METRICS[metric]}</caption><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
-        )
+            rows.append(Html(f'<tr><th class="heading" colspan="8">{elements.text(attribute)}</th></tr>'))
+            rows += [
+                _html_row(_group(one["group"]), one, everybody["rate"], widest, _cells(one)[2:])
+                for one in groups.to_dict("records")
+            ]
+        return elements.table(heads, rows, METRICS[metric])
 
 
 def fairness_report(
@@ -305,43 +309,13 @@ def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []
     for row in table:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        cells = [row[0].ljust(widths[0]), *(part.rjust(width) for part, width in zip(row[1:], widths[1:], strict=True))]
         lines.append("  ".join(cells).rstrip())
     return lines
 
 
-_WIDTH = 150
-_STYLE = (
-    ".tightrope-report{font:14px/1.4 system-ui,sans-serif;color:inherit}"
-    ".tightrope-report p{margin:.2em 0}"
-    ".tightrope-report table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums}"
-    ".tightrope-report caption{text-align:left;font-weight:600;padding:.2em 0}"
-    ".tightrope-report th,.tightrope-report td{padding:.15em .6em;text-align:right;white-space:nowrap;font-weight:normal;"
-    "border:0;background:none}"
-    ".tightrope-report thead th{border-bottom:1px solid #888;color:#777}"
-    ".tightrope-report td:first-child,.tightrope-report th.attribute{text-align:left}"
-    ".tightrope-report th.attribute{padding-top:.6em;color:#777}"
-    ".tightrope-report td.interval{color:#777;padding-left:0}"
-)
-
-
-def _html_row(name: str, row: Any, drawn: str, others: Sequence[str]) -> str:
-    cells = [f"<td>{html.escape(name)}</td>", f"<td>{int(row['rows']):,}</td>", f"<td>{_number(row['rate'])}</td>"]
-    cells.append(f"<td>{drawn}</td>")
-    cells += [f'<td class="interval">{cell}</td>' if i % 2 else f"<td>{cell}</td>" for i, cell in enumerate(others)]
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _drawn(row: Any, overall: float, widest: float) -> str:
-    """The interval as a line, the rate as a dot, everybody's rate as a mark; from 0 to the largest of the table."""
-    if np.isnan(row["rate"]):
-        return ""
-    unit = (_WIDTH - 8) / (widest or 1.0)
-    low, rate, high, mark = (4 + unit * value for value in (row["low"], row["rate"], row["high"], overall))
-    title = f"{row['rate']:.3f}, {row['low']:.3f} to {row['high']:.3f}"
-    return (
-        f'<svg width="{_WIDTH}" height="14" role="img"><title>{title}</title>'
-        f'<line x1="{mark:.1f}" x2="{mark:.1f}" y1="0" y2="14" stroke="#888" stroke-dasharray="2 2"/>'
-        f'<line x1="{low:.1f}" x2="{high:.1f}" y1="7" y2="7" stroke="#0072b2" stroke-width="2"/>'
-        f'<circle cx="{rate:.1f}" cy="7" r="3.5" fill="#0072b2"/></svg>'
-    )
+def _html_row(name: str, found: Any, overall: float, widest: float, others: Sequence[str]) -> Html:
+    """A group: its rate with the interval drawn, and everybody's rate as a mark; from 0 to the largest of the table."""
+    drawn = interval(found["low"], found["rate"], found["high"], widest, overall)
+    cells = [cell(name), cell(f"{int(found['rows']):,}"), cell(_number(found["rate"])), cell(drawn)]
+    return elements.row([*cells, *(cell(said, "interval" if i % 2 else "") for i, said in enumerate(others))])

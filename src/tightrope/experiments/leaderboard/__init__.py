@@ -66,7 +66,7 @@ def leaderboard(
         out: the folder to write to; made where it is not there.
         quick: one problem with a stream, one with data at hand and short runs, for a first look: three minutes on one core.
         methods: names of methods; all by default.
-        progress: a progress bar; by default only on a terminal.
+        progress: a progress bar; by default only on a terminal or in a notebook.
         size: how much work exactly, instead of `quick`.
         processes: how many to work with, side by side. With more than one, a script that calls this needs its
             `if __name__ == "__main__":`.

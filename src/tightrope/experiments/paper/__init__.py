@@ -9,15 +9,23 @@ from pathlib import Path
 
 import jax
 
-from tightrope.experiments.paper import fig1, fig2, fig3, fig4
+from tightrope.experiments.paper import beyond, fig1, fig2, fig3, fig4
 from tightrope.experiments.paper.claims import Claim
 from tightrope.experiments.paper.figure import FULL, QUICK, Figure, Size, check, compute, write
+from tightrope.experiments.paper.page import folder_page
 from tightrope.experiments.work import OtherSettingsError
 from tightrope.loop.progress import Progress
+from tightrope.pages.elements import write_page
 from tightrope.plotting import new_figure
 
-FIGURES: dict[str, Figure] = {"fig1": fig1.FIGURE, "fig2": fig2.FIGURE, "fig3": fig3.FIGURE, "fig4": fig4.FIGURE}
-"""The figures, by the names that `reproduce` takes."""
+FIGURES: dict[str, Figure] = {
+    "fig1": fig1.FIGURE,
+    "fig2": fig2.FIGURE,
+    "fig3": fig3.FIGURE,
+    "fig4": fig4.FIGURE,
+    "beyond": beyond.FIGURE,
+}
+"""The figures, by the names that `reproduce` takes; "beyond" is not the paper's but ours."""
 
 __all__ = ["FIGURES", "FULL", "QUICK", "Claim", "Figure", "OtherSettingsError", "Size", "reproduce"]
 
@@ -31,7 +39,8 @@ def reproduce(
 ) -> dict[str, list[Claim]]:
     """Compute figures of the paper and judge its claims by them.
 
-    Into the folder `out` go, for each figure, tidy CSV files, PNG pictures, `<figure>.verdicts.json` and `<figure>.txt`.
+    Into the folder `out` go, for each figure, tidy CSV files, PNG pictures, `<figure>.verdicts.json` and `<figure>.txt`;
+    and `index.html`, a page of all figures that are there.
     Finished parts lie in `out/parts`; they are not computed again, so that an interrupted call can be repeated. A folder
     with parts of other settings is refused.
 
@@ -39,7 +48,7 @@ def reproduce(
         figures: names of `FIGURES`; all of them by default.
         out: the folder to write to; made where it is not there.
         quick: fewer seeds and shorter runs, for a first look: under a minute a figure.
-        progress: a progress bar; by default only on a terminal.
+        progress: a progress bar; by default only on a terminal or in a notebook.
         size: how much work exactly, instead of `quick`.
 
     Returns:
@@ -48,7 +57,7 @@ def reproduce(
     Example:
         >>> from tightrope.experiments.paper import FIGURES
         >>> sorted(FIGURES)
-        ['fig1', 'fig2', 'fig3', 'fig4']
+        ['beyond', 'fig1', 'fig2', 'fig3', 'fig4']
     """
     chosen = {name: _figure(name) for name in (figures or FIGURES)}
     out, size = Path(out), size or (QUICK if quick else FULL)
@@ -63,6 +72,7 @@ def reproduce(
                 report = figure.report(compute(name, figure, size, out, bar), size)
                 write(out, name, figure, report)
                 verdicts[name] = report.claims
+        write_page(out / "index.html", folder_page(out, FIGURES))
     except KeyboardInterrupt:
         print(
             f"Interrupted. What was finished is in {out / 'parts'}; the same call goes on from there.", file=sys.stderr

@@ -22,13 +22,14 @@ class Claim:
         sentence: what is claimed.
         verdict: "reproduced", "partly" or "not reproduced".
         evidence: the numbers, with intervals over seeds.
-        source: who claims it: "paper", or "analysis" for what our own analysis of the paper predicts.
+        source: who claims it: "paper", "analysis" for what our own analysis of the paper predicts, or "beyond" for what we
+            claim beyond it.
     """
 
     sentence: str
     verdict: Verdict
     evidence: str
-    source: Literal["paper", "analysis"] = "paper"
+    source: Literal["paper", "analysis", "beyond"] = "paper"
 
     def __post_init__(self):
         if self.verdict not in VERDICTS:
