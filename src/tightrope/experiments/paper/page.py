@@ -162,7 +162,7 @@ def caption(stem: str) -> str:
 
     Example:
         >>> caption("fig2-paper-passes3")
-        'CSOA against G-OCO with the paper\\'s coefficients, over several passes.'
+        "CSOA against G-OCO with the paper's coefficients, over several passes."
     """
     return CAPTIONS[max((name for name in CAPTIONS if f"{stem}-".startswith(f"{name}-")), key=len)]
 
