@@ -88,7 +88,7 @@ def test_fit_prints_and_writes_what_the_library_computes(folder):
     assert {path.name for path in (folder / "model").iterdir()} == names
     assert len(fitted.test) == 450
     assert not np.intersect1d(fitted.train, fitted.test).size
-    assert (PEOPLE["pay"].iloc[fitted.test] == "high").mean() == pytest.approx(
+    assert (PEOPLE["pay"].iloc[np.asarray(fitted.test)] == "high").mean() == pytest.approx(
         (PEOPLE["pay"] == "high").mean(), abs=0.01
     )
     _check_comparison(fitted)
