@@ -105,4 +105,4 @@ $(COMPLETION): benchmarks/completion.txt $(STAMP)
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-peers .venv-completion .venv-docs docs/gallery docs/sg_execution_times.rst out dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers .venv-completion .venv-docs docs/gallery out dist build .pytest_cache .ruff_cache .hypothesis

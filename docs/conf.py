@@ -55,6 +55,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"tightrope {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_sidebars = {"docs/index": [], "docs/start": []}  # pages without others below them
 html_show_sourcelink = False
 html_show_copyright = False
 html_theme_options = {
@@ -120,7 +121,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_signature": False,
     "show_memory": False,
-    "min_reported_time": 0,
+    "write_computation_times": False,
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
 }
