@@ -1,0 +1,1 @@
+"""What the solvers on PyTorch share."""
