@@ -4,10 +4,11 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PEERS := .venv-peers/.installed
 COMPLETION := .venv-completion/.installed
+DOCS := .venv-docs/.installed
 
 ON_GPU := JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false
 
-.PHONY: install demo test test-gpu lint types verify torture mutants bench bench-fairness bench-completion clean
+.PHONY: install demo docs test test-gpu lint types verify torture mutants bench bench-fairness bench-completion clean
 
 install: $(STAMP)
 
@@ -19,6 +20,13 @@ $(STAMP): pyproject.toml
 
 demo: install
 	$(BIN)/python examples/demo.py
+
+# The site, in out/docs: a broken link, a failing example or a public name without an entry fails it. Examples that have not
+# changed are not run again.
+docs: $(DOCS)
+	.venv-docs/bin/python -m pytest -q -m '' tests/test_documentation.py
+	.venv-docs/bin/sphinx-build -b html -c docs -d out/docs-cache -W --keep-going -q . out/docs
+	@echo "Written to out/docs/index.html."
 
 lint: install
 	$(BIN)/ruff check .
@@ -86,10 +94,15 @@ $(PEERS): benchmarks/peers.txt $(STAMP)
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/peers.txt --editable .
 	@touch $@
 
+$(DOCS): pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 $(COMPLETION): benchmarks/completion.txt $(STAMP)
 	$(PYTHON) -m venv .venv-completion
 	.venv-completion/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/completion.txt --editable .
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-peers .venv-completion out dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers .venv-completion .venv-docs docs/gallery out dist build .pytest_cache .ruff_cache .hypothesis

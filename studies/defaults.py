@@ -192,7 +192,7 @@ M is how large |w o q| is: first |w o mean grad f|, later what the epoch before 
 Every feasible problem of [the registry](problems.md), 20 seeds, one sample a step, float32 as users have it. H is the mean
 over seeds of the constraint that is violated most significantly, at the output and over the run (the mean of
 h(x_t, theta_t), with the weights of the output), with half of its 95 % interval; z is that mean in standard errors. The
-gap is |F(x) - F\*| / |F(x_1) - F\*|. The merit is F(x) - F\* + 2 sum_i lambda\*_i [H_i(x)]_+, which is never negative,
+gap is |F(x) - F\*| / |F(x_1) - F\*|. The merit is `F(x) - F* + 2 sum_i lambda*_i [H_i(x)]_+`, which is never negative,
 whether x violates or not.
 
 Beside it stand two of 200 random configurations of CSOA for that problem and horizon (`studies/best_of_200.json`: eta0 and

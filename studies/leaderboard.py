@@ -42,7 +42,7 @@ HOW = """# The leaderboard
   on one, around its defaults; those with the best score on four seeds, over all budgets, are measured on twelve others. CSOA
   and FW-CSOA are tuned by the coefficients of the printed rule; without any they measure their scales instead. A margin is
   kept within half of the room that a two-sided constraint leaves.
-- **The score** of an output x is F(x) - F* + (1 + |dual*|_1) max_i [H_i(x)]_+, without noise: an exact penalty, never
+- **The score** of an output x is `F(x) - F* + (1 + |dual*|_1) max_i [H_i(x)]_+`, without noise: an exact penalty, never
   negative, zero at the solution only. Where no point is feasible it is the violation in excess of the least possible.
 - **Rates** are fitted to the Lagrangian gap F(x) - F* + <dual*, H(x)>, which is never negative either, over all budgets. The
   published rate of the gap holds together with that of the violation, so the slower of the two is what it is held against.

@@ -40,6 +40,7 @@ def said(process: subprocess.Popen) -> tuple[int, float, str]:
     return int(hits), float(value), err
 
 
+@pytest.mark.slow
 def test_other_processes_read_what_one_compiled_and_a_damaged_entry_is_a_miss(tmp_path):
     folder = tmp_path / "programs"
     at_once = [compiles(folder), compiles(folder)]

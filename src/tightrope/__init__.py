@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
     )
     from tightrope.fairness import metrics
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CSCGD",

@@ -64,6 +64,14 @@ class Certificate:
         population_gap: an upper bound on the gap in expectation, asymptotic; None where it was not asked for or cannot be
             made.
         notes: anything a careful reader should know.
+
+    Example:
+        >>> import tightrope as tr
+        >>> from tightrope.certificate import ConstraintBound
+        >>> bound = ConstraintBound("budget", estimate=-0.2, upper=-0.1, kind="range")
+        >>> shown = tr.Certificate(x=0.0, confidence=0.95, samples=500, anytime=False, constraints=(bound,))
+        >>> print(shown.verdict)
+        Every constraint holds with 95 % confidence.
     """
 
     x: Tree

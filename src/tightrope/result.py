@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 class Status(Enum):
-    """How a run ended, in the words a user reads."""
+    """How a run ended, in the words a user reads.
+
+    Example:
+        >>> import tightrope as tr
+        >>> tr.Status.SOLVED.value
+        'solved: the duality gap is at most 1e-4 of the scale of the objective'
+    """
 
     FINISHED = "finished: all steps were taken"
     SOLVED = "solved: the duality gap is at most 1e-4 of the scale of the objective"
@@ -94,6 +100,13 @@ class Result:
         seen: marks of the rows the run has seen, by which `certify` recognises them among held-out ones.
         notes: anything a careful reader should know.
         error: the exception a callback or a stream raised, if any.
+
+    Example:
+        >>> import numpy as np, tightrope as tr
+        >>> problem = tr.Problem(lambda x, theta: ((x - theta) ** 2).sum(), None, tr.L2Ball(1.0, shape=2))
+        >>> result = tr.minimize(problem, np.ones((4, 2)), method=tr.CSOA(eta0=1.0), steps=4)
+        >>> result.status.name, result.cost.steps, result.x.shape
+        ('FINISHED', 4, (2,))
     """
 
     x: Tree

@@ -26,6 +26,16 @@ def static(*, default: Any = dataclasses.MISSING, least: int = 1) -> Any:
     Args:
         default: its value where none is given.
         least: of a whole number that belongs to a method, the smallest that is allowed.
+
+    Example:
+        >>> import tightrope as tr
+        >>> @tr.pytree
+        ... class Ring:
+        ...     radius: float
+        ...     corners: int = tr.static(default=8)
+        >>> import jax
+        >>> jax.tree.leaves(Ring(2.0))
+        [2.0]
     """
     return dataclasses.field(default=default, metadata={"static": True, "least": least})
 
@@ -36,6 +46,15 @@ def pytree(cls: type[T]) -> type[T]:
 
     Rebuilding from leaves skips `__post_init__`, so validation there sees only what a user passed and never
     a tracer.
+
+    Example:
+        >>> import jax, tightrope as tr
+        >>> @tr.pytree
+        ... class Interval:
+        ...     low: float
+        ...     high: float
+        >>> jax.tree.map(lambda end: 2 * end, Interval(1.0, 3.0))
+        Interval(low=2.0, high=6.0)
     """
     cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
     fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]

@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, and every sentence it refuses with."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -7,7 +8,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,12 +18,15 @@ from typer.testing import CliRunner
 
 import tightrope as tr
 from tightrope.cli import app as cli
+from tightrope.cli.printing import print_made
 from tightrope.estimators.fair import classifier as fair
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.experiments.paper import Claim
 from tightrope.fairness.metrics import group_rates, p_rule, p_rule_bounds
+from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.tables.classifier import TableClassifier, fit_table
+from tightrope.tables.encoder import TEXT
 from tightrope.tables.reading import read_table
 from tightrope.tables.report import as_text, compare
 
@@ -83,7 +88,7 @@ def test_fit_prints_and_writes_what_the_library_computes(folder):
     assert {path.name for path in (folder / "model").iterdir()} == names
     assert len(fitted.test) == 450
     assert not np.intersect1d(fitted.train, fitted.test).size
-    assert (PEOPLE["pay"].iloc[fitted.test] == "high").mean() == pytest.approx(
+    assert (PEOPLE["pay"].iloc[np.asarray(fitted.test)] == "high").mean() == pytest.approx(
         (PEOPLE["pay"] == "high").mean(), abs=0.01
     )
     _check_comparison(fitted)
@@ -160,8 +165,11 @@ def test_rows_with_missing_values_can_be_dropped(folder, tmp_path):
     assert said.code == 1
     assert "1 of 1,500 rows have missing values, in age (1)" in said.err
     assert "Every row has missing values" in call(*words, "--drop-missing").err
-    said = call(*words, "--drop", "note", "--drop-missing")
-    assert "1 of 1,500 rows with missing values were left out." in said.err
+    made = json.loads(call(*words, "--drop", "note", "--drop-missing", "--json").out)
+    assert made["notes"] == ["1 of 1,500 rows with missing values were left out."]
+    assert {path.name for path in (tmp_path / "model").iterdir()} == set(made["files"])
+    assert made["says"][0].startswith("Selected: who is predicted pay = high.")
+    assert [row["measure"] for row in made["comparison"]][:2] == ["accuracy", "p%-rule"]
     assert "1 of 1,500 rows" in (tmp_path / "model" / "report.txt").read_text()
     said = call("predict", tmp_path / "model", path, "--drop-missing")
     assert [int(line.split(",")[0]) for line in said.out.splitlines()[1:5]] == [1, 2, 3, 5]
@@ -195,9 +203,7 @@ REFUSED = [
     ("people.csv", [*swap(), "--drop", "pay"], 1, "'pay' was given twice"),
     ("people.csv", [*swap(), "--positive", "top"], 1, "'top' and pay is 'high' or 'low'"),
     ("people.csv", [*swap(), "--test-share", "1"], 1, "share of test rows is 1.0"),
-    ("people.csv", [*swap(), "--notion", "x"], 1, "notion is 'x'; expected 'demographic_parity'"),
     ("people.csv", [*swap(), "--method", "x"], 1, "method is 'x'; expected auto, "),
-    ("people.csv", [*swap(), "--text", "x"], 1, "text is 'x'; expected 'indicators' or 'codes'"),
     ("people.csv", swap(("sex", "age"), ("--covariance", "--p-rule"), ("0.01", "0.8")), 1, "age is continuous"),
     ("absent.csv", swap(), 1, "absent.csv is not there"),
     ("people.txt", swap(), 1, "ends in '.txt'"),
@@ -453,6 +459,47 @@ def test_version_help_and_wrong_words():
     assert all(word in call("--help").out for word in ("fit", "predict", "reproduce", "methods", "sets", "datasets"))
     assert call("fti").code == 2
     assert call("fit", "people.csv").code == 2
+
+
+@pytest.mark.parametrize(("option", "choices"), [("--notion", NOTIONS), ("--text", TEXT)])
+def test_words_to_choose_from_are_those_of_the_library(option, choices):
+    said = call("fit", "people.csv", *GOOD, "--covariance", 0.01, "--out", "model", option, "x")
+    assert said.code == 2
+    assert all(f"'{choice}'" in said.err for choice in choices)
+    assert said.err.count("'") == 2 * (len(choices) + 3), (
+        "the option, what was given, where help is, and no other choice"
+    )
+
+
+def test_what_has_nothing_to_compare_with_is_printed_and_json_has_no_nan(tmp_path, capsys):
+    @dataclasses.dataclass
+    class Found:
+        threshold: float
+
+    class Made:
+        model = SimpleNamespace(classifier=SimpleNamespace(certificate_=Found(float("inf"))))
+
+        def lines(self):
+            return ["It was made."]
+
+        def save(self, folder, notes):
+            return ["a.png"]
+
+    made: Any = Made()
+    print_made(made, [], tmp_path, as_json=False)
+    assert capsys.readouterr().out == f"It was made.\nWritten to {tmp_path}: a.png.\n"
+    print_made(made, ["n"], tmp_path, as_json=True)
+    assert json.loads(capsys.readouterr().out) == {
+        "says": ["It was made."],
+        "certificate": {"threshold": None},
+        "notes": ["n"],
+        "folder": str(tmp_path),
+        "files": ["a.png"],
+    }
+
+
+def test_completion_of_the_shell_is_offered():
+    assert "--install-completion" in call("--help").out
 
 
 def test_a_traceback_only_with_debug(tmp_path):

@@ -370,10 +370,23 @@ def test_the_command_line(tmp_path, monkeypatch):
     table.to_csv(tmp_path / "t.csv", index=False)
     out = tmp_path / "model"
     said = call(
-        "classify", tmp_path / "t.csv", "--label", "fraud", "--at-most", "fpr=0.05", "--drop", "town", "--out", out
+        "classify",
+        tmp_path / "t.csv",
+        "--label",
+        "fraud",
+        "--at-most",
+        "fpr=0.05",
+        "--drop",
+        "town",
+        "--out",
+        out,
+        "--json",
     )
     assert said.exit_code == 0, said.stderr
-    assert "With 95 % confidence: fpr <= 0.05." in said.stdout
+    made = json.loads(said.stdout)
+    assert "With 95 % confidence: fpr <= 0.05." in made["says"][1]
+    assert made["certificate"]["holds"]
+    assert made["certificate"]["constraints"][0]["name"] == "fpr"
     assert sorted(path.name for path in out.iterdir()) == [
         "constrained.json",
         "constrained.safetensors",

@@ -53,6 +53,7 @@ def test_the_problem_is_that_of_the_arrays(folder, columns, asked, monkeypatch):
     known = look_at(model, people)
     moments = measure(model, people, known)
     problem, levels = _problem(model, known, moments)
+    assert built.task.sensitive is not None
     assert known.attributes == built.task.sensitive.attributes
     np.testing.assert_array_equal(model.classes_, twin.classes_)
     np.testing.assert_allclose(levels, built.levels)
@@ -61,7 +62,7 @@ def test_the_problem_is_that_of_the_arrays(folder, columns, asked, monkeypatch):
     d = problem.params["V"].shape[1]
     np.testing.assert_allclose(problem.params["V"], built.problem.params["V"][:, :d], atol=1e-10)
     assert problem.names == built.problem.names
-    rows = Parquet(people.files, people.columns, decode=_Standardised(people, known, moments, model.notion))
+    rows = Parquet(people.files, people.columns, decode=_Standardised(people, known, moments, model.notion))  # pyright: ignore[reportArgumentType]
     found = [np.concatenate(parts) for parts in zip(*rows.batches(), strict=True)]
     expected = built.rows_once()
     for a, b, columns_of in zip(found, expected, (d, None, None, None), strict=True):
@@ -133,6 +134,7 @@ def test_predictions_of_a_folder_are_those_of_its_table(folder):
     assert (rows, notes) == (N, [])
     assert found.index.tolist() == list(range(1, N + 1))
     assert found["prediction"].tolist() == whole["prediction"].tolist()
+    assert measured is not None
     pd.testing.assert_frame_equal(measured, model.measure(PEOPLE, whole["prediction"]))
 
 

@@ -488,10 +488,13 @@ def built(monkeypatch) -> list[int]:
     return sizes
 
 
-def test_one_problem_is_built_for_each_set_of_rows(built):
+def test_one_problem_is_built_for_a_fit(built):
     fair().fit(X, Y, sensitive_features=S)
     assert built == [N]
-    built.clear()
+
+
+@pytest.mark.slow
+def test_one_problem_is_built_for_each_set_of_rows_of_a_search(built):
     fair(covariance=None, p_rule=0.3, confidence=0.5, constraint="covariance").fit(X, Y, sensitive_features=S)
     assert built == [N, *5 * [512]]  # all rows, and those that each of five folds leaves
     built.clear()
@@ -499,6 +502,7 @@ def test_one_problem_is_built_for_each_set_of_rows(built):
     assert built == [N]
 
 
+@pytest.mark.slow
 def test_the_papers_search_builds_one_problem_more_where_it_takes_a_part(built, monkeypatch):
     monkeypatch.setattr(frontier, "BATCH_ROWS", 600)
     fair(covariance=None, p_rule=0.3, search="batch").fit(X, Y, sensitive_features=S)

@@ -34,6 +34,7 @@ def solve(**options):
     return tr.minimize(PROBLEM, ROWS, **({"passes": PASSES, "progress": False} | options))
 
 
+@pytest.mark.slow
 def test_the_bundle_goes_on_within_the_budget_and_the_report_says_so():
     result = solve()
     assert isinstance(result.method, tr.Bundle)

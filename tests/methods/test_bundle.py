@@ -226,7 +226,7 @@ def test_a_level_step_aims_as_low_as_the_last_promise_was_broken():
 def test_the_least_linear_function_of_a_large_semidefinite_matrix_is_its_least_eigenvalue():
     C = np.random.default_rng(0).normal(size=(16, 16))
     C, centre = (C + C.T) / 2, np.eye(16) / 16
-    region = region_of(tr.Spectraplex(1.0, shape=(16, 16)).conic(centre), centre.ravel())
+    region = region_of(tr.Spectraplex(1.0, shape=(16, 16)).conic(jnp.asarray(centre)), centre.ravel())
     found = solve(region, C.ravel() * region.widths, np.zeros((0, 256)), np.zeros(0))
     assert found is not None
     assert C.ravel() @ region.point(found.v) == pytest.approx(np.linalg.eigvalsh(C)[0], abs=1e-6)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from slow import quick_first
 
 import tightrope as tr
 from tightrope.problems import PROBLEMS
@@ -83,7 +84,7 @@ def short_runs(name):
     return np.asarray(constraint(draws, jnp.array([0.0, margin])))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick_first(CASES, set(CASES) - {"cfw-csoa", "split-csoa"}))
 def test_short_runs_violate_a_constraint_in_the_mean_without_the_margin_and_not_with_it(name):
     off, on = short_runs(name)
     assert significantly_positive(off.mean(axis=1))

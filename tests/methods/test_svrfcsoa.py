@@ -60,9 +60,9 @@ def test_a_pass_counts_the_refreshes_too():
     method = tr.SVRFCSOA().for_rows(N, 31)
     assert method.refresh_every == 64
     result = tr.minimize(problem, data, method="svrf-csoa", passes=15, record=0)
-    assert result.cost.lmos == result.cost.steps
-    assert result.cost.projections == 0
     refreshes = -(-result.cost.steps // 64)
+    assert result.cost.lmos == result.cost.steps + refreshes  # each looks where the objective pulls
+    assert result.cost.projections == 0
     expected = 2 * 31 * result.cost.steps + refreshes * (N + 31)  # a pass, and the rows looked at elsewhere
     assert gradients_used(method, result.cost.steps, 31, N) == expected == result.cost.gradients
     assert result.trace["passes"].iloc[-1] == expected / N <= 15
@@ -88,6 +88,7 @@ def test_it_works_on_a_nuclear_ball():
     assert result.violation <= 1e-3
 
 
+@pytest.mark.slow
 def test_it_works_on_a_polytope():
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(640, 3))

@@ -122,6 +122,7 @@ def test_the_papers_matrix_without_tuning():
 # ---- the layouts -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_products_and_entries_of_both_layouts_are_those_of_a_sparse_matrix():
     shape, rng = (40, 30), np.random.default_rng(0)
     at = np.sort(rng.choice(40 * 30, 200, replace=False))

@@ -61,4 +61,7 @@ result = tr.minimize(
     problem, data, method=tr.CSOA(eta0=0.5, upsilon0=0.1), steps=80, batch_size=16, record=8, callback=show, **options
 )
 print(f"{result.cost.steps} steps taken")
-np.save(FOLDER / f"{me}.npy", np.concatenate([np.asarray(result.x), [result.objective], result.constraints]))
+np.save(
+    FOLDER / f"{me}.npy",
+    np.concatenate([np.ravel(np.asarray(v, float)) for v in (result.x, result.objective, result.constraints)]),
+)

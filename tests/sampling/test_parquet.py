@@ -198,6 +198,7 @@ def test_a_method_that_looks_at_all_rows_solves_the_problem_on_files(streamed):
     found = tr.minimize(PROBLEM, streamed, method="bundle", tol=1e-6)
     f, h = truth(np.asarray(found.x))
     assert found.status is tr.Status.TOLERANCE
+    assert found.objective is not None
     assert found.objective == pytest.approx(f, rel=1e-12)
     np.testing.assert_allclose(found.constraints, h, atol=1e-12)
     assert np.all(h <= 0)

@@ -149,7 +149,6 @@ def test_bad_input():
         tr.Rows(np.ones(100), mesh=one_device(), shards=0)
     with pytest.raises(ValueError, match="first in row 3"):
         tr.Rows(np.where(np.arange(100) == 3, np.nan, 1.0), mesh=one_device())
+    problem, eight = tr.Problem(lambda x, t: x.sum(), None, tr.L2Ball(1.0, shape=2)), 8
     with pytest.raises(TypeError, match=r"sweep: mesh is 8; expected a jax\.sharding\.Mesh"):
-        tr.sweep(
-            tr.Problem(lambda x, t: x.sum(), None, tr.L2Ball(1.0, shape=2)), np.ones(3), tr.CSOA(), steps=1, mesh=8
-        )
+        tr.sweep(problem, np.ones(3), tr.CSOA(), steps=1, mesh=eight)  # pyright: ignore[reportArgumentType]

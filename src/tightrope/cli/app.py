@@ -18,7 +18,6 @@ from tightrope.cli.reproduce import reproduce
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Stochastic optimisation with expectation constraints, and classifiers that keep a rule or a rate.",
 )

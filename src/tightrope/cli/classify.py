@@ -7,8 +7,9 @@ import typer
 
 from tightrope.cli.errors import Debug, UsageError, stoppable
 from tightrope.cli.fit_predict import DropMissing, name_and_value, without_missing
+from tightrope.cli.options import Json, Text, TextOption
 from tightrope.cli.output import check_folder
-from tightrope.cli.printing import busy, noted, print_written, say_notes
+from tightrope.cli.printing import busy, noted, print_made
 
 
 def classify(
@@ -42,14 +43,13 @@ def classify(
     group_as_feature: Annotated[
         bool, typer.Option("--group-as-feature", help="Use the columns of groups as features, too.")
     ] = False,
-    text: Annotated[
-        str, typer.Option(help="What text becomes: indicators, or codes, one number a column.")
-    ] = "indicators",
+    text: TextOption = Text.indicators,
     uncertified: Annotated[
         bool, typer.Option("--uncertified", help="Write a model even where the limits could not be certified.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Decides which rows judge.", min=0)] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Find as many as possible while rates keep their limits, with a certificate.
@@ -75,11 +75,8 @@ def classify(
     with stoppable(), noted(notes), busy(f"Fitting to {len(frame):,} rows ..."):
         made = classify_table(
             frame, label, subject_to, groups=group or (), positive=positive, drop=drop or (),
-            groups_as_features=group_as_feature, text=text, seed=seed, maximize=maximize, confidence=confidence, costs=costs,
-            uncertified="warn" if uncertified else "raise",
+            groups_as_features=group_as_feature, text=text.value, seed=seed, maximize=maximize, confidence=confidence,
+            costs=costs, uncertified="warn" if uncertified else "raise",
         )  # fmt: skip
-    for line in made.lines():
-        print(line)
     notes = [note for note in notes if not note.startswith("Not certified")]  # the certificate has said it
-    say_notes(notes)
-    print_written(out, made.save(out, notes))
+    print_made(made, notes, out, as_json)

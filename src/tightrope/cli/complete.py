@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from tightrope.cli.errors import Debug, stoppable
+from tightrope.cli.options import Json
 from tightrope.cli.output import check_folder
-from tightrope.cli.printing import noted, print_report, print_written
+from tightrope.cli.printing import noted, print_made
 
 
 def complete(
@@ -27,6 +28,7 @@ def complete(
     held_out: Annotated[float, typer.Option(help="The share of the ratings that is held out to measure on.")] = 0.1,
     seed: Annotated[int, typer.Option(help="The same one gives the same model.", min=0)] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Complete a matrix of ratings, and compare its predictions with means on held-out ratings.
@@ -44,8 +46,9 @@ def complete(
             frame, user, item, rating, test_share=held_out, seed=seed, rank=rank, nuclear_norm=nuclear_norm,
             unobserved_energy=unobserved_energy, steps=steps,
         )  # fmt: skip
-    print_report(made, notes)
-    print_written(out, made.save(out, notes))
+    print_made(made, notes, out, as_json)
+    if as_json:
+        return
     users, items = (ids[:1].tolist() for ids in (made.model.users, made.model.items))
     print(
         f"from tightrope.tables.ratings import RatingsModel; RatingsModel.load({str(out)!r}).predict({users}, {items})"

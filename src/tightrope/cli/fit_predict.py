@@ -9,8 +9,9 @@ import typer
 from typer.core import TyperCommand
 
 from tightrope.cli.errors import Debug, UsageError, stoppable
+from tightrope.cli.options import Json, Notion, NotionOption, Text, TextOption
 from tightrope.cli.output import check_file, check_folder
-from tightrope.cli.printing import busy, noted, print_report, print_table, print_written, say_notes
+from tightrope.cli.printing import busy, noted, print_made, print_table, print_written, say_notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,13 +60,9 @@ def fit(
     sensitive_as_features: Annotated[
         bool, typer.Option("--sensitive-as-features", help="Use the sensitive columns as features, too.")
     ] = False,
-    text: Annotated[
-        str, typer.Option(help="What text becomes: indicators, or codes, one number a column.")
-    ] = "indicators",
+    text: TextOption = Text.indicators,
     test_share: Annotated[float, typer.Option(help="The share of the rows that is held out to measure on.")] = 0.3,
-    notion: Annotated[
-        str, typer.Option(help="demographic_parity, equal_opportunity, false_positive_rate_parity or equalized_odds.")
-    ] = "demographic_parity",
+    notion: NotionOption = Notion.demographic_parity,
     confidence: Annotated[float, typer.Option(help="With which --p-rule is to hold on rows not seen.")] = 0.95,
     radius: Annotated[float, typer.Option(help="Of the ball that standardised coefficients lie in.")] = 10.0,
     intersections: Annotated[
@@ -81,6 +78,7 @@ def fit(
     method: Annotated[str, typer.Option()] = "auto",  # its help is written by FitCommand
     seed: Annotated[int, typer.Option(help="The same one gives the same model.", min=0)] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
+    as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Fit a classifier that keeps a fairness rule, and compare it with one that does not.
@@ -117,7 +115,7 @@ def fit(
         with stoppable(), noted(notes), busy(f"Fitting to {rows}{search} ..."):
             fitted = learn(
                 frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
-                text=text, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion,
+                text=text.value, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion.value,
                 difference=difference, constraint=constraint, judge=judge, method=method, confidence=confidence,
                 radius=radius, intersections=intersections, merge_rare=merge_rare, sensitive_kind=kinds or None,
             )  # fmt: skip
@@ -127,8 +125,7 @@ def fit(
         if drawn:
             print_written(out, drawn)
         raise
-    print_report(fitted, notes)
-    print_written(out, fitted.save(out, notes))
+    print_made(fitted, notes, out, as_json)
 
 
 def predict(

@@ -4,19 +4,17 @@ import inspect
 import json
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.table import Table
 
 from tightrope.cli.errors import Debug
+from tightrope.cli.options import Json
 from tightrope.cli.printing import print_table
 
 if TYPE_CHECKING:
     from tightrope.methods import Method, Rates
     from tightrope.sets import ConvexSet
-
-Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 def methods(as_json: Json = False, debug: Debug = False) -> None:

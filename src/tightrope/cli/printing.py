@@ -1,12 +1,15 @@
 """What the commands print: sentences, tables, and a moving line while they work."""
 
 import contextlib
+import dataclasses
 import io
+import json
+import math
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -15,12 +18,17 @@ from tightrope._compilation_cache import mended
 
 if TYPE_CHECKING:
     from tightrope.tables.classifier import Fitted
+    from tightrope.tables.constrained import Classified
     from tightrope.tables.ratings import CompletedRatings
 
 
 def say(sentence: str, style: str | None = None) -> None:
-    """Print a sentence on stderr as it is: no line breaks and no markup are made of it."""
-    Console(stderr=True).print(sentence, style=style, markup=False, highlight=False, soft_wrap=True)
+    """Print a sentence on stderr: wrapped at words on a screen, as it is elsewhere; no markup is made of it."""
+    _print(Console(stderr=True), sentence, style)
+
+
+def _print(console: Console, sentence: str, style: str | None = None) -> None:
+    console.print(sentence, style=style, markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def say_notes(notes: Sequence[str]) -> None:
@@ -42,14 +50,41 @@ def print_table(table: Table, *, whole: bool = False, stderr: bool = False) -> N
     console.print(table, width=width)
 
 
-def print_report(made: "Fitted | CompletedRatings", notes: Sequence[str]) -> None:
-    """Print what was made, in sentences, how it compares on held-out data, and the notes."""
+def print_made(
+    made: "Fitted | Classified | CompletedRatings", notes: Sequence[str], folder: Path, as_json: bool
+) -> None:
+    """Write what was made into its folder, and print it: for people, or as one JSON object.
+
+    For people these are sentences, how it compares on held-out data where there is something to compare with, the notes,
+    and which files were written.
+    """
     from tightrope.tables.report import as_table
 
+    comparison = getattr(made, "comparison", None)
+    if as_json:
+        said: dict[str, Any] = {"says": made.lines()}
+        if comparison is None:
+            said["certificate"] = dataclasses.asdict(made.model.classifier.certificate_)  # pyright: ignore
+        else:
+            said["comparison"] = comparison.to_dict("records")
+        said |= {"notes": list(notes), "folder": str(folder), "files": made.save(folder, notes)}
+        print(json.dumps(_finite(said), indent=2, ensure_ascii=False))
+        return
     for line in made.lines():
-        print(line)
-    print_table(as_table(made.comparison), whole=True)
+        _print(Console(), line)
+    if comparison is not None:
+        print_table(as_table(comparison), whole=True)
     say_notes(notes)
+    print_written(folder, made.save(folder, notes))
+
+
+def _finite(value: Any) -> Any:
+    """The same without NaN and infinities, which JSON does not know: None stands for them."""
+    if isinstance(value, Mapping):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_written(folder: Path, files: Sequence[str]) -> None:

@@ -73,7 +73,14 @@ def bounded_below(values: Any, low: Any, high: Any, level: Any, confidence: floa
 
 
 def bounded_lower(values: Any, low: Any, high: Any, confidence: float) -> Any:
-    """The mirror image of `bounded_upper`: below the mean with this confidence."""
+    """The mirror image of `bounded_upper`: below the mean with this confidence.
+
+    Example:
+        >>> import numpy as np
+        >>> from tightrope.confidence import bounded_lower
+        >>> bool(0.4 < bounded_lower(np.linspace(0, 1, 400), 0, 1, 0.95) < 0.5)
+        True
+    """
     mirrored = bounded_upper(-np.asarray(values, float), -np.asarray(high, float), -np.asarray(low, float), confidence)
     return -mirrored
 

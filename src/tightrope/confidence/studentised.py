@@ -44,6 +44,13 @@ def skewness_shortfall(values: Any, confidence: float) -> Any:
 
     Returns:
         For each column, the shortfall; at least 0.
+
+    Example:
+        >>> import numpy as np
+        >>> from tightrope.confidence import skewness_shortfall
+        >>> even, rare = np.linspace(-1, 1, 100), np.eye(100)[0]
+        >>> bool(skewness_shortfall(even, 0.95) < 0.01 < skewness_shortfall(rare, 0.95))
+        True
     """
     from scipy.special import ndtri
 

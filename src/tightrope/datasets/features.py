@@ -25,7 +25,14 @@ _SCHOOL_YEARS: dict[str, str] = {
 
 
 class Features(NamedTuple):
-    """A table as numbers: features X, labels y in {-1, +1}, sensitive s in {0, 1}, and the names of X's columns."""
+    """A table as numbers: features X, labels y in {-1, +1}, sensitive s in {0, 1}, and the names of X's columns.
+
+    Example:
+        >>> from tightrope.datasets import label_encoded, load_adult
+        >>> features = label_encoded(load_adult().head(100))
+        >>> features.X.shape, sorted(set(features.y.tolist())), len(features.names)
+        ((100, 14), [-1.0, 1.0], 14)
+    """
 
     X: np.ndarray
     y: np.ndarray

@@ -16,6 +16,12 @@ class StructuredMatrix(NamedTuple):
         nuclear_norm: the sum of the singular values of the true matrix, which has no noise.
         unobserved_energy: half the sum of squares of the true entries that were not observed.
         left, right: factors of the true matrix, which is left @ right.
+
+    Example:
+        >>> from tightrope.datasets import structured_matrix
+        >>> given = structured_matrix(6, 8, rank=2)
+        >>> (given.left @ given.right).shape, len(given.values) == len(given.rows)
+        ((6, 8), True)
     """
 
     rows: np.ndarray

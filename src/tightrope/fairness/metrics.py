@@ -128,7 +128,13 @@ def is_positive(y: Any, name: str, n: int, pos_label: Any = None) -> np.ndarray:
 
 
 def last_label(*labels: Any) -> Any:
-    """The last in order of the two labels in text that these arrays have together; None where they have no such two."""
+    """The last in order of the two labels in text that these arrays have together; None where they have no such two.
+
+    Example:
+        >>> from tightrope.fairness.metrics import last_label
+        >>> last_label(["no", "yes"], ["no", "no"])
+        'yes'
+    """
     arrays = [np.asarray(given) for given in labels if given is not None]
     if any(array.dtype.kind in "biufc" for array in arrays):
         return None
@@ -149,6 +155,11 @@ def weights(sample_weight: Any, n: int) -> np.ndarray:
     Args:
         sample_weight: n finite numbers of at least 0, some of them positive, or None.
         n: how many are expected.
+
+    Example:
+        >>> from tightrope.fairness.metrics import weights
+        >>> weights([1.0, 4.0], 2).tolist()
+        [0.25, 1.0]
     """
     if sample_weight is None:
         return np.ones(n)
@@ -176,6 +187,12 @@ class PRuleBounds(NamedTuple):
         critical: how many standard errors lie between a log ratio and its bound.
         pair: (L, 2) the group whose rate over another's has the lowest bound, and that other one. Groups are counted
             through all attributes, as `group_rates` lists them.
+
+    Example:
+        >>> from tightrope.fairness.metrics import p_rule_bounds
+        >>> bounds = p_rule_bounds([1] * 40 + [0] * 60 + [1] * 45 + [0] * 55, ["a"] * 100 + ["b"] * 100)
+        >>> float(bounds.estimate[0].round(3)), bool(bounds.lower[0] < bounds.estimate[0])
+        (0.889, True)
     """
 
     estimate: np.ndarray

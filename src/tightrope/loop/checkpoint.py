@@ -26,7 +26,20 @@ _FORMAT = "tightrope checkpoint 2"
 
 
 class CheckpointError(ValueError):
-    """A file that is not this run's checkpoint."""
+    """A file that is not this run's checkpoint.
+
+    Example:
+        >>> import tempfile, numpy as np, tightrope as tr
+        >>> problem = tr.Problem(lambda x, theta: ((x - theta) ** 2).sum(), None, tr.L2Ball(1.0, shape=2))
+        >>> with tempfile.NamedTemporaryFile(suffix=".ckpt") as file:
+        ...     _ = file.write(b"a letter to a friend")
+        ...     file.flush()
+        ...     try:
+        ...         tr.minimize(problem, np.ones((4, 2)), method="csoa", steps=4, checkpoint=file.name)
+        ...     except tr.CheckpointError as refusal:
+        ...         print("refused")
+        refused
+    """
 
 
 class Saved(NamedTuple):

@@ -21,7 +21,14 @@ Output = Literal["average", "last", "own"]
 
 
 class State(NamedTuple):
-    """What the next step of most methods needs."""
+    """What the next step of most methods needs.
+
+    Example:
+        >>> import jax.numpy as jnp, tightrope as tr
+        >>> state = tr.State(x=jnp.zeros(2), lam=jnp.zeros(1), t=jnp.array(1), horizon=jnp.array(10))
+        >>> int(state.after(jnp.ones(2), jnp.ones(1)).t)
+        2
+    """
 
     x: Tree  # x_t
     lam: Array  # lambda_t
@@ -34,7 +41,14 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What a reader wants of a step: the point that counts in the average, and what was seen there."""
+    """What a reader wants of a step: the point that counts in the average, and what was seen there.
+
+    Example:
+        >>> import jax.numpy as jnp, tightrope as tr
+        >>> info = tr.Info(x=jnp.zeros(2), lam=jnp.zeros(1), f=jnp.array(3.0), h=jnp.array([-0.5]))
+        >>> float(info.weight), info.record
+        (1.0, {})
+    """
 
     x: Tree  # the iterate that enters the average
     lam: Array  # its multipliers
@@ -45,7 +59,13 @@ class Info(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a step of a batch of one costs; samples and gradients grow with the batch."""
+    """What a step of a batch of one costs; samples and gradients grow with the batch.
+
+    Example:
+        >>> import tightrope as tr
+        >>> tr.FWCSOA.cost
+        Cost(samples=1, gradients=2, projections=0, lmos=1)
+    """
 
     samples: int = 1  # independent ones; with 2, a step sees a pair of batches
     gradients: int = 1
@@ -100,6 +120,17 @@ class Method(ABC):
 
     A state is a NamedTuple with at least the fields x (the current point) and lam (its multipliers): a `State`, or one of
     the method's own, which `init` then makes.
+
+    Example:
+        One step of CSOA by hand, on a batch of two samples:
+
+        >>> import jax.numpy as jnp, tightrope as tr
+        >>> problem = tr.Problem(lambda x, theta: ((x - theta) ** 2).sum(), None, tr.L2Ball(1.0, shape=2))
+        >>> method = tr.CSOA(eta0=0.5)
+        >>> state = method.init(problem, jnp.zeros(2), jnp.zeros(0), horizon=1)
+        >>> state, info = method.step(problem, state, jnp.ones((2, 2)))
+        >>> int(state.t), float(info.f)
+        (2, 2.0)
     """
 
     name: ClassVar[str] = ""  # in the registry
@@ -183,7 +214,13 @@ class Method(ABC):
 
 
 class Refreshing(Method):
-    """A method that looks at all the data from time to time: `refresh`, every `refresh_every` steps."""
+    """A method that looks at all the data from time to time: `refresh`, every `refresh_every` steps.
+
+    Example:
+        >>> import tightrope as tr
+        >>> issubclass(tr.SVRGCSOA, tr.Refreshing), issubclass(tr.CSOA, tr.Refreshing)
+        (True, False)
+    """
 
     refresh_every: int | None = None  # None until `for_rows` has seen how many rows there are
     on_host: ClassVar[bool] = False  # True where `refresh` is plain Python and not compiled
@@ -262,7 +299,13 @@ def refuse_overshoot(method: Method, what: str, shrink: float, where: str, remed
 
 
 def dual_step(lam: Array, h: Array, *, gamma: Any, shrink: Any, upsilon: Any) -> Array:
-    """The regularised, tightened ascent shared by the family: [ (1 - shrink) lam + gamma (h + upsilon) ]_+."""
+    """The regularised, tightened ascent shared by the family: [ (1 - shrink) lam + gamma (h + upsilon) ]_+.
+
+    Example:
+        >>> import jax.numpy as jnp, tightrope as tr
+        >>> tr.dual_step(jnp.array([0.0, 1.0]), jnp.array([0.5, -4.0]), gamma=0.5, shrink=0.0, upsilon=0.5).tolist()
+        [0.5, 0.0]
+    """
     return jnp.maximum((1 - shrink) * lam + gamma * (h + upsilon), 0)
 
 

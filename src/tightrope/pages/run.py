@@ -127,7 +127,7 @@ def certificate_parts(certificate: Certificate) -> list[Html]:
         table(
             heads,
             rows,
-            "What held-out rows say of each constraint, minus its level",
+            "On held-out rows, minus each level",
             {0: "words", 1: "drawn", 5: "words"},
         )
         if rows

@@ -113,6 +113,13 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
         x0: a point, where the domain does not know its shape.
         samples: how many samples to look at.
         seed: decides which points and samples are looked at.
+
+    Example:
+        >>> import numpy as np, tightrope as tr
+        >>> concave = tr.Problem(lambda x, theta: -((x - theta) ** 2).sum(), None, tr.L2Ball(1.0, shape=2))
+        >>> report = tr.check_problem(concave, np.random.default_rng(0).normal(size=(100, 2)), samples=100)
+        >>> [finding.what for finding in report.findings if not finding.ok]
+        ['convexity']
     """
     sampler = as_sampler(data)
     x = jax.tree.map(jnp.asarray, problem.domain.start() if x0 is None else x0)

@@ -33,6 +33,12 @@ def equality(q: Callable[..., Any]) -> Callable[..., Any]:
 
     An exact equality has no strictly feasible point, so no method here can promise zero violation of it; a tolerance
     makes the promise possible.
+
+    Example:
+        >>> import jax.numpy as jnp, tightrope as tr
+        >>> balance = tr.equality(lambda x, theta: (x - theta)[:1])
+        >>> balance(jnp.array([3.0, 0.0]), jnp.ones(2)).tolist()  # with levels=0.1: within 0.1 from both sides
+        [2.0, -2.0]
     """
     return _TwoSided(q, tolerance=True)
 
@@ -41,6 +47,12 @@ def stack(*constraints: Callable[..., Any]) -> Callable[..., Any]:
     """Several constraint functions as one; `levels` then lists their levels one after the other.
 
     Among them may be functions of means such as `tr.variance_at_most`, each of which then sees its own.
+
+    Example:
+        >>> import jax.numpy as jnp, tightrope as tr
+        >>> both = tr.stack(lambda x, theta: x[:1], lambda x, theta: jnp.stack([jnp.dot(x, theta)]))
+        >>> both(jnp.array([3.0, 0.0]), jnp.ones(2)).tolist()
+        [3.0, 3.0]
     """
     return _NestedStack(constraints) if any(hasattr(part, "inner") for part in constraints) else _Stacked(constraints)
 

@@ -59,6 +59,13 @@ class FairProblem(NamedTuple):
         data: rows theta = (features a, label -1 or +1, weight, s), four float64 arrays of shapes (n, d), (n,), (n,) and
             (n, K). Weights have mean 1. s is centred and has the row's weight in it, so that covariances are means
             of s <a, x>.
+
+    Example:
+        >>> import numpy as np
+        >>> from tightrope.problems import fair_classification
+        >>> problem, data = fair_classification(np.eye(4), [1, -1, 1, -1], [0, 0, 1, 1], 0.1)
+        >>> [part.shape for part in data]
+        [(4, 4), (4,), (4,), (4, 1)]
     """
 
     problem: Problem

@@ -53,6 +53,12 @@ def paired_classification(
         sensitive: the attributes, as `read_sensitive` made them of some rows; None for no constraint.
         threshold, radius, notion, l2: as for `fair_classification`.
         intercept: whether the last feature is an intercept.
+
+    Example:
+        >>> from tightrope.problems import paired_classification
+        >>> problem = paired_classification(3, None, 0.1, 10.0, notion="demographic_parity", l2=0.0, intercept=True)
+        >>> problem.domain.start().shape
+        (3,)
     """
     penalised = np.ones(d)
     penalised[d - 1 :] = 0.0 if intercept else 1.0

@@ -6,7 +6,15 @@ import numpy as np
 
 
 class Observed(NamedTuple):
-    """The observed entries of a matrix, as `observed` has read and checked them."""
+    """The observed entries of a matrix, as `observed` has read and checked them.
+
+    Example:
+        >>> import numpy as np
+        >>> from tightrope.problems.observed import observed
+        >>> seen = observed(np.array([[5.0, np.nan], [np.nan, 1.0]]))
+        >>> seen.shape, seen.values.tolist()
+        ((2, 2), [5.0, 1.0])
+    """
 
     rows: np.ndarray
     columns: np.ndarray

@@ -44,6 +44,12 @@ class Solved:
         noise: one phrase on what is random.
         table: where samples are rows of a finite table, drawn with replacement: the rows. The solution is then that of the
             table as a data set, too.
+
+    Example:
+        >>> from tightrope.problems import PROBLEMS
+        >>> portfolio = PROBLEMS["portfolio"]()
+        >>> portfolio.name, sorted(portfolio.x), portfolio.slater > 0
+        ('portfolio', ['u', 'w'], True)
     """
 
     name: str

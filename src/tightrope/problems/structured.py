@@ -37,6 +37,15 @@ class CompletionProblem(NamedTuple):
     Attributes:
         problem: for `tightrope.minimize`.
         data: what to pass with it. Exact gradients need no samples, so for them it is a single row that nobody reads.
+
+    Example:
+        >>> import numpy as np
+        >>> from tightrope.problems import structured_completion
+        >>> problem, data = structured_completion(
+        ...     np.array([[5.0, np.nan], [np.nan, 1.0]]), nuclear_norm=6.0, unobserved_energy=1.0
+        ... )
+        >>> problem.names
+        ('unobserved energy',)
     """
 
     problem: Problem

@@ -106,6 +106,14 @@ class ConvexSet(ABC):
 
     To write your own, decorate a subclass with `tightrope.pytree` and give it `lmo` or `project` (or both),
     `diameter`, `contains` and `start`. Numbers are leaves; declare with `static()` what changes the program.
+
+    Example:
+        >>> import jax.numpy as jnp, tightrope as tr
+        >>> box = tr.Box(0.0, 1.0, shape=2)
+        >>> box.project(jnp.array([2.0, 0.5])).tolist(), box.lmo(jnp.array([1.0, -1.0])).tolist()
+        ([1.0, 0.5], [0.0, 1.0])
+        >>> box.has_projection, bool(box.contains(jnp.array([2.0, 0.5])))
+        (True, False)
     """
 
     shape: Shape | None = None

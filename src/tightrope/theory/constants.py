@@ -139,6 +139,11 @@ def multiplier_bound(drop: float, sigma: float, upsilon: float | None = None) ->
         drop: F(xtilde) - F_low. G_f D is one that is always true, and gives the paper's C = 2 G_f D/sigma.
         sigma: the margin at xtilde.
         upsilon: the largest tightening; sigma/2 by default, which every rule asks for.
+
+    Example:
+        >>> from tightrope import theory
+        >>> theory.multiplier_bound(drop=1.0, sigma=0.5)
+        4.0
     """
     room = sigma / 2 if upsilon is None else sigma - upsilon
     if not (drop >= 0 and room > 0):

@@ -25,7 +25,13 @@ _SHORT = 1e-2  # of a chord: smoothness is steepest over short distances
 
 
 class Interval(NamedTuple):
-    """An estimate and the ends of its 95 % interval."""
+    """An estimate and the ends of its 95 % interval.
+
+    Example:
+        >>> from tightrope.theory import Interval
+        >>> Interval(1.0, 0.9, 1.2).high
+        1.2
+    """
 
     value: float
     low: float
@@ -45,6 +51,12 @@ class Estimates:
         points: how many points were looked at.
         samples: how many samples at each.
         strict: the point with the largest margin that was found; sigma is its margin.
+
+    Example:
+        >>> from tightrope.theory import Estimates, Interval
+        >>> found = Estimates({"D": Interval(2.0, 2.0, 2.0)}, points=1, samples=10, strict=None)
+        >>> found.intervals["D"].high
+        2.0
     """
 
     intervals: dict[str, Interval]
@@ -97,6 +109,15 @@ def estimate(
         samples: how many samples to look at, the same at every point.
         points: how many random points; those of a short run and of a search for a strictly feasible point are added.
         seed: decides which points and samples are looked at.
+
+    Example:
+        >>> import numpy as np, tightrope as tr
+        >>> problem = tr.Problem(
+        ...     lambda x, theta: x @ theta, lambda x, theta: x[:1], tr.L2Ball(1.0, shape=2), levels=0.5
+        ... )
+        >>> found = tr.theory.estimate(problem, np.ones((16, 2)), samples=16, points=2)
+        >>> found.constants.N, round(float(found.constants.D), 3)
+        (1, 2.0)
     """
     whole_number("estimate", "samples", samples, least=4)
     whole_number("estimate", "points", points, least=2)

@@ -20,7 +20,13 @@ _JUNG = math.sqrt(2)  # a set of diameter D lies in a ball of diameter sqrt(2) D
 
 
 class Condition(NamedTuple):
-    """An inequality that a proof needs: left <= right."""
+    """An inequality that a proof needs: left <= right.
+
+    Example:
+        >>> from tightrope.theory import Condition
+        >>> Condition("upsilon <= sigma/2", 0.1, 0.25).holds
+        True
+    """
 
     name: str
     left: float
@@ -51,6 +57,13 @@ class Rule:
         smallest: the smallest T at which they hold; inf where there is none.
         flaw: why the statement is not proven even so; empty where it is.
         chance: of an exception, where the statement is about single runs; 0 where it is about expectations.
+
+    Example:
+        >>> from tightrope import theory
+        >>> unit = theory.Constants(D=1, G_f=1, G_h=1, sigma_f=1, sigma_h=1, sigma_lam=1, sigma=0.5)
+        >>> rule = theory.csoa_tight(unit, T=100_000)
+        >>> rule.holds, rule.smallest, rule.method.name
+        (True, 1118.0, 'csoa')
     """
 
     name: str
@@ -108,6 +121,12 @@ def csoa_printed(constants: Constants, T: int) -> Rule:
 
     Two of the conditions compare what is printed with what the proof gives for these steps: by E2 |lam* + 1_i|^2 is up to
     (1 + C)^2, not 1 + C^2, and by E3 C2 is off by a factor of (1 + K1/K2)/2.
+
+    Example:
+        >>> from tightrope import theory
+        >>> unit = theory.Constants(D=1, G_f=1, G_h=1, sigma_f=1, sigma_h=1, sigma_lam=1, sigma=0.5)
+        >>> theory.csoa_printed(unit, T=100_000).holds  # errata E2 and E3
+        False
     """
     k, C, B, P = _csoa_constants(constants, T)
     K1, K2 = (k.D**2 + 1 + C**2) * (1 + C), (P + 4 * B**2 * (1 + C**2)) * (1 + C)
@@ -144,6 +163,12 @@ def csoa_corrected(constants: Constants, T: int) -> Rule:
 
     Needs eta <= 1/(4 B) and upsilon <= sigma/2. Testing with lam* + 1_i adds a number to multipliers, which have units:
     the rule changes when f or h is measured in other units (E25). `csoa_tight` does not.
+
+    Example:
+        >>> from tightrope import theory
+        >>> unit = theory.Constants(D=1, G_f=1, G_h=1, sigma_f=1, sigma_h=1, sigma_lam=1, sigma=0.5)
+        >>> theory.csoa_corrected(unit, T=100_000).smallest
+        45760.0
     """
     k, C, B, P = _csoa_constants(constants, T)
     K1, K2 = (k.D**2 + (1 + C) ** 2) * (1 + C), (P + 4 * B**2 * (1 + C) ** 2) * (1 + C)
@@ -170,6 +195,12 @@ def csoa_tight(constants: Constants, T: int, dual_scale: float | None = None) ->
         constants: of the problem.
         T: the number of steps.
         dual_scale: s, where it is to be kept; 1 is the paper's single step.
+
+    Example:
+        >>> from tightrope import theory
+        >>> unit = theory.Constants(D=1, G_f=1, G_h=1, sigma_f=1, sigma_h=1, sigma_lam=1, sigma=0.5)
+        >>> theory.csoa_tight(unit, T=100_000).smallest
+        1118.0
     """
     k, C, *_ = _csoa_constants(constants, T)
     start = [k.D / k.sigma_f, k.sigma_f / (k.sigma_lam * math.sqrt(k.N))]  # the units of c and s
@@ -245,6 +276,12 @@ def fw_csoa_printed(constants: Constants, T: int) -> Rule:
 
     The proof needs 2 A_2/eta + 2 delta^2 eta^2 <= delta, and with these steps 2 A_2/eta = (9/2) L^2 D^2 (T + sqrt T + 1):
     it fails at every T. No other steps of the printed form mend it; `fw_csoa_two_scale` does.
+
+    Example:
+        >>> from tightrope import theory
+        >>> unit = theory.Constants(D=1, G_f=1, G_h=1, sigma_f=1, sigma_h=1, sigma_lam=1, L_f=1, L_h=1, sigma=0.5)
+        >>> theory.fw_csoa_printed(unit, T=10**9).smallest
+        inf
     """
     whole_number("theory", "T", T)
     k = constants.checked("L_f", "L_h")
@@ -298,6 +335,12 @@ def fw_csoa_two_scale(constants: Constants, T: int) -> Rule:
     with eta, gamma, s, and L where it is free (linear functions), such that the gap is smallest; gap and margin fall as
     T^-1/4. In the units of h the dual step is s^2 gamma and the regularisation r/s^2. Needs eta <= 1, rho <= 1,
     gamma r <= 1/8, 30 B^3 D gamma^2 <= L eta (all four are kept by the choice of steps) and upsilon <= sigma/2.
+
+    Example:
+        >>> from tightrope import theory
+        >>> unit = theory.Constants(D=1, G_f=1, G_h=1, sigma_f=1, sigma_h=1, sigma_lam=1, L_f=1, L_h=1, sigma=0.5)
+        >>> theory.fw_csoa_two_scale(unit, T=10**9).method.schedule
+        'two_scale'
     """
     whole_number("theory", "T", T)
     k = constants.checked("L_f", "L_h")
@@ -392,6 +435,12 @@ def split_csoa(constants: Constants, T: int, D_Y: float | None = None) -> Rule:
         constants: of the problem, on Y (`Constants.around`).
         T: the number of steps.
         D_Y: the diameter of Y; by default that of the smallest ball around X at worst, sqrt 2 D.
+
+    Example:
+        >>> from tightrope import theory
+        >>> unit = theory.Constants(D=1, G_f=1, G_h=1, sigma_f=1, sigma_h=1, sigma_lam=1, sigma=0.5)
+        >>> theory.split_csoa(unit, T=10**6).holds
+        True
     """
     k, C, D_Y = _split_given("split_csoa", constants, T, D_Y)
     (r,) = _best(lambda z: _split_bounds(k, C, D_Y, z[0])[1], [k.sigma_f * k.D / k.sigma_lam])
@@ -418,6 +467,12 @@ def split_csoa_one_run(constants: Constants, T: int, p: float = 0.05, D_Y: float
         T: the number of steps.
         p: the probability of an exception.
         D_Y: the diameter of Y; by default that of the smallest ball around X at worst, sqrt 2 D.
+
+    Example:
+        >>> from tightrope import theory
+        >>> unit = theory.Constants(D=1, G_f=1, G_h=1, sigma_f=1, sigma_h=1, sigma_lam=1, sigma=0.5)
+        >>> theory.split_csoa_one_run(unit, T=10**6, p=0.01).chance
+        0.01
     """
     if not 0 < p < 1:
         raise ValueError(f"split_csoa_one_run: p is {p}; expected a probability between 0 and 1.")

@@ -11,7 +11,13 @@ from tightrope.fairness.notions import cells_of
 
 
 class Refused(ValueError):
-    """A p%-rule cannot be promised on this data; `frontier` is the path that was tried."""
+    """A p%-rule cannot be promised on this data; `frontier` is the path that was tried.
+
+    Example:
+        >>> from tightrope.estimators import Refused
+        >>> issubclass(Refused, ValueError)
+        True
+    """
 
     def __init__(self, sentence: str, frontier: pd.DataFrame):
         super().__init__(sentence)

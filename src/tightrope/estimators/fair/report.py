@@ -41,6 +41,12 @@ class FairnessReport:
         confidence: that of the intervals and bounds.
         attributes: the attributes that each intersection is made of, by its name; those of an attribute are itself.
         notes: what else to know, in sentences.
+
+    Example:
+        >>> import tightrope as tr
+        >>> report = tr.fairness_report([1, 1, 0, 0], [1, 0, 1, 0], ["a", "a", "b", "b"])
+        >>> report.overall["rate"].round(2).tolist()
+        [0.5, 0.0, 0.0, 1.0]
     """
 
     frame: pd.DataFrame

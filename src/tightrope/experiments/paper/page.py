@@ -161,8 +161,8 @@ def caption(stem: str) -> str:
     """What a picture shows: the caption of the longest name that its own begins with.
 
     Example:
-        >>> print(caption("fig2-paper-passes3"))
-        CSOA against G-OCO with the paper's coefficients, over several passes.
+        >>> caption("fig2-paper-passes3")
+        "CSOA against G-OCO with the paper's coefficients, over several passes."
     """
     return CAPTIONS[max((name for name in CAPTIONS if f"{stem}-".startswith(f"{name}-")), key=len)]
 

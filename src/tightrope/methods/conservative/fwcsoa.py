@@ -86,14 +86,14 @@ class FWCSOA(Method):
 
     from lambda_1 = 0. The output is the mean of x_1..x_T. Steps, by `schedule`:
 
-    ============= =========== =========== ====== ============= =========== ==========================================
-    schedule      eta/eta0    gamma/gamma0 rho/rho0 r           upsilon/upsilon0 what is known
-    ============= =========== =========== ====== ============= =========== ==========================================
-    "measured"    n^-1/2      see below   see below none       see below   no proof; needs no coefficients
-    "paper"       T^-3/4      T^-3/4      T^-1/2 delta eta     T^-1/4      as printed; the proof of its T^-1/4 fails
-    "two_scale"   T^-1/2      T^-3/4      T^-1/2 delta T^-1/4  T^-1/4      T^-1/4, no violation: coefficients of tr.theory
-    "sqrt"        T^-1/2      T^-1/2      T^-1/2 delta eta     T^-1/2      no proof; the best in practice
-    ============= =========== =========== ====== ============= =========== ==========================================
+    =========== ======== ============ ========= ============ ================ =====================================
+    schedule    eta/eta0 gamma/gamma0 rho/rho0  r            upsilon/upsilon0 what is known
+    =========== ======== ============ ========= ============ ================ =====================================
+    "measured"  n^-1/2   see below    see below none         see below        no proof; needs no coefficients
+    "paper"     T^-3/4   T^-3/4       T^-1/2    delta eta    T^-1/4           as printed; the proof of T^-1/4 fails
+    "two_scale" T^-1/2   T^-3/4       T^-1/2    delta T^-1/4 T^-1/4           T^-1/4, no violation: see tr.theory
+    "sqrt"      T^-1/2   T^-1/2       T^-1/2    delta eta    T^-1/2           no proof; the best in practice
+    =========== ======== ============ ========= ============ ================ =====================================
 
     eta and rho are capped at 1. The time-averaged violation without tightening is about lambda*/(gamma T): the dual
     step sets it, which is why "sqrt" wins.

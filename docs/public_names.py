@@ -1,0 +1,27 @@
+"""The names that the reference owes a reader: the site fails without an entry for each, the tests without an example."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import tightrope as tr
+from tightrope import confidence, datasets, estimators, problems, theory
+
+
+def public_names() -> Iterator[tuple[str, Any]]:
+    """Every public class and function, as "module.name" and what it is."""
+    yield from ((f"tightrope.{name}", getattr(tr, name)) for name in tr.__all__ if not _plain(getattr(tr, name)))
+    yield from (
+        (f"tightrope.methods.{kind.__name__}", kind) for kind in tr.METHODS.values() if kind.__name__ not in tr.__all__
+    )
+    for room in (estimators, problems, datasets, theory, confidence, tr.metrics):
+        for name, value in vars(room).items():
+            listed = name in getattr(room, "__all__", (name,)) and not name.startswith("_")
+            own = getattr(value, "__module__", "").startswith(room.__name__)
+            if listed and own and not _plain(value) and name not in tr.__all__:
+                yield f"{room.__name__}.{name}", value
+
+
+def _plain(value: Any) -> bool:
+    """Modules and collections, which have no docstring of their own."""
+    return not (inspect.isclass(value) or inspect.isfunction(value))
