@@ -24,7 +24,8 @@ from tightrope.sampling import Rows
 MUCH = 0.5
 """A number counts as much smaller than another from this share of it on, as in figure 3."""
 PASSES = 20
-"""Passes over Adult: variance reduction pays once the data has been seen some times."""
+"""Passes over Adult: variance reduction pays once the data has been seen some times. After three, CSOA is tenfold ahead in the
+median of five seeds; the number was chosen after that had been seen, and the claim says so."""
 SPLIT = "spectraplex"
 """Where the projection-free methods meet: matrices of trace 1, whose projection takes an eigenvalue decomposition."""
 STEPS = 100
@@ -111,7 +112,8 @@ def certified_points(seeds: Sequence[int]) -> pd.DataFrame:
 def claims(table: pd.DataFrame) -> list[Claim]:
     """One claim each."""
     variance, split, certified = (table[table.kind == kind] for kind in ("variance", "split", "certified"))
-    passes = f"In {PASSES} passes over the data, SVRG-CSOA's (F - F*)/F* is at most half of CSOA's, both feasible."
+    passes = f"In {PASSES} passes over the data, SVRG-CSOA's (F - F*)/F* is at most half of CSOA's, both feasible. "
+    passes += "(After three passes CSOA is tenfold ahead, by five seeds.)"
     samples = "After as many samples, Split-CSOA's score on matrices of trace 1 is at most half of FW-CSOA's."
     return [
         smaller(variance, "error", ("csoa", "svrg-csoa"), passes),
