@@ -17,6 +17,7 @@ root_doc = "docs/index"
 include_patterns = [
     "docs/**",
     "benchmarks/*.md",
+    "benchmarks/benchopt/*.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "CODE_OF_CONDUCT.md",
