@@ -24,8 +24,8 @@ from tightrope.sampling import Rows
 MUCH = 0.5
 """A number counts as much smaller than another from this share of it on, as in figure 3."""
 PASSES = 20
-"""Passes over Adult: variance reduction pays once the data has been seen some times. After three, CSOA is tenfold ahead in the
-median of five seeds; the number was chosen after that had been seen, and the claim says so."""
+"""Passes over Adult: variance reduction pays once the data has been seen some times. After three, CSOA is tenfold ahead
+in the median of five seeds; the number was chosen after that had been seen, and the claim says so."""
 SPLIT = "spectraplex"
 """Where the projection-free methods meet: matrices of trace 1, whose projection takes an eigenvalue decomposition."""
 STEPS = 100
