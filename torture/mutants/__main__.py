@@ -87,6 +87,8 @@ def record(processes: int, asked: list[str]) -> Tests:
         tests: Tests = {}
         for part in Path(folder).iterdir():
             tests |= json.loads(part.read_text())
+    if not tests:
+        raise SystemExit(f"No test passed on the package as it is, so none could see a mutant. pytest said:\n{said}")
     return tests
 
 
