@@ -23,7 +23,6 @@ _HALVED = 0.5  # a step that halves what is left between the penalty and the low
 _OFF = 8.0  # times as much or as little curvature as was thought: time for a Hessian
 _QUICK = 0.001  # what a step leaves of the slope where curvature is as good as exact
 _A_PRODUCT = 8  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
-_FEWEST = 2  # rows for each coordinate: with fewer, most directions are not seen
 _SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
 _ROUGHLY = 10  # the same, for a first run that need not come close
 _PLENTY = 4  # rows for each coordinate, from which a Hessian needs no help where it bends least
@@ -297,12 +296,12 @@ class Turn(Look):
     @property
     def rows_for_hessian(self) -> int:
         """Of a Hessian: all where that costs two passes at most; else 30 for each coordinate, but as many as a pass
-        allows, and no more than four passes do."""
+        allows, and no more than eight passes do."""
         n, d = count(self.data), len(self.widths)
         a_pass = _A_PRODUCT * n // d
         if 2 * a_pass >= n:
             return n
-        return min(n, max(_SAMPLES * d, a_pass), max(4 * a_pass, _FEWEST * d))
+        return min(n, max(_SAMPLES * d, a_pass), max(8 * a_pass, 1))
 
     def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> np.ndarray:
         """The Hessian of the Lagrangian on so many rows, in widths; of few rows, mixed with a multiple of the identity."""
