@@ -108,6 +108,7 @@ def shifted(x, theta):
     return (jnp.sum((x - jnp.array([1.0, 0.0, 0.0])) ** 2) - 0.04 + 0.0 * theta[0])[None]
 
 
+@pytest.mark.slow
 def test_a_strictly_feasible_point_is_found_by_a_phase_one():
     problem = tr.Problem(f, shifted, tr.L2Ball(2.0, shape=3))
     result = tr.minimize(problem, ROWS, method="svrg-csoa", passes=30, output="feasible")

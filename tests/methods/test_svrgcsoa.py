@@ -25,6 +25,7 @@ def epoch_with(epoch: Epoch, x, **sums) -> Epoch:
     return Epoch(x, epoch.sums._replace(**{name: jnp.asarray(value) for name, value in sums.items()}).packed())
 
 
+@pytest.mark.slow
 def test_the_error_falls_tenfold_every_two_epochs_until_rounding():
     problem, data, optimum = finite("simplex")  # strongly convex; `make verify` has more
     epoch = tr.SVRGCSOA().for_rows(N, 31).refresh_every

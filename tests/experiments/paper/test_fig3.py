@@ -216,6 +216,7 @@ def test_every_rival_tries_as_many_settings(monkeypatch):
     assert set(tried.values()) == {(4 * 4 + 3) * 2 * 2}  # settings, seeds, points
 
 
+@pytest.mark.slow
 def test_the_whole_with_made_up_runs(monkeypatch, tmp_path):
     monkeypatch.setattr(matrices, "follow", made_up)
     monkeypatch.setattr(fig3, "follow", made_up)
