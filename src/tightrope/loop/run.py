@@ -104,9 +104,7 @@ class _Run:
     def __init__(self, program: OneRun, options: Options, checkpoint: Checkpoint | None):
         ready = program.ready
         self.ready, self.options, self.checkpoint = ready, options, checkpoint
-        self.together = (
-            ready.sampler.together
-        )  # several processes, of which the first decides what clocks and users decide
+        self.together = ready.sampler.together  # of several processes the first decides what clocks and users decide
         self.leads = not self.together or leads()
         self.driver = Driver(program, ready.sampler.open(ready.plan), refresh_period(ready.method))
         self.out = Outcome(Position(program.start(), 0), [], 0.0)

@@ -188,15 +188,25 @@ def fit_table(
     y, Z = truth.astype(int), X.iloc[test]
     # the constraint first: what it cannot promise need not be compared with anything
     fair = classifier.fit(X.iloc[train], y[train], sensitive_features=attributes.take(train))
-    unconstrained = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance")}
-    plain = FairLogisticRegression(**unconstrained, random_state=seed).fit(X.iloc[train], y[train])
-    decided = {"without": plain.predict(Z) == 1, "with constraint": fair.predict(Z) == 1}
-    held_out = read_sensitive(frame[list(sensitive)], attributes=fair.attributes_).take(
-        test
-    )  # merged and crossed alike
-    comparison = compare(decided, held_out, truth[test], fair.notion)
+    plain = unconstrained(parameters, seed).fit(X.iloc[train], y[train])
+    people = read_sensitive(frame[list(sensitive)], attributes=fair.attributes_)  # merged and crossed alike
+    comparison = compared(fair, plain, Z, people.take(test), truth[test])
     model = TableClassifier(encoder, fair, label, labels, tuple(sensitive))
     return Fitted(model, plain, comparison, train, test)
+
+
+def unconstrained(parameters: dict[str, Any], seed: int) -> FairLogisticRegression:
+    """The classifier with these parameters but for its constraint."""
+    others = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance")}
+    return FairLogisticRegression(**others, random_state=seed)
+
+
+def compared(
+    fair: FairLogisticRegression, plain: FairLogisticRegression, X: pd.DataFrame, people: Sensitive, truth: np.ndarray
+) -> pd.DataFrame:
+    """What both decide about the same people."""
+    decided = {"without": plain.predict(X) == 1, "with constraint": fair.predict(X) == 1}
+    return compare(decided, people, truth, fair.notion)
 
 
 def draw_refused(refused: Refused, asked: float | None, folder: Path) -> list[str]:
@@ -261,10 +271,15 @@ def is_label(column: "pd.Series[Any]", name: str, labels: tuple[Any, Any]) -> np
     return np.array([value == labels[1] for value in values])
 
 
-def _split(truth: np.ndarray, sensitive: Sensitive, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers for training and test; labels and groups together where that leaves enough rows of each."""
+def check_share(share: float) -> None:
+    """Refuse a share of test rows that leaves none to one side."""
     if not 0 < share < 1:
         raise ValueError(f"The share of test rows is {share!r}; expected a number between 0 and 1, such as 0.3.")
+
+
+def _split(truth: np.ndarray, sensitive: Sensitive, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers for training and test; labels and groups together where that leaves enough rows of each."""
+    check_share(share)
     rows = np.arange(len(truth))
     for strata in (sensitive.strata(truth), truth):
         fewest = np.unique(strata, return_counts=True)[1]

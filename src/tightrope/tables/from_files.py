@@ -15,9 +15,16 @@ from tightrope.estimators.fair.classifier import FairLogisticRegression
 from tightrope.estimators.fair.from_files import People, refuse_rates
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.sampling.parquet_files import Files, Flaw, decoded
-from tightrope.tables.classifier import Fitted, TableClassifier, two_labels, used_columns
+from tightrope.tables.classifier import (
+    Fitted,
+    TableClassifier,
+    check_share,
+    compared,
+    two_labels,
+    unconstrained,
+    used_columns,
+)
 from tightrope.tables.encoder import TableEncoder
-from tightrope.tables.report import compare
 
 AT_ONCE = 65_536
 """Rows in a part."""
@@ -43,8 +50,7 @@ def fit_folder(
 
     Of the rows a share is held out, and 200,000 at most.
     """
-    if not 0 < test_share < 1:
-        raise ValueError(f"The share of test rows is {test_share!r}; expected a number between 0 and 1, such as 0.3.")
+    check_share(test_share)
     fair = FairLogisticRegression(**parameters, random_state=seed)
     refuse_rates(fair)
     fair.sensitive, fair.sensitive_as_features = list(sensitive), sensitive_as_features
@@ -64,8 +70,7 @@ def fit_folder(
         lambda batch: encoder.transform(_frame(batch.select(features))).to_numpy(), encoder.names, trained_on, labels,
     )  # fmt: skip
     fair.fit_people(people)
-    unconstrained = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance")}
-    plain = FairLogisticRegression(**unconstrained, random_state=seed).fit_people(people._replace(sensitive=[]))
+    plain = unconstrained(parameters, seed).fit_people(people._replace(sensitive=[]))
     for classifier in (fair, plain):  # as classifiers of tables are: their labels are 0 and 1
         classifier.classes_, classifier.sensitive = np.array([0, 1]), None
     model = TableClassifier(encoder, fair, label, labels, tuple(sensitive))
@@ -74,8 +79,7 @@ def fit_folder(
     )
     Z, truth = encoder.transform(held_out), (held_out[label] == labels[1]).to_numpy()
     read = read_sensitive(held_out[list(sensitive)], "The sensitive columns", attributes=fair.attributes_)
-    decided = {"without": plain.predict(Z) == 1, "with constraint": fair.predict(Z) == 1}
-    comparison = compare(decided, read, truth, fair.notion)
+    comparison = compared(fair, plain, Z, read, truth)
     return Fitted(model, plain, comparison, range(files.n - len(held_out)), range(len(held_out)))
 
 
