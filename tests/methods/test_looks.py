@@ -161,7 +161,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "bundle: hardly a point is feasible": lambda: looks(BUNDLE, problem(MIXED, [-0.14, 0.2]), 8),
     "bundle: simplex": lambda: looks(BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 6),
     "bundle: ball": lambda: looks(BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.L2Ball(0.9, shape=3)), 6),
-    "sqp: round": lambda: looks(SQP, problem(PLAIN, [0.5, 0.1]), 3),
+    "sqp: round": lambda: looks(SQP, problem(PLAIN, [0.4, 0.9]), 4),
     "sqp: in other units": lambda: looks(
         tr.SQP(trust=0.5, memory=4), problem(SCALED, [0.3, 0.0]), 7, x=FAR * SCALED["x"], lam=[0.2, 0.1]
     ),
@@ -169,7 +169,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "sqp: with kinks alone": lambda: looks(SQP, problem(SCALED | {"share": (0.01, 0.0, 1.0)}, [0.4, 0.2]), 14),
     "sqp: no point is feasible": lambda: looks(SQP, problem(SCALED, [-0.5, -2.9]), 7),
     "sqp: hardly a point is feasible": lambda: looks(SQP, problem(SCALED, [-0.05, 0.2]), 7),
-    "sqp: ball": lambda: looks(SQP, problem(PLAIN, [0.5, 0.1], tr.L2Ball(0.7, shape=3)), 3),
+    "sqp: ball": lambda: looks(SQP, problem(PLAIN, [0.3, 0.9], tr.L2Ball(0.7, shape=3)), 4),
     "sqp: simplex": lambda: looks(SQP, problem(PLAIN, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 5),
     "sqp: many rows": lambda: looks(SQP, problem(SCALED, [0.5, 0.1]), 3, data=_MANY),
     "sqp: many rows and coordinates": lambda: looks(SQP, problem(TWELVE, [0.5, 0.1], boxed(TWELVE, 1.5)), 4, data=_WIDE),
