@@ -33,7 +33,6 @@ from tightrope.sets import conic
 from tightrope.tree import ravel, replace
 
 TABLE = Path(__file__).with_suffix(".json")
-RTOL = FLOOR = 1e-5  # solvers are in the way, and multipliers that are zero are zero but for that
 
 
 def mixed(results: Iterable[Any]) -> dict[str, Any]:
@@ -166,15 +165,16 @@ def cuts() -> Any:
         cut = Model(looks, units, region_of(conic.box(-width, upper), looks.x[-1] / 2), support)
         rng = np.random.default_rng(seed + 1)
         mu, nu = rng.uniform(size=5), rng.uniform(size=(5, N)) / units.h
-        found = {"f": cut.f, "h": cut.h, "F": cut.F, "H": cut.H, "bound": cut.bound(mu, nu), "lower": cut.lower_bound()}
+        found = {"f": cut.f, "h": cut.h, "F": cut.F, "H": cut.H, "bound": cut.bound(mu, nu),}
         low = looks.f.min() - 0.2 * units.f
         for name, room in {"level": low, "any": None}.items():
             found[name] = cut.level_point(room, looks.x[0], 0.3)
         hessian = np.diag(rng.uniform(1, 5, size=4) * units.f) / width / width[:, None]
         found["newton"] = [cut.newton_point(2, hessian, room) for room in (None, looks.f.max(), low)]
         bounds = [cut.lower_bound(), cut.infeasibility() if N else None]
+        bounds = [b and b._replace(nu=b.nu * units.h) for b in bounds]
         return found | {
-            "infeasible": bounds[1],
+            "bounds": bounds,
             "promised": cut.values(looks.x.mean(axis=0)),
             "of bounds": [None if b is None else (b.certain, b.lam) for b in bounds],
         }
@@ -434,9 +434,14 @@ def table():
     return stored.read(TABLE)
 
 
+def tolerance(name: str) -> tuple[float, float]:
+    """Where a solver is in the way, a multiplier that is zero is not quite."""
+    return (1e-4, 1e-4) if name.startswith(("bundle", "second_order")) else (1e-9, 1e-12)
+
+
 @pytest.mark.parametrize("name", FOUND)
 def test_parts_give_what_they_gave(name, table):
-    stored.assert_as_stored(table[name], FOUND[name](), RTOL, FLOOR)
+    stored.assert_as_stored(table[name], FOUND[name](), *tolerance(name))
 
 
 if __name__ == "__main__":
