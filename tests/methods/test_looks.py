@@ -35,8 +35,8 @@ _FEW = {"a": _RNG.normal([0.9, -0.6, 0.4], 0.5, size=(40, 3)), "b": _RNG.normal(
 _MANY = {"a": _RNG.normal([0.9, -0.6, 0.4], 0.5, size=(9000, 3)), "b": _RNG.normal(0.4, 0.3, size=(9000, 2))}
 _WIDE = {"a": _RNG.normal(0.3, 0.5, size=(9000, 12)), "b": _RNG.normal(0.4, 0.3, size=(9000, 2))}
 ROUND, KINKED, BOTH = (1.0, 0.2, 0.0), (0.0, 0.0, 1.0), (0.5, 0.1, 0.4)  # of squares, fourth powers and kinks
-PLAIN = {"share": ROUND, "f": 1.0, "h": np.ones(2), "x": np.ones(3)}
-SCALED = {"share": ROUND, "f": 500.0, "h": np.array([0.004, 30.0]), "x": np.array([0.01, 1.0, 50.0])}
+PLAIN = {"share": ROUND, "f": 1.0, "h": np.ones(2), "x": np.ones(3), "coarse": 1.0}
+SCALED = {"share": ROUND, "f": 500.0, "h": np.array([0.004, 30.0]), "x": np.array([0.01, 1.0, 50.0]), "coarse": 1e10}
 
 
 def seen(problem: Any, x: np.ndarray, rows: dict[str, np.ndarray]) -> tuple[Any, ...]:
@@ -67,10 +67,10 @@ def see(problem: Any, x: Any, data: Any, some: Any = None, rows_a_slice: int | N
 
 
 def glance_at(problem: Any, x: Any, data: Any, *_: Any) -> np.ndarray:
-    """Means, and their sizes: larger by something."""
+    """Means, and the sizes that rounding is counted in: so large for some problems that it shows in every digit."""
     f, h, grad, rows = seen(problem, x, data)
     means = np.column_stack([np.append(f, h), np.vstack([grad, rows])])
-    return np.stack([means, 1.5 * np.abs(means) + 0.1]).ravel()
+    return np.stack([means, problem.params["coarse"] * (1.5 * np.abs(means) + 0.1)]).ravel()
 
 
 def hessian(problem: Any, x: Any, lam: Any, data: Any, some: Any, rows_a_slice: int) -> np.ndarray:
@@ -152,28 +152,28 @@ def boxed(how: dict[str, Any], side: float) -> tr.Box:
 
 
 CASES: dict[str, Callable[[], Any]] = {
-    "bundle: round": lambda: looks(BUNDLE, problem(PLAIN, [0.5, 0.1]), 6),
-    "bundle: kinked": lambda: looks(BUNDLE, problem(PLAIN | {"share": KINKED}, [0.5, 0.1]), 12),
-    "bundle: both, from far, in other units": lambda: looks(
+    "bundle/: round": lambda: looks(BUNDLE, problem(PLAIN, [0.5, 0.1]), 6),
+    "bundle/: kinked": lambda: looks(BUNDLE, problem(PLAIN | {"share": KINKED}, [0.5, 0.1]), 12),
+    "bundle/: both, from far, in other units": lambda: looks(
         tr.Bundle(level=0.3, slack=0.2, memory=8), problem(MIXED, [0.4, 0.2]), 14, x=FAR * SCALED["x"], lam=[0.2, 0.1]
     ),
-    "bundle: no point is feasible": lambda: looks(BUNDLE, problem(MIXED, [-0.5, -0.9]), 8),
-    "bundle: hardly a point is feasible": lambda: looks(BUNDLE, problem(MIXED, [-0.14, 0.2]), 8),
-    "bundle: simplex": lambda: looks(BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 6),
-    "bundle: ball": lambda: looks(BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.L2Ball(0.9, shape=3)), 6),
-    "sqp: round": lambda: looks(SQP, problem(PLAIN, [0.4, 0.9]), 4),
-    "sqp: in other units": lambda: looks(
+    "bundle/: no point is feasible": lambda: looks(BUNDLE, problem(MIXED, [-0.5, -0.9]), 8),
+    "bundle/: hardly a point is feasible": lambda: looks(BUNDLE, problem(MIXED, [-0.14, 0.2]), 8),
+    "bundle/: simplex": lambda: looks(BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 6),
+    "bundle/: ball": lambda: looks(BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.L2Ball(0.9, shape=3)), 6),
+    "second_order/: round": lambda: looks(SQP, problem(PLAIN, [0.4, 0.9]), 4),
+    "second_order/: in other units": lambda: looks(
         tr.SQP(trust=0.5, memory=4), problem(SCALED, [0.3, 0.0]), 7, x=FAR * SCALED["x"], lam=[0.2, 0.1]
     ),
-    "sqp: with kinks": lambda: looks(SQP, problem(MIXED, [0.4, 0.2]), 10, x=FAR * SCALED["x"]),
-    "sqp: with kinks alone": lambda: looks(SQP, problem(SCALED | {"share": (0.01, 0.0, 1.0)}, [0.4, 0.2]), 14),
-    "sqp: no point is feasible": lambda: looks(SQP, problem(SCALED, [-0.5, -2.9]), 7),
-    "sqp: hardly a point is feasible": lambda: looks(SQP, problem(SCALED, [-0.05, 0.2]), 7),
-    "sqp: ball": lambda: looks(SQP, problem(PLAIN, [0.3, 0.9], tr.L2Ball(0.7, shape=3)), 4),
-    "sqp: simplex": lambda: looks(SQP, problem(PLAIN, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 5),
-    "sqp: many rows": lambda: looks(SQP, problem(SCALED, [0.5, 0.1]), 3, data=_MANY),
-    "sqp: many rows and coordinates": lambda: looks(SQP, problem(TWELVE, [0.5, 0.1], boxed(TWELVE, 1.5)), 4, data=_WIDE),
-    "sqp: many rows with kinks": lambda: looks(
+    "second_order/: with kinks": lambda: looks(SQP, problem(MIXED, [0.4, 0.2]), 10, x=FAR * SCALED["x"]),
+    "second_order/: with kinks alone": lambda: looks(SQP, problem(SCALED | {"share": (0.01, 0.0, 1.0)}, [0.4, 0.2]), 14),
+    "second_order/: no point is feasible": lambda: looks(SQP, problem(SCALED, [-0.5, -2.9]), 7),
+    "second_order/: hardly a point is feasible": lambda: looks(SQP, problem(SCALED, [-0.05, 0.2]), 7),
+    "second_order/: ball": lambda: looks(SQP, problem(PLAIN, [0.3, 0.9], tr.L2Ball(0.7, shape=3)), 4),
+    "second_order/: simplex": lambda: looks(SQP, problem(PLAIN, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 5),
+    "second_order/: many rows": lambda: looks(SQP, problem(SCALED, [0.5, 0.1]), 3, data=_MANY),
+    "second_order/: many rows and coordinates": lambda: looks(SQP, problem(TWELVE, [0.5, 0.1], boxed(TWELVE, 1.5)), 4, data=_WIDE),
+    "second_order/: many rows with kinks": lambda: looks(
         SQP, problem(TWELVE | {"share": BOTH}, [0.5, 0.1], boxed(TWELVE, 1.5)), 6, data=_WIDE
     ),
 }

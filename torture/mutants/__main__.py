@@ -122,15 +122,19 @@ def found_again(survivors: list[Row]) -> list[Mutant]:
 
 
 def tests_of(mutant: Mutant, tests: Tests, seconds: float) -> list[str]:
-    """Tests that ran its statement: first those that bear the file's name, then those in the folder that mirrors its own, as
-    many as the time allows. What runs on import alone, such as a default, concerns every test of the file."""
+    """Tests that ran its statement: first those that bear the file's name or its folder's, in their own or in that of their
+    file, then those in the folder that mirrors its own, as many as the time allows. What runs on import alone, such as a
+    default, concerns every test of the file."""
     lines = {name: set(test["lines"].get(mutant.file, ())) for name, test in tests.items()}
     concerned = [name for name in lines if lines[name] & mutant.lines]
     concerned = concerned or [name for name in lines if lines[name]]
-    folder, stem = mutant.file.split("/")[0], Path(mutant.file).stem
+    folder, _, place = mutant.file.removesuffix(".py").rpartition("/")[0].partition("/")
+    stem = Path(mutant.file).stem
+    names = [f"{place}/{stem}", f"{place}/:"] if place else [f"{stem}:"]  # what cases of a test are called
 
     def distance(name: str) -> int:
-        return 0 if stem in name.split("::")[0] else 1 if name.startswith(f"tests/{folder}") else 2
+        file, _, case = name.partition("::")
+        return 0 if stem in file or any(own in case for own in names) else 1 if file.startswith(f"tests/{folder}") else 2
 
     chosen, left = [], seconds
     for name in sorted(concerned, key=lambda name: (distance(name), tests[name]["seconds"])):
