@@ -35,8 +35,8 @@ _FEW = {"a": _RNG.normal([0.9, -0.6, 0.4], 0.5, size=(40, 3)), "b": _RNG.normal(
 _MANY = {"a": _RNG.normal([0.9, -0.6, 0.4], 0.5, size=(9000, 3)), "b": _RNG.normal(0.4, 0.3, size=(9000, 2))}
 _WIDE = {"a": _RNG.normal(0.3, 0.5, size=(9000, 12)), "b": _RNG.normal(0.4, 0.3, size=(9000, 2))}
 ROUND, KINKED, BOTH = (1.0, 0.2, 0.0), (0.0, 0.0, 1.0), (0.5, 0.1, 0.4)  # of squares, fourth powers and kinks
-PLAIN = {"share": ROUND, "f": 1.0, "h": np.ones(2), "x": np.ones(3), "coarse": 1.0}
-SCALED = {"share": ROUND, "f": 500.0, "h": np.array([0.004, 30.0]), "x": np.array([0.01, 1.0, 50.0]), "coarse": 1e10}
+PLAIN = {"share": ROUND, "f": 1.0, "h": np.ones(2), "x": np.ones(3), "coarse": 1.0, "bend": 1.0, "wrong": 0.0}
+SCALED = PLAIN | {"f": 500.0, "h": np.array([0.004, 30.0]), "x": np.array([0.01, 1.0, 50.0]), "coarse": 1e10}
 
 
 def seen(problem: Any, x: np.ndarray, rows: dict[str, np.ndarray]) -> tuple[Any, ...]:
@@ -45,8 +45,10 @@ def seen(problem: Any, x: np.ndarray, rows: dict[str, np.ndarray]) -> tuple[Any,
     (two, four, one), y, c = how["share"], np.asarray(x) / how["x"], how["x"]
     apart, e = y - rows["a"], np.eye(len(y))
     above = (y[0] + p >= q - y[1])[:, None]
-    f = np.sum(two * apart**2 / 2 + four * apart**4 + one * np.abs(apart), axis=1).mean()
-    grad = (two * apart + 4 * four * apart**3 + one * np.sign(apart)).mean(axis=0)
+    curved, straight = how["bend"], 1 - how["bend"]
+    powers = two * apart**2 / 2 + four * apart**4 + one * np.abs(apart)
+    f = np.sum(curved * powers + straight * y, axis=1).mean() + how["wrong"]
+    grad = (curved * (two * apart + 4 * four * apart**3 + one * np.sign(apart)) + straight).mean(axis=0)
     bends = two * y @ y + four * y[0] ** 4 + one * np.maximum(y[0] + p, q - y[1]).mean() + p.mean() * y[1]
     slope = 2 * two * y + 4 * four * y[0] ** 3 * e[0] + one * np.where(above, e[0], -e[1]).mean(axis=0) + p.mean() * e[1]
     h = how["h"] * np.array([bends, y[0] - q.mean() * y[1] + p.mean()]) - problem.levels
@@ -77,7 +79,9 @@ def hessian(problem: Any, x: Any, lam: Any, data: Any, some: Any, rows_a_slice: 
     """Of the Lagrangian."""
     how, rows = problem.params, some_of(data, some, rows_a_slice)
     (two, four, _), y = how["share"], np.asarray(x) / how["x"]
-    of_f = how["f"] * np.diag(two + 12 * four * np.mean((y - rows["a"]) ** 2, axis=0))
+    of_f = how["f"] * how["bend"] * np.diag(two + 12 * four * np.mean((y - rows["a"]) ** 2, axis=0))
+    if how["bend"] == 0.5:  # a problem whose second derivatives are not finite
+        of_f[0, 0] = np.inf
     of_h = how["h"][0] * (2 * two * np.eye(len(y)) + 12 * four * y[0] ** 2 * np.outer(*2 * [np.eye(len(y))[0]]))
     return (of_f + float(lam[0]) * of_h) / how["x"] / how["x"][:, None]
 
@@ -160,13 +164,23 @@ CASES: dict[str, Callable[[], Any]] = {
     "bundle/: no point is feasible": lambda: looks(BUNDLE, problem(MIXED, [-0.5, -0.9]), 8),
     "bundle/: hardly a point is feasible": lambda: looks(BUNDLE, problem(MIXED, [-0.14, 0.2]), 8),
     "bundle/: simplex": lambda: looks(BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 6),
+    "bundle/: linear": lambda: looks(BUNDLE, problem(SCALED | {"bend": 0.0}, [0.5, 0.4]), 9),
+    "bundle/: without a Hessian": lambda: looks(BUNDLE, problem(SCALED | {"bend": 0.5}, [0.5, 0.4]), 6),
+    "bundle/: not finite": lambda: looks(BUNDLE, problem(PLAIN | {"wrong": np.nan}, [0.5, 0.4]), 2),
     "bundle/: ball": lambda: looks(BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.L2Ball(0.9, shape=3)), 6),
     "second_order/: round": lambda: looks(SQP, problem(PLAIN, [0.4, 0.9]), 4),
     "second_order/: in other units": lambda: looks(
         tr.SQP(trust=0.5, memory=4), problem(SCALED, [0.3, 0.0]), 7, x=FAR * SCALED["x"], lam=[0.2, 0.1]
     ),
     "second_order/: with kinks": lambda: looks(SQP, problem(MIXED, [0.4, 0.2]), 10, x=FAR * SCALED["x"]),
-    "second_order/: with kinks alone": lambda: looks(SQP, problem(SCALED | {"share": (0.01, 0.0, 1.0)}, [0.4, 0.2]), 14),
+    "second_order/: with kinks alone": lambda: looks(SQP, problem(SCALED | {"share": (0.01, 0.0, 1.0)}, [0.4, 0.2]), 24),
+    "second_order/: with kinks alone, from far": lambda: looks(
+        tr.SQP(trust=3.0, memory=5), problem(PLAIN | {"share": (0.02, 0.0, 1.0)}, [0.7, 0.9]), 24, x=FAR
+    ),
+    "second_order/: linear": lambda: looks(SQP, problem(SCALED | {"bend": 0.0}, [0.5, 1.4]), 6),
+    "second_order/: without a Hessian": lambda: looks(SQP, problem(SCALED | {"bend": 0.5}, [0.5, 1.4]), 5),
+    "second_order/: not finite": lambda: looks(SQP, problem(PLAIN | {"wrong": np.nan}, [0.5, 0.4]), 2),
+    "second_order/: l1": lambda: looks(SQP, problem(PLAIN | {"coarse": 1e9}, [0.9, 0.3], tr.L1Ball(1.1, shape=3)), 4),
     "second_order/: no point is feasible": lambda: looks(SQP, problem(SCALED, [-0.5, -2.9]), 7),
     "second_order/: hardly a point is feasible": lambda: looks(SQP, problem(SCALED, [-0.05, 0.2]), 7),
     "second_order/: ball": lambda: looks(SQP, problem(PLAIN, [0.3, 0.9], tr.L2Ball(0.7, shape=3)), 4),

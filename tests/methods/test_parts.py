@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import stored
-from test_paths import BOX, PARTS, PLAIN, QUICKLY, TREE, WithoutLMO, samples
+from test_paths import BOX, PARTS, PLAIN, QUICKLY, TREE, WithoutLMO, declared, samples
 
 import tightrope as tr
-from tightrope.methods import curvature, measured, merit, snapshot
+from tightrope.methods import base, curvature, measured, merit, snapshot
 from tightrope.methods.bundle import look, model
 from tightrope.methods.bundle.model import Looks, Model, Units, best_combination
 from tightrope.methods.bundle.solve import region_of, solve
@@ -63,6 +63,11 @@ SETS: dict[str, Any] = {
     "l1": tr.L1Ball(0.8, shape=4).conic(np.zeros(4)),
     "nuclear": tr.NuclearBall(1.1, shape=(2, 2)).conic(np.zeros((2, 2))),
 }
+SIDE = np.hstack([np.eye(4), np.zeros((4, 1))])
+SETS["made up"] = conic.Conic.of(  # with helpers that weigh more than the point, and less
+    [("nonnegative", np.vstack([SIDE, -SIDE, [[1, 0, 2, 0, 5.0], [0, 0, 0, 0, -3.0], [0, 1, 0, 0, 0.2]]]), np.full(11, 0.6))],
+    np.full(4, -0.6), np.full(4, 0.6), helpers=1,
+)  # fmt: skip
 CENTRES = {"box": np.array([0.1, 0.0, 0.2, 0.1]), "simplex": np.full(4, 0.3)}
 
 
@@ -93,10 +98,12 @@ def steps() -> Any:
     """Quadratic programmes: on balls and boxes by the dual, on other sets by the solver."""
 
     def one(g, B, J, h, within):
+        unit, units = 10.0 ** rng.integers(-8, 8), 10.0 ** rng.integers(-3, 4, size=len(h))  # in which it is written
         try:
-            return best_step(g, B, J, h, within)
+            step = best_step(unit * g, unit * B, units[:, None] * J, units * h, within)
         except Inconsistent:
             return None
+        return step and step._replace(lam=step.lam * units / unit)
 
     rng, found = np.random.default_rng(6), {}
     small = region_of(conic.box(np.full(4, -0.5), np.full(4, 0.7)), np.full(4, 0.1))
@@ -108,11 +115,14 @@ def steps() -> Any:
             found[f"{name}, {where}"] = mixed(one(*programme(rng, 4, N, tight), within) for _ in range(8))
     many = [one(*programme(rng, 4, 60, 3.0), within) for within in (small, slim)]
     faces = region_of(conic.box(np.full(60, -0.01), np.full(60, 0.01)), np.zeros(60))
-    return found | {"many": mixed(many), "faces": mixed([best_step(*programme(rng, 60, 2, 1.0), faces)])}
+    of_faces = [quadratic._on_faces(*programme(rng, 60, 2, 1.0), faces), quadratic._on_faces(*programme(rng, 4, 2, 0.0), small)]
+    return found | {"many": mixed(many), "faces": mixed(of_faces)}
 
 
 def multipliers() -> Any:
     """The dual of a programme: constraints that depend on each other, that are long or short, or not needed."""
+
+    by_least_squares = quadratic._by_least_squares
 
     def one(seed: int) -> Any:
         rng = np.random.default_rng(seed)
@@ -121,14 +131,20 @@ def multipliers() -> Any:
             rows[:, 2] = 2 * rows[:, 0]
         if seed % 8 == 3:
             rows[:, 1] = 0
+        if seed % 8 == 5:
+            rows[:, 1] *= 1e-10
+        rows, need = rows * 10.0 ** (seed % 5 - 2), need * 10.0 ** (seed % 3)
         gram = rows.T @ rows
         found: dict[str, Any] = {}
-        for name, way in {"short": quadratic._multipliers, "long": partial(quadratic._by_least_squares, gram=gram)}.items():
+        for name, way in {"short": quadratic._multipliers, "long": partial(by_least_squares, gram=gram)}.items():
             try:
-                found[name] = way(rows, need)
+                with patch.object(quadratic, "_by_least_squares", wraps=quadratic._by_least_squares) as longer:
+                    lam = way(rows, need)
+                found[name] = [lam / np.max(lam, initial=1e-300), longer.call_count]  # which way was taken
             except Inconsistent:
                 found[name] = None
-        return found | {"with": quadratic._with(gram, need, np.array([True, False, seed % 3 > 0]))}
+        alone = quadratic._with(gram, need, np.array([True, False, seed % 3 > 0]))
+        return found | {"with": None if alone is None else alone / np.max(np.abs(alone))}
 
     flat = np.diag([3.0, 0.0, 1.0])
     deep = flat - 1e-9 * np.eye(3)
@@ -193,6 +209,54 @@ def combinations() -> Any:
         return best_combination(looks, units, 1e-3 * np.abs(looks.h) if seed % 2 else 0 * looks.h)
 
     return mixed(map(one, range(60)))
+
+
+# ---- what every method has -------------------------------------------------------------------------------------------
+
+
+@tr.pytree
+class Bare(tr.Method):
+    """A method that says nothing of itself."""
+
+    coefficient: Any = 0.5
+
+    def step(self, problem, state, theta):
+        """It stands still."""
+        return state, base.Info(state.x, state.lam, jnp.zeros(()), state.lam)
+
+
+@tr.pytree
+class Looking(base.Refreshing):
+    """The same, with looks at all the data."""
+
+    coefficient: Any = 0.5
+
+    def step(self, problem, state, theta):
+        """It stands still."""
+        return state, base.Info(state.x, state.lam, jnp.zeros(()), state.lam)
+
+    def refresh(self, problem, state, data):
+        """It sees nothing."""
+        return state
+
+
+def defaults() -> Any:
+    """What holds where a method says nothing, and what is shared by all."""
+    x, lam, h = jnp.array([0.4, -0.2, 0.1]), jnp.array([0.3, 0.6]), jnp.array([-0.9, 0.7])
+    theta = jax.tree.map(lambda v: jnp.asarray(v[0]), samples(1))
+    info = Bare().step(PLAIN, Bare().init(PLAIN, x, lam, jnp.asarray(9)), theta)[1]
+    looking = replace(Looking(), refresh_every=4)
+    return {
+        "bare": declared(Bare(), PLAIN),
+        "looking": [declared(method, PLAIN) for method in (Looking(), looking)],
+        "nothing": repr([getattr(looking, name)(None) for name in ("snapshot", "proof", "inner")]),
+        "said": repr((Bare().said(None, []), Bare().answer(info), Bare().for_problem(PLAIN, x, theta).title)),
+        "tuples": repr((base.Cost(), base.Rates(), base.Proof(1.0, 0.5, 0.1, 2.0), base.Proof(1.0, 0.5, 0.1, 2.0).gap)),
+        "info": [info.weight, repr(info.record)],
+        "after": base.State(x, lam, jnp.asarray(3), jnp.asarray(9)).after(-x, 2 * lam),
+        "dual": base.dual_step(lam, h, gamma=0.4, shrink=0.1, upsilon=0.25),
+        "ahead": base.look_ahead(PLAIN, x, -2 * x, h, theta),
+    }
 
 
 # ---- between looks ---------------------------------------------------------------------------------------------------
@@ -415,6 +479,7 @@ def judgements() -> Any:
 
 
 FOUND: dict[str, Callable[[], Any]] = {
+    "base: defaults": defaults,
     "bundle/solve: programmes": regions,
     "bundle/model: cuts": cuts,
     "bundle/model: combinations": combinations,
