@@ -50,7 +50,9 @@ def seen(problem: Any, x: np.ndarray, rows: dict[str, np.ndarray]) -> tuple[Any,
     f = np.sum(curved * powers + straight * y, axis=1).mean() + how["wrong"]
     grad = (curved * (two * apart + 4 * four * apart**3 + one * np.sign(apart)) + straight).mean(axis=0)
     bends = two * y @ y + four * y[0] ** 4 + one * np.maximum(y[0] + p, q - y[1]).mean() + p.mean() * y[1]
-    slope = 2 * two * y + 4 * four * y[0] ** 3 * e[0] + one * np.where(above, e[0], -e[1]).mean(axis=0) + p.mean() * e[1]
+    slope = (
+        2 * two * y + 4 * four * y[0] ** 3 * e[0] + one * np.where(above, e[0], -e[1]).mean(axis=0) + p.mean() * e[1]
+    )
     h = how["h"] * np.array([bends, y[0] - q.mean() * y[1] + p.mean()]) - problem.levels
     return how["f"] * f, h, how["f"] * grad / c, how["h"][:, None] * np.stack([slope, e[0] - q.mean() * e[1]]) / c
 
@@ -163,7 +165,9 @@ CASES: dict[str, Callable[[], Any]] = {
     ),
     "bundle/: no point is feasible": lambda: looks(BUNDLE, problem(MIXED, [-0.5, -0.9]), 8),
     "bundle/: hardly a point is feasible": lambda: looks(BUNDLE, problem(MIXED, [-0.14, 0.2]), 8),
-    "bundle/: simplex": lambda: looks(BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 6),
+    "bundle/: simplex": lambda: looks(
+        BUNDLE, problem(PLAIN | {"share": BOTH}, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 6
+    ),
     "bundle/: linear": lambda: looks(BUNDLE, problem(SCALED | {"bend": 0.0}, [0.5, 0.4]), 9),
     "bundle/: without a Hessian": lambda: looks(BUNDLE, problem(SCALED | {"bend": 0.5}, [0.5, 0.4]), 6),
     "bundle/: not finite": lambda: looks(BUNDLE, problem(PLAIN | {"wrong": np.nan}, [0.5, 0.4]), 2),
@@ -173,7 +177,9 @@ CASES: dict[str, Callable[[], Any]] = {
         tr.SQP(trust=0.5, memory=4), problem(SCALED, [0.3, 0.0]), 7, x=FAR * SCALED["x"], lam=[0.2, 0.1]
     ),
     "second_order/: with kinks": lambda: looks(SQP, problem(MIXED, [0.4, 0.2]), 10, x=FAR * SCALED["x"]),
-    "second_order/: with kinks alone": lambda: looks(SQP, problem(SCALED | {"share": (0.01, 0.0, 1.0)}, [0.4, 0.2]), 24),
+    "second_order/: with kinks alone": lambda: looks(
+        SQP, problem(SCALED | {"share": (0.01, 0.0, 1.0)}, [0.4, 0.2]), 24
+    ),
     "second_order/: with kinks alone, from far": lambda: looks(
         tr.SQP(trust=3.0, memory=5), problem(PLAIN | {"share": (0.02, 0.0, 1.0)}, [0.7, 0.9]), 24, x=FAR
     ),
@@ -186,7 +192,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "second_order/: ball": lambda: looks(SQP, problem(PLAIN, [0.3, 0.9], tr.L2Ball(0.7, shape=3)), 4),
     "second_order/: simplex": lambda: looks(SQP, problem(PLAIN, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 5),
     "second_order/: many rows": lambda: looks(SQP, problem(SCALED, [0.5, 0.1]), 3, data=_MANY),
-    "second_order/: many rows and coordinates": lambda: looks(SQP, problem(TWELVE, [0.5, 0.1], boxed(TWELVE, 1.5)), 4, data=_WIDE),
+    "second_order/: many rows and coordinates": lambda: looks(
+        SQP, problem(TWELVE, [0.5, 0.1], boxed(TWELVE, 1.5)), 4, data=_WIDE
+    ),
     "second_order/: many rows with kinks": lambda: looks(
         SQP, problem(TWELVE | {"share": BOTH}, [0.5, 0.1], boxed(TWELVE, 1.5)), 6, data=_WIDE
     ),

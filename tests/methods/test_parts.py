@@ -30,7 +30,7 @@ from tightrope.methods.second_order import quadratic
 from tightrope.methods.second_order.quadratic import Ball, Inconsistent, best_step
 from tightrope.problem.full_data import Some
 from tightrope.sets import conic
-from tightrope.tree import ravel, replace
+from tightrope.tree import replace
 
 TABLE = Path(__file__).with_suffix(".json")
 
@@ -65,7 +65,7 @@ SETS: dict[str, Any] = {
 }
 SIDE = np.hstack([np.eye(4), np.zeros((4, 1))])
 SETS["made up"] = conic.Conic.of(  # with helpers that weigh more than the point, and less
-    [("nonnegative", np.vstack([SIDE, -SIDE, [[1, 0, 2, 0, 5.0], [0, 0, 0, 0, -3.0], [0, 1, 0, 0, 0.2]]]), np.full(11, 0.6))],
+    [("nonnegative", np.vstack([SIDE, -SIDE, [1, 0, 2, 0, 5.0], [0, 0, 0, 0, -3.0], [0, 1, 0, 0, 0.2]]), np.full(11, 0.6))],
     np.full(4, -0.6), np.full(4, 0.6), helpers=1,
 )  # fmt: skip
 CENTRES = {"box": np.array([0.1, 0.0, 0.2, 0.1]), "simplex": np.full(4, 0.3)}
@@ -108,14 +108,17 @@ def steps() -> Any:
     rng, found = np.random.default_rng(6), {}
     small = region_of(conic.box(np.full(4, -0.5), np.full(4, 0.7)), np.full(4, 0.1))
     slim = region_of(SETS["simplex"], CENTRES["simplex"])
+    ball = np.array([0.3, 0.0, -0.4, 0.1])
+    places = {"wide": Ball(np.full(4, 0.1), 50.0), "ball": Ball(ball, 0.9), "box": small, "simplex": slim}
     for name, (N, tight) in {"none": (0, 0.0), "one": (1, 0.2), "three": (3, 0.6), "tight": (4, -0.4)}.items():
-        for where, within in {
-            "wide": Ball(np.full(4, 0.1), 50.0), "ball": Ball(np.array([0.3, 0.0, -0.4, 0.1]), 0.9), "box": small, "simplex": slim
-        }.items():  # fmt: skip
+        for where, within in places.items():
             found[f"{name}, {where}"] = mixed(one(*programme(rng, 4, N, tight), within) for _ in range(8))
     many = [one(*programme(rng, 4, 60, 3.0), within) for within in (small, slim)]
     faces = region_of(conic.box(np.full(60, -0.01), np.full(60, 0.01)), np.zeros(60))
-    of_faces = [quadratic._on_faces(*programme(rng, 60, 2, 1.0), faces), quadratic._on_faces(*programme(rng, 4, 2, 0.0), small)]
+    of_faces = [
+        quadratic._on_faces(*programme(rng, 60, 2, 1.0), faces),
+        quadratic._on_faces(*programme(rng, 4, 2, 0.0), small),
+    ]
     return found | {"many": mixed(many), "faces": mixed(of_faces)}
 
 
@@ -181,7 +184,13 @@ def cuts() -> Any:
         cut = Model(looks, units, region_of(conic.box(-width, upper), looks.x[-1] / 2), support)
         rng = np.random.default_rng(seed + 1)
         mu, nu = rng.uniform(size=5), rng.uniform(size=(5, N)) / units.h
-        found = {"f": cut.f, "h": cut.h, "F": cut.F, "H": cut.H, "bound": cut.bound(mu, nu),}
+        found = {
+            "f": cut.f,
+            "h": cut.h,
+            "F": cut.F,
+            "H": cut.H,
+            "bound": cut.bound(mu, nu),
+        }
         low = looks.f.min() - 0.2 * units.f
         for name, room in {"level": low, "any": None}.items():
             found[name] = cut.level_point(room, looks.x[0], 0.3)
@@ -279,7 +288,14 @@ def of_looks() -> Any:
     stale = []
     for rows in (50, 49):
         at = SimpleNamespace(rows_for_hessian=rows, data=np.zeros((50, 1)), t=8)
-        for thought, found, bent in ((1.0, 7.0, 2), (1.0, 8.0, 2), (1.0, 8.1, 4), (1.0, 8.1, 5), (8.0, 1.0, 1), (9.0, 1.0, 1)):
+        for thought, found, bent in (
+            (1.0, 7.0, 2),
+            (1.0, 8.0, 2),
+            (1.0, 8.1, 4),
+            (1.0, 8.1, 5),
+            (8.0, 1.0, 1),
+            (9.0, 1.0, 1),
+        ):
             slopes = np.array([3.0, 4.0]), np.array([0.003, 0.004]) * thought
             stale.append(turns.Turn._stale(at, thought, found, *slopes, bent))  # pyright: ignore
     return {
@@ -287,7 +303,9 @@ def of_looks() -> Any:
         "rows": np.array([look.rows_for_hessian(n, d) for n, d in sizes]),
         "turns": np.array(of_turns),
         "stale": np.array(stale),
-        "less": np.array([turns._less(s, -d, g) for s in (1.0, 0.3) for d in (0.5, 2.0) for g in (-3.0, -0.1, 0.0, 0.2, 0.6)]),
+        "less": np.array(
+            [turns._less(s, -d, g) for s in (1.0, 0.3) for d in (0.5, 2.0) for g in (-3.0, -0.1, 0.0, 0.2, 0.6)]
+        ),
         "dearer": turns._dearer(np.array([0.0, 3.0, 1.0]), np.array([1.0, 1.0, 1.2])),
         "proven": mixed(map(proof, range(8))),
     }
@@ -323,13 +341,20 @@ def bends() -> Any:
             "mixed": [curvature.mixed(B, rows, 2.5) for rows in (1, 20)] + [curvature.mixed(0 * B, 3, 2.5)],
             "updated": [curvature.updated(B, step, change) for change in (true @ step, 0.02 * B @ step, -step)],
             "flat": curvature.updated(np.zeros((3, 3)), step, true @ step),
-            "secants": [curvature.with_secants(B / widths / widths[:, None], 9, at, x, slopes, widths) for at in (1, 4)],
+            "secants": [
+                curvature.with_secants(B / widths / widths[:, None], 9, at, x, slopes, widths) for at in (1, 4)
+            ],
             "alone": curvature.with_secants(B, 9, 0, x[:1], slopes[:1], widths),
         }
 
     widths = np.array([0.1, 10.0])
-    diagonals = [np.diag(d) for d in ([0.9e-8, 0.0], [1.1e-8, 0.0], [-3e-8, 0.0], [0.0, 0.9e-12], [0.0, 2e-12], [0.0, 0.0])]
-    return {"bends": mixed(map(one, range(20))), "flat": np.array([curvature.is_flat(B, widths, 1.0) for B in diagonals])}
+    diagonals = [
+        np.diag(d) for d in ([0.9e-8, 0.0], [1.1e-8, 0.0], [-3e-8, 0.0], [0.0, 0.9e-12], [0.0, 2e-12], [0.0, 0.0])
+    ]
+    return {
+        "bends": mixed(map(one, range(20))),
+        "flat": np.array([curvature.is_flat(B, widths, 1.0) for B in diagonals]),
+    }
 
 
 def slopes_change(x: Any, theta: Any, how: Any) -> Any:
@@ -345,7 +370,12 @@ def squared(x: Any, theta: Any, how: Any) -> Any:
 
 def lacking() -> Any:
     """Where curvature or smoothness is missed, and how the slope changed along the line."""
-    shares = {"round": [1.0, 0, 1, 0.1], "kinked": [0.1, 1, 1, 0], "linear": [0.0, 0, 1, 0], "hardly": [1e-3, 0.02, 1, 0.0]}
+    shares = {
+        "round": [1.0, 0, 1, 0.1],
+        "kinked": [0.1, 1, 1, 0],
+        "linear": [0.0, 0, 1, 0],
+        "hardly": [1e-3, 0.02, 1, 0.0],
+    }
     rows = jax.tree.map(lambda v: jnp.asarray(v[:, 0]), samples(30))
     program, found = None, {}
     for name, share in shares.items():
@@ -431,7 +461,9 @@ def epochs() -> Any:
 
     found = quickly(jax.vmap(all_of_it), m, tie, x, lam, h, t, horizon)
     said = [
-        measured.said(jax.tree.map(lambda v, k=k: v[k], m), names) for k in (0, 2, 3) for names in ([], ["a"], list("abcd"))
+        measured.said(jax.tree.map(lambda v, k=k: v[k], m), names)
+        for k in (0, 2, 3)
+        for names in ([], ["a"], list("abcd"))
     ]
     return {"formulas": mixed(jax.tree.map(lambda v, k=k: v[k], found) for k in range(n)), "said": "\n".join(said)}
 
@@ -451,7 +483,10 @@ def judgements() -> Any:
             rng.normal(size=(n, 2, 3)),
         )  # fmt: skip
 
-    new, judge = snaps(), merit.Judge(snaps(), snaps(), rng.uniform(size=(n, 2)), -2 - rng.uniform(size=n), rng.uniform(size=n))
+    new, judge = (
+        snaps(),
+        merit.Judge(snaps(), snaps(), rng.uniform(size=(n, 2)), -2 - rng.uniform(size=n), rng.uniform(size=n)),
+    )
     slopes, first = rng.uniform(0.1, 3, size=(n, 2)) * (rng.uniform(size=(n, 2)) > 0.1), np.arange(n) % 6 == 0
 
     def all_of_it(judge, snap, slopes, first):

@@ -223,7 +223,18 @@ def said(method: Any, state: Any) -> Any:
 # ---- what is declared ------------------------------------------------------------------------------------------------
 
 NAMES = [
-    *("name", "title", "cost", "output", "averages", "vertices", "multipliers", "takes_nested", "full_batch", "anytime"),
+    *(
+        "name",
+        "title",
+        "cost",
+        "output",
+        "averages",
+        "vertices",
+        "multipliers",
+        "takes_nested",
+        "full_batch",
+        "anytime",
+    ),
     *("positive", "below_one", "margin", "margin_power", "published", "published_by_steps", "tuned"),
 ]
 MANY = (1, 2, 7, 100, 5000)
@@ -246,7 +257,9 @@ def declared(method: Any, problem: Any) -> dict[str, Any]:
         numbers["batches"] = np.array([method.default_batch(n) for n in sizes])
         fresh: Any = type(method)()
         numbers["epochs"] = np.array([fresh.for_rows(n, b).refresh_every or 0 for n in sizes for b in (1, 7)])
-        numbers["looks"] = np.array([(method.gradients_a_refresh(n), method.gradients_of_refreshes(9, n)) for n in sizes])
+        numbers["looks"] = np.array(
+            [(method.gradients_a_refresh(n), method.gradients_of_refreshes(9, n)) for n in sizes]
+        )
         numbers["a look"] = np.array(method.cost_of_refresh(problem.domain))
     large = coefficients(method, 8.0)
     return words | numbers | {f"refused {n}": refused(large, n) for n in (1, 50, 400)}

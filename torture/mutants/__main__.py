@@ -134,7 +134,9 @@ def tests_of(mutant: Mutant, tests: Tests, seconds: float) -> list[str]:
 
     def distance(name: str) -> int:
         file, _, case = name.partition("::")
-        return 0 if stem in file or any(own in case for own in names) else 1 if file.startswith(f"tests/{folder}") else 2
+        return (
+            0 if stem in file or any(own in case for own in names) else 1 if file.startswith(f"tests/{folder}") else 2
+        )
 
     chosen, left = [], seconds
     for name in sorted(concerned, key=lambda name: (distance(name), tests[name]["seconds"])):
