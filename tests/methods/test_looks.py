@@ -33,7 +33,7 @@ RTOL, FLOOR = 1e-6, 1e-9  # solvers are in the way
 _RNG = np.random.default_rng(4)
 _FEW = {"a": _RNG.normal([0.9, -0.6, 0.4], 0.5, size=(40, 3)), "b": _RNG.normal(0.4, 0.3, size=(40, 2))}
 _MANY = {"a": _RNG.normal([0.9, -0.6, 0.4], 0.5, size=(9000, 3)), "b": _RNG.normal(0.4, 0.3, size=(9000, 2))}
-_WIDE = {"a": _RNG.normal(0.3, 0.5, size=(9000, 12)), "b": _RNG.normal(0.4, 0.3, size=(9000, 2))}
+_WIDE = {"a": _RNG.normal(0.3, 0.5, size=(9000, 14)), "b": _RNG.normal(0.4, 0.3, size=(9000, 2))}
 ROUND, KINKED, BOTH = (1.0, 0.2, 0.0), (0.0, 0.0, 1.0), (0.5, 0.1, 0.4)  # of squares, fourth powers and kinks
 PLAIN = {"share": ROUND, "f": 1.0, "h": np.ones(2), "x": np.ones(3), "coarse": 1.0, "bend": 1.0, "wrong": 0.0}
 SCALED = PLAIN | {"f": 500.0, "h": np.array([0.004, 30.0]), "x": np.array([0.01, 1.0, 50.0]), "coarse": 1e10}
@@ -150,7 +150,7 @@ def looks(method: Any, problem: Any, count: int, x: Any = None, lam: Any = None,
 BUNDLE, SQP = tr.Bundle(memory=8), tr.SQP(memory=4)
 FAR = np.array([-0.9, 0.7, -1.5])
 MIXED = SCALED | {"share": BOTH}
-TWELVE = PLAIN | {"x": np.linspace(0.5, 2.0, 12)}
+WIDE = PLAIN | {"x": np.linspace(0.5, 2.0, 14)}
 
 
 def boxed(how: dict[str, Any], side: float) -> tr.Box:
@@ -193,10 +193,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "second_order/: simplex": lambda: looks(SQP, problem(PLAIN, [0.9, 0.3], tr.Simplex(1.3, shape=3)), 5),
     "second_order/: many rows": lambda: looks(SQP, problem(SCALED, [0.5, 0.1]), 3, data=_MANY),
     "second_order/: many rows and coordinates": lambda: looks(
-        SQP, problem(TWELVE, [0.5, 0.1], boxed(TWELVE, 1.5)), 4, data=_WIDE
+        SQP, problem(WIDE, [0.5, 0.1], boxed(WIDE, 1.5)), 4, data=_WIDE
     ),
     "second_order/: many rows with kinks": lambda: looks(
-        SQP, problem(TWELVE | {"share": BOTH}, [0.5, 0.1], boxed(TWELVE, 1.5)), 6, data=_WIDE
+        SQP, problem(WIDE | {"share": BOTH}, [0.5, 0.1], boxed(WIDE, 1.5)), 6, data=_WIDE
     ),
 }
 
