@@ -136,6 +136,8 @@ def multipliers() -> Any:
             rows[:, 1] = 0
         if seed % 8 == 5:
             rows[:, 1] *= 1e-10
+        if seed % 8 == 7:
+            rows[:, 1] = need[1] = 0
         rows, need = rows * 10.0 ** (seed % 5 - 2), need * 10.0 ** (seed % 3)
         gram = rows.T @ rows
         found: dict[str, Any] = {}

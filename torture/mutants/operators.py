@@ -107,6 +107,8 @@ def _walk(node: ast.AST, statement: ast.stmt) -> Iterator[tuple[ast.stmt, ast.AS
                 continue
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 continue
+            if _asserts(child):
+                continue
             inside = child if isinstance(child, ast.stmt) else statement
             for kind, new in _replacements(child):
                 yield inside, node, field, index, kind, ast.copy_location(new, child)
@@ -159,8 +161,14 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
     if name == "where" and len(args) == 3:
         yield "branch", ast.Call(function, [args[0], args[2], args[1]], node.keywords)
     for k, keyword in enumerate(node.keywords):
-        if keyword.arg:
+        if keyword.arg and not _asserts(keyword):
             yield "dropped argument", ast.Call(function, args, node.keywords[:k] + node.keywords[k + 1 :])
+
+
+def _asserts(node: ast.AST) -> bool:
+    """Whether it is the `strict=True` of a zip: it raises where lengths differ that the code around makes equal, as an
+    `assert` would, and else no run depends on it."""
+    return isinstance(node, ast.keyword) and ast.unparse(node) == "strict=True"
 
 
 def head(statement: ast.AST) -> str:
