@@ -142,7 +142,7 @@ def looks(method: Any, problem: Any, count: int, x: Any = None, lam: Any = None,
         "looks": stacked(after),
         "proofs": stacked(proofs),
         "reported": stacked(infos),
-        "kept": known.kept,
+        "kept": unpacked(state, method.memory).kept if isinstance(method, tr.SQP) else state.kept,
         "answer": method.answer(state),
     }
 

@@ -61,7 +61,7 @@ SETS: dict[str, Any] = {
     "simplex": conic.simplex(1.2, 4),
     "ball": tr.L2Ball(0.8, shape=4).conic(np.zeros(4)),
     "l1": tr.L1Ball(0.8, shape=4).conic(np.zeros(4)),
-    "nuclear": tr.NuclearBall(1.1, shape=(2, 2)).conic(np.zeros((2, 2))),
+    "nuclear": tr.NuclearBall(1.1, shape=(2, 2)).conic(jnp.zeros((2, 2))),
 }
 SIDE = np.hstack([np.eye(4), np.zeros((4, 1))])
 SETS["made up"] = conic.Conic.of(  # with helpers that weigh more than the point, and less
@@ -89,7 +89,9 @@ def regions() -> Any:
     return found
 
 
-def programme(rng: np.random.Generator, d: int, N: int, tight: float) -> tuple[np.ndarray, ...]:
+def programme(
+    rng: np.random.Generator, d: int, N: int, tight: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     root = rng.normal(size=(d, d))
     return rng.normal(size=d), root @ root.T + 0.05 * np.eye(d), rng.normal(size=(N, d)), rng.normal(size=N) - tight
 
@@ -276,10 +278,11 @@ def defaults() -> Any:
 def of_looks() -> Any:
     """What looks decide by small rules."""
     rng = np.random.default_rng(8)
-    kept = Kept(*(rng.normal(size=(4, *shape)) for shape in [(2,), (), (1,), (2,), (1, 2), (), (1,), (), (1,)]),
-                number=np.array([3, 1, 4, 2]), used=np.array([5, 4, 5, 4]))  # fmt: skip
+    shapes = [(2,), (), (1,), (2,), (1, 2), (), (1,), (), (1,)]
+    numbers = np.array([3, 1, 4, 2]), np.array([5, 4, 5, 4])
+    kept = Kept._make([*(rng.normal(size=(4, *shape)) for shape in shapes), *numbers])
     seen = (np.ones(2), 2.0, np.ones(1), np.ones(2), np.ones((1, 2)), 0.1, np.ones(1), 0.2, np.ones(1), 5, 5)
-    more = [look._with(where, seen) for where in (kept, kept._replace(number=np.array([3, 0, 4, 0])))]
+    more = [look._with(where, seen) for where in (kept, Kept._make([*kept[:-2], np.array([3, 0, 4, 0]), numbers[1]]))]
     sizes = [(n, d) for n in (3, 50, 2000, 100_000) for d in (1, 7, 40, 900)]
 
     def turn(n: int, d: int) -> Any:
@@ -316,10 +319,12 @@ def of_looks() -> Any:
 def proof(seed: int) -> Any:
     """What states prove, feasible ones and others."""
     rng = np.random.default_rng(seed)
-    numbers = dict(zip(BundleState._fields, rng.uniform(1, 2, size=len(BundleState._fields)), strict=True))
+    numbers: dict[str, Any] = dict(
+        zip(BundleState._fields, rng.uniform(1, 2, size=len(BundleState._fields)), strict=True)
+    )
     vectors = {"lam": rng.uniform(size=2), "margin": rng.uniform(size=2), "conflict": np.array([0.0, 0.3 * (seed % 2)])}
-    state = BundleState(**numbers | vectors | {"feasible": seed % 3 > 0, "settled": seed > 4, "interior": seed < 3})
-    known = proven(state)
+    flags = {"feasible": seed % 3 > 0, "settled": seed > 4, "interior": seed < 3}
+    known = proven(BundleState._make((numbers | vectors | flags).values()))
     return known._asdict() | {"conflict": [*known.conflict, *known.conflict.values()], "gap": known.gap}
 
 
@@ -420,12 +425,12 @@ def on_all_rows() -> Any:
 def epochs() -> Any:
     """Every formula of an epoch, at scales that differ by a thousand and in every stage."""
     n = 48
-    rng = np.random.default_rng(10)
+    rng: Any = np.random.default_rng(10)
 
-    def some(*shape: int) -> np.ndarray:
+    def some(*shape: int) -> Any:
         return rng.uniform(0.2, 2.0, size=(n, *shape)) * 10.0 ** rng.integers(-2, 2, size=(n, *shape))
 
-    stage = (np.arange(n) % 5).astype(np.int32)
+    stage: Any = (np.arange(n) % 5).astype(np.int32)
     begin = (rng.integers(0, 30, size=n) * (stage > 0)).astype(np.int32)
     end = begin + rng.integers(2, 60, size=n).astype(np.int32)
     t = (begin + 1 + rng.integers(0, 60, size=n) % (end - begin)).astype(np.int32)
@@ -476,7 +481,7 @@ def epochs() -> Any:
 def judgements() -> Any:
     """Of snapshots that are better, safer or neither, with linear minimisation and without."""
     n = 40
-    rng = np.random.default_rng(12)
+    rng: Any = np.random.default_rng(12)
 
     def snaps() -> snapshot.Snapshot:
         vector, pair = rng.normal(size=(n, 3)) / 3, rng.normal(size=(n, 2))
