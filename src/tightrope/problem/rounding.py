@@ -11,7 +11,7 @@ from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem
 from tightrope.sampling.all_rows import count as count
 from tightrope.sampling.all_rows import first_row, one_row, spread, stepping
-from tightrope.tree import Array, Tree, dot, float_dtype, ravel, replace
+from tightrope.tree import Array, Tree, dot, float_dtype, ravel
 
 UNITS = 16  # of eps; the worst sum that was found, of one number repeated, was off by 8
 LOOK = 256  # rows by which sizes are judged until a run is about to end
@@ -36,8 +36,7 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
     """
     if problem.exact_constraints is not None and count(data) > 1:  # they are the same in every row
         once = sizes_of(problem, x, first_row(data), curvature)
-        free = replace(problem, constraints=None, exact_constraints=None, levels=0.0)
-        return sizes_of(free, x, data, curvature)._replace(h=once.h, rows=once.rows)
+        return sizes_of(problem.without_constraints, x, data, curvature)._replace(h=once.h, rows=once.rows)
     problem = linearised(problem, x, data)
     levels = jnp.abs(jnp.asarray(problem.levels, float_dtype(x)))
     mixed = jax.tree.map(_with_any_signs, x)
@@ -101,7 +100,7 @@ def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any, curvature: 
     size = max(1, min(LOOK, n, _NUMBERS // (kinds * (1 + d))))
     varying, same = problem, jnp.zeros((2, 0, 1 + d), dtype)
     if problem.exact_constraints is not None:  # they are the same in every row
-        varying, kinds = replace(problem, constraints=None, exact_constraints=None, levels=0.0), 1
+        varying, kinds = problem.without_constraints, 1
         same = _sums(problem, x, first_row(data), jnp.ones(1, dtype), curvature)[:, 1:]
     stride = jnp.where(every_row, 1, -(-n // LOOK))
 
