@@ -7,7 +7,7 @@ from tightrope.result import Status
 SOLVED = 1e-4  # the relative gap at which a run without a budget ends
 CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget is called finished
 _NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget
-_BEYOND_DOUBT = 1000  # times the rounding that a few rows show: more, and some row is as large as all others 1000 times over
+_BEYOND_DOUBT = 1000  # times the rounding that a few rows show; for more, the others would have to be so much larger
 _PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled
 
 

@@ -206,7 +206,7 @@ class _Run:
             self.stop(Status.INFEASIBLE, _said_of(proof.conflict, ready.names))
             return True
         rounding, status = proof.rounding, self.judge.look(proof.gap, proof.rounding, proof.scale)
-        if status not in (None, Status.STALLED) and not self.judge.sure(rounding):  # judge again, by the sizes of every row
+        if status not in (None, Status.STALLED) and not self.judge.sure(rounding):  # judge again, by every row
             more = judged_by_every_row(ready.problem, answer(ready.method, state)[0], ready.sampler.rows)
             rounding = more * proof.rounding
             status = self.judge.look(proof.gap + (more - 1) * proof.rounding, rounding, proof.scale)

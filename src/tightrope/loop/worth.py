@@ -12,6 +12,7 @@ from tightrope.loop.steps import Summary
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.rounding import UNITS, count, eps_of
+from tightrope.sampling.all_rows import first_row
 from tightrope.tree import Array, Tree, float_dtype, subtract
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
@@ -67,7 +68,11 @@ def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Ar
         f, h = problem.sample_values(x, theta)
         return f, h, jnp.abs(f), jnp.abs(h) + jnp.abs(jnp.asarray(problem.levels, h.dtype))
 
-    return full_mean(of_row, data)
+    if problem.exact_constraints is None:
+        return full_mean(of_row, data)
+    f, size_f = full_mean(lambda theta: of_row(theta)[::2], data)
+    _, h, _, size_h = of_row(jax.tree.map(lambda a: a[0], first_row(data)))  # they are the same in every row
+    return f, h, size_f, size_h
 
 
 @jax.jit

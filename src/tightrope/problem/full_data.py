@@ -134,7 +134,7 @@ def full_jacobian(
         return _chain_rule(problem, x, data, rows_a_slice, some)
     if problem.exact_constraints is not None:  # they are the same in every row
         f, _, grad_f, _ = full_jacobian(problem.without_constraints, x, data, rows_a_slice, some)
-        _, h, _, each = problem.jacobian(x, first_row(data))
+        _, h, _, each = problem.without_objective.jacobian(x, first_row(data))
         return f, h, grad_f, each
 
     def values(point, rows, weights):

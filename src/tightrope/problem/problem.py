@@ -261,6 +261,11 @@ class Problem:
         """Its objective alone."""
         return replace(self, constraints=None, exact_constraints=None, levels=0.0)
 
+    @property
+    def without_objective(self) -> "Problem":
+        """Its constraints alone."""
+        return replace(self, objective=_nothing)
+
     def constraint_names(self, n: int) -> list[str]:
         """One name per constraint: the given ones, or h[0], h[1], ..."""
         return list(self.names) if self.names is not None else [f"h[{i}]" for i in range(n)]
@@ -304,6 +309,10 @@ class Problem:
 
 
 in_full_precision(Problem, _EVALUATES)
+
+
+def _nothing(x: Tree, theta: Tree, *params: Tree) -> Array:
+    return jnp.zeros((), float_dtype(x))
 
 
 def _sees_inner(fn: Callable[..., Any]) -> bool:

@@ -75,10 +75,10 @@ class Glance(NamedTuple):
     sizes: Sizes
 
 
-def glance(problem: Problem, x: Tree, data: Tree, every_row: bool = False, curvature: bool = True) -> Glance:
+def glance(problem: Problem, x: Tree, data: Tree, every_row: bool = False) -> Glance:
     """A glance at a few rows, spread evenly, or at every one. It is one program whichever they are: bounds on rounding take
     long to compile, and a run needs them at its start, at its looks and at its end."""
-    return read_glance(glance_at(problem, x, data, every_row, curvature), x)
+    return read_glance(glance_at(problem, x, data, every_row), x)
 
 
 def read_glance(seen: Array, x: Tree) -> Glance:
@@ -91,7 +91,7 @@ def read_glance(seen: Array, x: Tree) -> Glance:
 
 @jax.jit
 @full_precision
-def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any, curvature: Any) -> Array:
+def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any) -> Array:
     """`glance`, for a program to go on while the device looks: a value and a slope for F and each H_i, as means and as
     sizes, one after the other in one array, because each that is brought to the host takes its time."""
     problem = linearised(problem, x, data)
@@ -101,20 +101,20 @@ def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any, curvature: 
     varying, same = problem, jnp.zeros((2, 0, 1 + d), dtype)
     if problem.exact_constraints is not None:  # they are the same in every row
         varying, kinds = problem.without_constraints, 1
-        same = _sums(problem, x, first_row(data), jnp.ones(1, dtype), curvature)[:, 1:]
+        same = _sums(problem.without_objective, x, first_row(data), jnp.ones(1, dtype))[:, 1:]
     stride = jnp.where(every_row, 1, -(-n // LOOK))
 
     def add(k: Array, sums: Array) -> Array:
         index = (k * size + jnp.arange(size)) * stride
         rows = stepping(data, k * size * stride, size, stride)
-        return sums + _sums(varying, x, rows, (index < n).astype(dtype), curvature)
+        return sums + _sums(varying, x, rows, (index < n).astype(dtype))
 
     of = -(-n // stride)
     sums = jax.lax.fori_loop(0, -(-of // size), add, jnp.zeros((2, kinds, 1 + d), dtype))
     return jnp.ravel(jnp.concatenate([sums / of.astype(dtype), same], axis=1))
 
 
-def _sums(problem: Problem, x: Tree, rows: Tree, weights: Array, curvature: Any) -> Array:
+def _sums(problem: Problem, x: Tree, rows: Tree, weights: Array) -> Array:
     """Over weighted rows, the sums of a value and a slope of f and each h_i, and of their sizes: (2, 1 + N, 1 + d)."""
     flat, back = ravel(x)
 
@@ -129,7 +129,7 @@ def _sums(problem: Problem, x: Tree, rows: Tree, weights: Array, curvature: Any)
 
     if problem.oracle is None:
         (values, slopes), bend = jax.linearize(seen, flat)
-        bent = jax.lax.cond(curvature, lambda: _bent(bend, flat, weights), lambda: jnp.zeros_like(slopes[0]))
+        bent = _bent(bend, flat, weights)
     else:
         (values, slopes), bent = seen(flat), 0
 

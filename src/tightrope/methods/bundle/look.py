@@ -89,7 +89,7 @@ class Look:
 
     def _with_rounding(self, seen: Array, x: Tree) -> list[np.ndarray]:
         """What `see` gives, and bounds on its rounding: one array for each field of `Kept`."""
-        some, unit = glance_at(self.problem, x, self.data, False, True), UNITS * eps_of(x)
+        some, unit = glance_at(self.problem, x, self.data, False), UNITS * eps_of(x)
         point, f, h, grad, rows = self._taken_apart(seen)
         sizes, farthest = read_glance(some, x).sizes, distance_across(self.problem)
         lost = np.vstack([sizes.grad, sizes.rows])
