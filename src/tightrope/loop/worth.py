@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.loop.gap import on_host
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.steps import Summary
@@ -59,7 +60,7 @@ def worth_on_samples(problem: Problem, x: Tree, samples: Tree, what: str) -> Wor
     return Worth(float(f), h, 2 * float(error_f), 2 * error_h, said, True, samples)
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     """Means over rows, and of absolute values: rounding is counted in these."""
     problem = linearised(problem, x, data)
@@ -75,7 +76,7 @@ def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Ar
     return f, h, size_f, size_h
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     """Means over samples, and their standard errors."""
     problem = linearised(problem, x, data)
@@ -114,7 +115,7 @@ def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray, samples: Tree) -> st
     return f"On {_FRESH[1]:,} fresh samples every point of the domain violates one of {', '.join(names)}."
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def least_mixture(problem: Problem, x: Tree, dual: Array, data: Tree) -> tuple[Array, Array, Array]:
     """The least value of the tangent at x of sum_i dual_i H_i over the domain, its standard error, and the noise of h_i."""
     _, h = jax.vmap(lambda theta: problem.sample_values(x, theta))(data)
