@@ -19,6 +19,7 @@ import pytest
 import stored
 
 import tightrope as tr
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.methods import METHODS, base
 from tightrope.methods.conservative.cscgd import CSCGD
 from tightrope.methods.primal.csa import MultiCSA
@@ -26,11 +27,7 @@ from tightrope.tree import ravel, replace
 
 TABLE = Path(__file__).with_suffix(".json")
 # Programs are compiled to be run once: a third of the time.
-QUICKLY: Any = {
-    "xla_backend_optimization_level": 0,
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 1,
-}
+QUICKLY: Any = COMPILED_SOON | {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 
 # ---- problems --------------------------------------------------------------------------------------------------------
 
@@ -244,10 +241,11 @@ def declared(method: Any, problem: Any) -> dict[str, Any]:
     """What a method says of itself, in words and in numbers."""
     words = {name: repr(getattr(method, name)) for name in NAMES}
     words |= {"needs": repr(sorted(method.needs)), "coefficients": repr(method), "by default": repr(type(method)())}
-    costs = [(method.total_cost(n), method.cost_in(problem.domain, n)) for n in MANY]
+    both = method, coefficients(method, 0.6)
+    costs = [(one.total_cost(n), one.cost_in(problem.domain, n)) for one in both for n in MANY]
     numbers = {
         "costs": np.array(costs),
-        "tightening": np.array([method.tightening(n) for n in MANY]),
+        "tightening": np.array([one.tightening(n) for one in both for n in MANY]),
         "used": np.array([base.gradients_used(method, n, 3, 50) for n in MANY]),
         "within": np.array([base.steps_within(method, passes, 3, 50) for passes in (0.01, 1, 2.5, 20)]),
     }
