@@ -213,7 +213,7 @@ def path(case: Case) -> Any:
 def said(method: Any, state: Any) -> Any:
     """What a method says of the run, and what it proves."""
     return [method.said(state, ["one", "two"])] + (
-        [repr(method.inner(state)), method.snapshot(state)] if isinstance(method, tr.Refreshing) else []
+        [method.inner(state), method.snapshot(state)] if isinstance(method, tr.Refreshing) else []
     )
 
 
@@ -312,9 +312,9 @@ CASES: dict[str, Case] = {
     "conservative/cfwcsoa: line": Case(KINDS["cfw-csoa"](move="line"), on(BALL)),
     "conservative/cfwcsoa: open": Case(KINDS["cfw-csoa"](), on(BALL)),
     "conservative/svrfcsoa": Case(tr.SVRFCSOA(refresh_every=8), on(BALL)),
-    "conservative/svrgcsoa: parts": Case(tr.SVRGCSOA(refresh_every=8), on(PARTS), x=TREE, most=2.0),
+    "conservative/svrgcsoa: parts": Case(tr.SVRGCSOA(refresh_every=2), on(PARTS), 40, TREE, most=2.0),
     "conservative/svrgcsoa: exact": Case(tr.SVRGCSOA(refresh_every=8), KNOWN, most=2.0),
-    "conservative/svrgcsoa: free": Case(tr.SVRGCSOA(refresh_every=8), replace(FREE, domain=BOX), most=2.0),
+    "conservative/svrgcsoa: free": Case(tr.SVRGCSOA(refresh_every=2), replace(FREE, domain=BOX), most=0.2),
     "frank_wolfe/affinefw": Case(KINDS["affine-fw"](), on(BALL, KNOWN)),
     "frank_wolfe/coexcg": Case(KINDS["coexcg"](), on(BALL)),
     "frank_wolfe/coexcg: regularised": Case(KINDS["coexdurcg"](), on(BALL)),
