@@ -23,7 +23,7 @@ import tightrope as tr
 from tightrope.methods import base, curvature, measured, merit, snapshot
 from tightrope.methods.bundle import look, model
 from tightrope.methods.bundle.model import Looks, Model, Units, best_combination
-from tightrope.methods.bundle.solve import region_of, solve
+from tightrope.methods.bundle.solve import one_thread, region_of, solve
 from tightrope.methods.bundle.state import BundleState, Kept, proven
 from tightrope.methods.second_order import look as turns
 from tightrope.methods.second_order import quadratic
@@ -534,6 +534,13 @@ FOUND: dict[str, Callable[[], Any]] = {
     "measured: epochs": epochs,
     "merit, snapshot: judgements": judgements,
 }
+
+
+@pytest.fixture(autouse=True)
+def small_matrices():
+    """Which more threads only slow down."""
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
