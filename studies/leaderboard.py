@@ -37,7 +37,7 @@ from tightrope.experiments.leaderboard.hidden import SEED, hidden, is_hidden
 HOW = """# The leaderboard
 
 `tightrope leaderboard` runs every method on every problem with a known solution ([problems](problems.md)) that fits it, and
-on [random ones](#hidden-instances) that nobody has looked at; `--quick` takes one problem of each source and one hidden
+on random ones that nobody has looked at (hidden instances, below); `--quick` takes one problem of each source and one hidden
 instance. Written by `python -m studies.leaderboard`.
 
 ## Rules
@@ -200,9 +200,9 @@ Problems that can be looked at can be tuned for, by hand or by habit. So the las
 is called `hidden-s-k`; the seed here is {seed}, {chosen}.
 
 What is drawn: a loss of an affine score (none, least squares, absolute, logistic or hinge) and a linear cost; up to twelve
-constraints, which are means of affine scores through a link (linear, quadratic, logistic, hinge or a mixture); a box, a ball, a
-simplex, an l1 ball or a nuclear ball; 2 to 50 coordinates, 500 rows, and noise of a tenth to three times the scale of the
-functions. An instance is built backwards from its solution and multipliers, so that no solver is asked, and checked by a
+constraints, which are means of affine scores through a link (linear, quadratic, logistic, hinge or a mixture); a box, a
+ball, a simplex, an l1 ball or a nuclear ball; 2 to 50 coordinates, 500 rows, and noise of a tenth to three times the scale
+of the functions. An instance is built backwards from its solution and multipliers, so that no solver is asked, and checked by a
 bound on the gap (`src/tightrope/experiments/leaderboard/hidden.py`). Functions, points and noise are of order one, which is
 what plain defaults are made for. No method has a coefficient, and none is given multipliers or exact constraints.
 `tightrope leaderboard --hidden-seed 2` draws others; even seeds are to develop on.
