@@ -6,7 +6,9 @@ from pathlib import Path
 
 import jax
 import pytest
+from haste import compiled_in_haste
 
+import tightrope as tr
 from docs.public_names import public_names
 
 ROOT = Path(__file__).parent.parent
@@ -41,12 +43,60 @@ def test_links_between_pages_lead_somewhere():
     assert not broken
 
 
-@pytest.mark.slow  # `make docs` runs them; `make test` the first block of README, in test_architecture.py
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
-def test_blocks_of_python_run(page, tmp_path, monkeypatch):
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-    monkeypatch.chdir(tmp_path)
+# ---- blocks of Python ------------------------------------------------------------------------------------------------
+
+SLOW = {  # by page and number, from 0: what `make docs` alone runs, and where `make test` runs the same call on less data
+    ("README.md", 1): "test_fair_rates.py",
+    ("README.md", 2): "test_completion.py",
+    ("start.md", 1): "test_minimize.py",
+}
+
+
+def blocks_of(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def same_functions_once():
+    """The pages pose the same problem again and again: functions of equal code are taken for one, and compiled once."""
+    made, known = tr.Problem, {}
+
+    def one_of(value):
+        if not inspect.isfunction(value) or value.__closure__:
+            return value
+        code = value.__code__
+        return known.setdefault((code.co_code, code.co_consts, code.co_names), value)
+
+    def problem(*args, **options):
+        return made(*map(one_of, args), **{name: one_of(value) for name, value in options.items()})
+
+    with pytest.MonkeyPatch.context() as patch, compiled_in_haste():
+        patch.setattr(tr, "Problem", problem)
+        yield
+
+
+def run(blocks, page):
     names = {"__name__": "page"}
     with jax.enable_x64(False):  # as a reader runs them
         for block in blocks:
             exec(compile(block, page.name, "exec"), names)
+
+
+@pytest.mark.usefixtures("same_functions_once")
+@pytest.mark.parametrize("page", [page for page in RUN if blocks_of(page)], ids=lambda page: page.name)
+def test_quick_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run([block for i, block in enumerate(blocks_of(page)) if (page.name, i) not in SLOW], page)
+
+
+@pytest.mark.slow  # `make docs` runs them
+@pytest.mark.parametrize(
+    "page", [page for page in RUN if any(page.name == name for name, _ in SLOW)], ids=lambda p: p.name
+)
+def test_all_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(blocks_of(page), page)
+
+
+def test_the_slow_blocks_are_there():
+    assert all(number < len(blocks_of(next(p for p in RUN if p.name == name))) for name, number in SLOW)
