@@ -199,13 +199,13 @@ HIDDEN = """## Hidden instances
 Problems that can be looked at can be tuned for, by hand or by habit. So the last divisions draw theirs. Number k of seed s
 is called `hidden-s-k`; the seed here is {seed}, {chosen}.
 
-What is drawn: a loss of an affine score (none, least squares, absolute, logistic or hinge) and a linear cost; up to twelve
-constraints, which are means of affine scores through a link (linear, quadratic, logistic, hinge or a mixture); a box, a
-ball, a simplex, an l1 ball or a nuclear ball; 2 to 50 coordinates, 500 rows, and noise of a tenth to three times the scale
-of the functions. An instance is built backwards from its solution and multipliers, so that no solver is asked, and checked by a
-bound on the gap (`src/tightrope/experiments/leaderboard/hidden.py`). Functions, points and noise are of order one, which is
-what plain defaults are made for. No method has a coefficient, and none is given multipliers or exact constraints.
-`tightrope leaderboard --hidden-seed 2` draws others; even seeds are to develop on.
+What is drawn: a loss of an affine score (none, least squares, absolute, logistic or hinge) and a linear cost; up to
+twelve constraints, which are means of affine scores through a link (linear, quadratic, logistic, hinge or a mixture);
+a box, a ball, a simplex, an l1 ball or a nuclear ball; 2 to 50 coordinates, 500 rows, and noise of a tenth to three
+times the scale of the functions. An instance is built backwards from its solution and multipliers, so that no solver
+is asked, and checked by a bound on the gap (`src/tightrope/experiments/leaderboard/hidden.py`). Functions, points and
+noise are of order one, which is what plain defaults are made for. No method has a coefficient, and none is given
+multipliers or exact constraints. `tightrope leaderboard --hidden-seed 2` draws others; even seeds are to develop on.
 """
 
 
