@@ -68,7 +68,7 @@ STYLE = (
     ".tightrope svg .mark{stroke:var(--faint);stroke-dasharray:2 2}"
     "@media(max-width:480px){.tightrope dl{grid-template-columns:1fr;gap:0}.tightrope dd{margin-bottom:.5em}"
     ".tightrope th,.tightrope td{padding:.25em .4em}.tightrope .words{min-width:6rem}"
-    ".tightrope .drawn,.tightrope td:has(>svg){display:none}}"  # the numbers beside say the same
+    ".tightrope .drawn,.tightrope td:has(>svg),.tightrope .aside{display:none}}"  # what stands elsewhere, too
     "@media print{.tightrope .wide{overflow:visible}.tightrope table,.tightrope figure,.tightrope svg{break-inside:avoid}"
     "body.tightrope{max-width:none;padding:0}}"
 )
