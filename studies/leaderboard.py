@@ -212,7 +212,7 @@ multipliers or exact constraints. `tightrope leaderboard --hidden-seed 2` draws 
 def _hidden(standings: pd.DataFrame) -> Iterator[str]:
     """The hidden instances: where "auto" comes among all, and everybody's places."""
     last = last_budget(standings)
-    last = last[last.division.map(lambda name: DIVISIONS[name].hidden) & last["rank"].notna()]
+    last = last[last.division.map(lambda name: DIVISIONS[str(name)].hidden) & last["rank"].notna()]
     if last.empty:
         return
     names = list(dict.fromkeys(last.problem))
@@ -241,7 +241,7 @@ def _hidden(standings: pd.DataFrame) -> Iterator[str]:
     for source in SOURCES:
         part = last[last.division == Division(source, defaults=True, hidden=True).name]
         rows = [(one["rank"].median(), (method, len(one), *_summary(one))) for method, one in part.groupby("method")]
-        rows.append((np.inf, ('**"auto"**', part.auto.sum(), *_summary(part[part.auto]))))
+        rows.append((np.inf, ('**"auto"**', int(part.auto.sum()), *_summary(part[part.auto]))))
         heads = ("method", "instances", "first", "first three", "median place", "score, in winners'")
         ordered = [cells for _, cells in sorted(rows, key=lambda row: row[0])]
         yield from (f"### {source.capitalize()}, hidden", "", *markdown(heads, ordered), "")

@@ -3,6 +3,7 @@
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
@@ -59,7 +60,8 @@ def blocks_of(page):
 @pytest.fixture(scope="module")
 def same_functions_once():
     """The pages pose the same problem again and again: functions of equal code are taken for one, and compiled once."""
-    made, known = tr.Problem, {}
+    made: Any = tr.Problem
+    known: dict[Any, Any] = {}
 
     def one_of(value):
         if not inspect.isfunction(value) or value.__closure__:
@@ -96,6 +98,40 @@ def test_quick_blocks_run(page, tmp_path, monkeypatch):
 def test_all_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(blocks_of(page), page)
+
+
+FRAGMENTS = ("certificates", "constrained", "judging_fairness", "problems", "projection_free", "theory")
+GIVEN = """
+import jax, jax.numpy as jnp, numpy as np, pandas as pd, tightrope as tr
+from sklearn.datasets import make_classification
+
+rng = np.random.default_rng(0)
+data = rng.normal(1.0, 1.0, size=(2_000, 3)).astype(np.float32)
+train, heldout = data[:1_000], data[1_000:]
+problem = tr.Problem(
+    lambda x, theta: jnp.sum((x - theta) ** 2) / 2,
+    lambda x, theta: jnp.stack([jnp.dot(theta, x)]),
+    tr.L2Ball(2.0, shape=3),
+    levels=1.0,
+)
+constants = tr.theory.Constants(D=4, G_f=1, G_h=2, sigma_f=1.5, sigma_h=2.5, sigma_lam=2.1, N=1, sigma=0.5)
+X, y = make_classification(4_000, weights=[0.9], class_sep=2.0, random_state=0)
+people = pd.DataFrame({"sex": rng.choice(["f", "m"], 4_000), "race": rng.choice(["a", "b"], 4_000)})
+X_test, y_test = X, y
+
+
+def draw(key):
+    return 1.0 + jax.random.normal(key, (3,))
+"""
+FITTED = "clf = tr.FairLogisticRegression(covariance=0.1).fit(X, y, sensitive_features=people)"
+
+
+@pytest.mark.slow  # what pages show in part; those of docs/scale.md ask for devices and libraries that are not here
+@pytest.mark.parametrize("name", FRAGMENTS)
+def test_fragments_run_with_what_they_leave_out(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / f"{name}.md"
+    run([GIVEN, FITTED if "clf" in page.read_text() else "", *blocks_of(page)], page)
 
 
 def test_the_slow_blocks_are_there():

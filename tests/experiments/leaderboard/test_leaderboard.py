@@ -246,8 +246,8 @@ def test_divisions_are_ranked_each_for_itself_and_auto_has_a_place():
 
 
 def test_hidden_instances_have_divisions_of_their_own():
-    known = {"tuned": True, "default": True}
-    other = {"tuned": False, "default": True, "problem": "hidden-2-1"}
+    known: Any = {"tuned": True, "default": True}
+    other: Any = {"tuned": False, "default": True, "problem": "hidden-2-1"}
     parts = [made_up("csoa", (1.0, 0.3), **known), made_up("csoa", (1.0, 0.2), auto=True, **other)]
     found = report.board(pd.concat([*parts, made_up("g-oco", (1.0, 0.1), **other)]))
     last = report.last_budget(found.standings).set_index(["division", "method"])["rank"]

@@ -123,7 +123,7 @@ def _draw(name: str, rng: np.random.Generator) -> Solved | None:
         dual=dual,
         optimum=float(means(jnp.asarray(x), jnp.asarray(cost))[0]),
         slater=float(np.min(levels - safe)),  # the anchor's; the largest is no less
-        constants=Constants(float(domain.diameter), *[np.inf] * 5),
+        constants=Constants(float(domain.diameter), np.inf, np.inf, np.inf, np.inf, np.inf),
         noise=said,
     )
     if gap(solved) > REFUSED:
