@@ -321,7 +321,7 @@ def test_the_setting_is_chosen_by_seeds_of_its_own():
 
 
 def test_a_hidden_instance_is_solved_and_a_point_beside_is_found_out():
-    solved = hidden("hidden-2-2")
+    solved = hidden("hidden-4-8")
     assert gap(solved) < 1e-12
     assert solved.slater > 0
     with jax.enable_x64(True):

@@ -168,10 +168,14 @@ def _numbers(
 def gap(solved: Solved) -> float:
     """A proof that the solution is one: how far the Lagrangian's tangent at x* falls over the domain, plus what is violated
     or left of complementary slackness. By convexity no feasible point is better by more."""
+
+    def lagrangian(x: Array) -> tuple[Array, Array]:
+        H = solved.constraints(x)
+        return solved.objective(x) + jnp.dot(jnp.asarray(solved.dual), H), H
+
     x = jnp.asarray(solved.x)
-    slope = jax.grad(lambda x: solved.objective(x) + jnp.dot(jnp.asarray(solved.dual), solved.constraints(x)))(x)
-    H = np.asarray(solved.constraints(x))
-    lowest = solved.problem.domain.lmo(slope)
+    slope, H = jax.jit(jax.grad(lagrangian, has_aux=True))(x)
+    H, lowest = np.asarray(H), solved.problem.domain.lmo(slope)
     return float(jnp.vdot(slope, x - lowest)) + max(0.0, float(H.max())) + float(np.abs(solved.dual @ H))
 
 
