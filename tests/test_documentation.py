@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import pytest
-from haste import compiled_in_haste
 
 import tightrope as tr
 from docs.public_names import public_names
@@ -72,7 +71,7 @@ def same_functions_once():
     def problem(*args, **options):
         return made(*map(one_of, args), **{name: one_of(value) for name, value in options.items()})
 
-    with pytest.MonkeyPatch.context() as patch, compiled_in_haste():
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tr, "Problem", problem)
         yield
 
