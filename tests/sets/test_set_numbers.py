@@ -1,0 +1,432 @@
+"""Every number a set gives, on sets whose numbers are not 0 and 1: by a formula in NumPy where there is one, and the rest as
+kept in tests/golden (see there). The contract (test_sets_contract.py) says what a set may do; this sees what it does."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from golden import golden, same
+
+from tightrope.sets import (
+    Box,
+    GroupBall,
+    L1Ball,
+    L2Ball,
+    LinfBall,
+    LowRank,
+    LowRankBall,
+    NuclearBall,
+    Polytope,
+    Product,
+    Simplex,
+    Spectraplex,
+    conic,
+    lanczos,
+)
+from tightrope.sets.ball import one_hot, project_l1, project_simplex, scale, unit
+from tightrope.sets.base import Shape, as_shape, as_vector, rounding
+from tightrope.sets.enclosing import BallAround
+from tightrope.sets.lanczos import Pairs, fresh_memory, leading_pairs, norm_bound
+from tightrope.sets.low_rank import compress, drop_zeros, expand
+from tightrope.sets.polytope import Rows
+
+pytestmark = pytest.mark.usefixtures("in_haste")
+HEXAGON = np.vstack([np.eye(2), -np.eye(2), [[1.0, 2.0], [-3.0, 1.0]]])
+SIDES = np.array([3.0, 2.5, -0.5, 1.0, 5.5, 0.0])
+
+# Points of few shapes: what was compiled for one set serves the next.
+SETS = {
+    "box": Box({"a": np.array([-1.5, 0.25, 0.5]), "b": 2.0}, {"a": np.array([0.5, 0.25, 4.0]), "b": 5.5}),
+    "box of two numbers": Box(-0.75, 2.0, shape=6),
+    "l1": L1Ball(1.7, shape=6),
+    "l2": L2Ball(2.3, shape=6),
+    "linf": LinfBall(0.6, shape={"a": 3, "b": ()}),
+    "simplex": Simplex(2.5, shape=6),
+    "group": GroupBall(1.3, np.array([3, 3, -1, 0, 0, 0])),
+    "polytope": Polytope(HEXAGON, SIDES, projection=True),
+    "nuclear": NuclearBall(1.9, shape=(4, 3)),
+    "spectraplex": Spectraplex(1.4, shape=3),
+    "ball around": BallAround({"a": np.array([1.0, -2.0, 0.3]), "b": np.array(0.5)}, 1.2),
+    "ball in a plane": Simplex(2.5, shape=6).enclosing(),
+    "product": Product(
+        {"a": Box(-0.5, np.array([1, 3, 2, 1, 2, 5.0])), "b": (L2Ball(1.1, shape=6), Simplex(0.7, shape=6))}
+    ),
+}
+
+
+def wave(like, seed: float):
+    """A point without symmetries, of about the length of the wave."""
+    leaves, treedef = jax.tree.flatten(like)
+    return treedef.unflatten(
+        [
+            jnp.asarray(2 * np.sin(seed + 3 * k + 1.7 * np.arange(v.size)), v.dtype).reshape(v.shape)
+            for k, v in enumerate(leaves)
+        ]
+    )
+
+
+def times(a, x):
+    return jax.tree.map(lambda v: a * v, x)
+
+
+def reaches(domain, inside, direction, tol, t):
+    """Whether the set has the point that is so far along a direction."""
+    return bool(domain.contains(jax.tree.map(lambda p, d: p + t * d, inside, direction), tol))
+
+
+def how_far(domain, inside, direction, tol, near=None, about=1e-6):
+    """How far along a direction the set reaches by its own word; by bisection, unless it is known to be near a number."""
+
+    def there(t):
+        return reaches(domain, inside, direction, tol, t)
+
+    if near and there(near * (1 - about)) and not there(near * (1 + about)):
+        return near
+    low, high = 0.0, 64.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if there(middle) else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_a_set_gives(name):
+    domain = SETS[name]
+    start, around = domain.start(), domain.enclosing()
+    g, x = wave(start, 0.3), wave(start, 1.1)
+    found: dict[str, Any] = {
+        "diameter": float(domain.diameter),
+        "scaled diameter": float(domain.scaled_diameter),
+        "start": start,
+        "in single precision": str(jax.tree.leaves(domain.start(jnp.float32))[0].dtype),
+        "can": [
+            domain.has_projection,
+            domain.cheap_projection,
+            domain.has_lmo,
+            domain.has_conic,
+            domain.has_corrective,
+        ],
+        "additive": domain.additive,
+        "accuracy": float(domain.lmo_accuracy),
+        "name": domain.name,
+        "shape": repr(domain.shape),
+        "tied": domain.tied(x),
+        "around": type(around).__name__,
+        "itself": around is domain,
+        "around from": around.start(),
+        "around by": float(around.diameter),
+    }
+    lmo, project = jax.jit(domain.lmo), jax.jit(domain.project)
+    for size in (0.0, 1e-160, 1.0, 1e160):  # no square vanishes or overflows
+        found[f"lmo at {size:g}"] = lmo(times(size, g))
+
+    @jax.jit
+    def others(g, x):
+        moved = {"support": domain.support(g), "widths": domain.widths(x), "between": domain.between(x, g)}
+        return moved | {"mix": domain.mix(x, g, 0.3), "around at": around.project(times(9.0, x))}
+
+    found |= others(g, x)
+    if domain.has_projection:
+        found["project"] = project(x)
+        found["project from afar"] = project(times(50.0, x))
+        found["project from inside"] = project(domain.mix(start, found["project"], 0.25))
+    memory = domain.lmo_memory()
+    found |= {"memory": memory, "record": domain.lmo_record(memory)}
+    if domain.has_conic:
+        found["conic"] = domain.conic(x)._asdict()
+    same(f"set {name}", found, rel=1e-7 if name == "polytope" else 1e-9)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_how_far_a_set_reaches(name):
+    """By a tolerance of 1 %, and by that of rounding, in units of it."""
+    domain, kept = SETS[name], golden("reach " + name)
+    start = domain.start()
+    vertex, unit_of_rounding = domain.lmo(wave(start, 0.3)), rounding(start, None)
+    found = {}
+    ways = {"out": domain.between(start, vertex), "aside": wave(start, 2.0), "back": wave(start, 5.1)}
+    for what, way in ways.items():
+        found[what] = how_far(domain, vertex, way, 0.01, kept.get(what))
+        by_rounding = f"{what}, in units of rounding"
+        found[by_rounding] = (
+            how_far(domain, vertex, way, None, kept.get(by_rounding, 0) * unit_of_rounding, 0.1) / unit_of_rounding
+        )
+    same("reach " + name, found, rel=1e-5)
+
+
+def test_sets_that_are_points_and_other_edges():
+    zero = np.zeros(3)
+    for domain in (L1Ball(0.0, shape=3), L2Ball(0.0, shape=3), Simplex(0.0, shape=3), NuclearBall(0.0, shape=(3, 1))):
+        found = domain.conic(domain.start())
+        np.testing.assert_array_equal(found.A, np.eye(3))
+        np.testing.assert_array_equal([found.b, found.lower, found.upper], [zero, zero, zero])
+        assert found.cones == (("zero", 3),)
+    for domain in (Simplex(2.5, shape=1), Spectraplex(2.5, shape=1)):
+        assert float(domain.diameter) == 0.0
+        found = domain.conic(domain.start())
+        assert (found.A.tolist(), found.b.tolist(), found.cones) == ([[1.0]], [2.5], (("zero", 1),))
+    assert Simplex(2.5).enclosing().radius == 2.5
+    assert float(Simplex(2.5).diameter) == pytest.approx(2.5 * np.sqrt(2))
+    assert Simplex().radius == Spectraplex(shape=2).radius == 1.0
+    assert NuclearBall(1.0, shape=(3, 2)).rounds == 20
+    factored = LowRankBall(1.0, (40, 50))
+    assert (factored.rank, factored.rounds, factored.lmo_accuracy) == (32, 10, 1.0)
+    assert (LowRankBall(1.0, (3, 5), rank=4).rank, LowRankBall(1.0, (3, 5), rounds=3).lmo_accuracy) == (3, 0.0)
+    assert repr(factored.shape.spec.core) == "(32, 32)"
+    accuracy = {}
+    for side, rounds in ((8, 4), (7, 4), (8, 3), (200, 20), (200, 60), (9, 9), (10, 9), (2000, 150)):
+        accuracy[f"{side} {rounds}"] = NuclearBall(1.0, shape=(side, side + 3), rounds=rounds).lmo_accuracy
+    same("accuracy", accuracy)
+
+
+def test_projections_by_sorting():
+    """Onto the simplex and the l1 ball, by the threshold that the sorted entries give."""
+
+    def threshold(v, radius):
+        ordered = np.sort(v)[::-1]
+        means = (np.cumsum(ordered) - radius) / np.arange(1, len(v) + 1)
+        return np.maximum(v - means[np.flatnonzero(ordered > means)[-1]], 0)
+
+    v, onto, into, length_one = (
+        np.array([0.3, -1.2, 2.0, 1.7, -0.1, 0.9]),
+        *map(jax.jit, (project_simplex, project_l1, unit)),
+    )
+    for radius in (0.4, 1.7, 50.0):
+        np.testing.assert_allclose(onto(v, radius), threshold(v, radius), atol=1e-14)
+        expected = v if np.abs(v).sum() <= radius else np.sign(v) * threshold(np.abs(v), radius)
+        np.testing.assert_allclose(into(v, radius), expected, atol=1e-14)
+    np.testing.assert_allclose(onto(1e12 + v, 1.7), threshold(1e12 + v, 1.7), atol=1e-3)
+    assert onto(v, 0.0).tolist() == [0.0] * 6
+    np.testing.assert_array_equal(into(v / 4, np.abs(v / 4).sum()), v / 4)  # on the sphere: as it is
+    far = np.array([3.0, 4.0, 0, 0, 0, 0])
+    np.testing.assert_allclose([length_one(1e-200 * far), length_one(1e200 * far)], [far / 5, far / 5])
+    assert one_hot(jnp.asarray(2), 7.0, jnp.zeros(3)).tolist() == [0.0, 0.0, 7.0]
+    assert scale(np.float64(2), {"a": jnp.ones(1, jnp.float32)})["a"].dtype == jnp.float32
+
+
+def test_shapes():
+    tree = Shape({"a": (2, 3), "b": 4, "c": ()})
+    assert (tree.size, tree.leaves, repr(tree)) == (11, ((2, 3), (4,), ()), "{'a': (2, 3), 'b': (4,), 'c': ()}")
+    point = tree.unravel(jnp.arange(11.0))
+    assert (point["a"].tolist(), point["b"].tolist(), float(point["c"])) == ([[0, 1, 2], [3, 4, 5]], [6, 7, 8, 9], 10.0)
+    np.testing.assert_array_equal(as_vector(point), np.arange(11.0))
+    assert Shape.of(point) == tree != Shape(11)
+    assert tree != "tree"
+    assert hash(tree) == hash(Shape({"a": (2, 3), "b": 4, "c": ()}))
+    assert as_shape(None) is None
+    assert as_shape(tree) is tree
+    assert (Shape(np.int64(3)).leaves, Shape((2, 3)).leaves) == (((3,),), ((2, 3),))
+    assert float(tree.full(2.5, jnp.float32)["c"]) == 2.5
+    for wrong in (True, -1, (2, -3), (2, True), 1.5, 0, (2, 0), "a"):
+        with pytest.raises(ValueError, match="Shape: "):
+            Shape(wrong)
+    eps = np.finfo(float).eps
+    assert rounding(point, None) == pytest.approx(8 * (8 + np.sqrt(11)) * eps)
+    assert rounding(jnp.ones(4, jnp.float32), None) == pytest.approx(8 * (8 + 2) * np.finfo(np.float32).eps)
+    assert rounding(point, 0.25) == 0.25
+
+
+def test_conic_descriptions():
+    """Of every kind, in full: the rows, the right-hand sides, the cones and the bounding box."""
+    parts = {
+        "box": conic.box(np.array([-1.0, 2.0, 0.5]), np.array([1.5, 2.0, 4.0])),
+        "point": conic.point(np.array([1.0, -2.0])),
+        "simplex": conic.simplex(2.5, 3),
+        "groups": conic.group_ball(1.3, np.array([0, 1, 1, 2, 3, 3])),
+        "l1": conic.group_ball(1.3, np.array([0, 1, 2])),
+        "one group": conic.group_ball(1.3, np.array([0, 0, 0])),
+        "spectraplex": conic.spectraplex(1.4, 3),
+        "nuclear": conic.nuclear_ball(1.9, 2, 3),
+    }
+    parts["product"] = conic.product([parts["groups"], parts["box"], parts["nuclear"]])
+    same("conic", {name: part._asdict() for name, part in parts.items()})
+    z = np.array([0.5, 0.25, 0.1, 0.15])  # |x_G| / radius of a point on the sphere
+    x = 1.3 * np.array([0.5, 0.15, -0.2, -0.1, 0.0, 0.15])
+    slack = parts["groups"].b - parts["groups"].A @ x - parts["groups"].E @ z
+    assert slack[[0, 1, 2, 3]] == pytest.approx(1.3 * np.array([0, 0.2, 1.0, 0]), abs=1e-12)
+    assert slack[4] == pytest.approx(np.linalg.norm(slack[5:7])) == pytest.approx(0.325)
+    assert slack[-1] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_polytopes_by_hand():
+    """A hexagon, its rows scaled: the centre and the sides by linear programmes, the nearest point by cvxpy."""
+    import cvxpy as cp
+
+    lengths = np.array([1.0, 2.0, 0.5, 3.0, 1.0, 4.0])
+    found, plain = Rows(lengths[:, None] * HEXAGON, lengths * SIDES), Rows(HEXAGON, SIDES)
+    np.testing.assert_allclose(np.linalg.norm(found.A, axis=1), 1.0)
+    np.testing.assert_allclose(
+        [found.A, found.b[:, None] * np.ones(2)], [plain.A, plain.b[:, None] * np.ones(2)], atol=1e-15
+    )
+    assert Rows(HEXAGON, SIDES) == plain != Rows(HEXAGON, SIDES + 1)
+    assert plain != "plain"
+    assert hash(Rows(HEXAGON, SIDES)) == hash(plain)
+    x, r = cp.Variable(2), cp.Variable()
+    cp.Problem(cp.Maximize(r), [plain.A @ x + r <= plain.b]).solve(solver=cp.CLARABEL)
+    assert np.min(plain.b - plain.A @ plain.centre) == pytest.approx(float(r.value), abs=1e-6)
+    corners = [[0.5, -1.0], [3.0, -1.0], [3.0, 1.25], [5.5 / 7, 16.5 / 7], [0.5, 1.5]]
+    np.testing.assert_allclose(
+        [plain.lower, plain.upper], [np.min(corners, axis=0), np.max(corners, axis=0)], atol=1e-7
+    )
+    assert plain.diagonal == pytest.approx(np.hypot(2.5, 23.5 / 7))
+    for g in ([1.0, 0.1], [-1.0, -3.0], [0.0, 0.0], [2e-9, -1e-9], [1e9, 1e8]):
+        assert np.asarray(g) @ plain.minimise(np.array(g)) == pytest.approx(
+            min(np.asarray(g) @ np.transpose(corners)), rel=1e-7
+        )
+    for point in ([9.0, 9.0], [-3.0, 0.5], [1.0, 0.0], [4.0, 0.0]):
+        cp.Problem(cp.Minimize(cp.sum_squares(x - np.array(point))), [plain.A @ x <= plain.b]).solve(solver=cp.CLARABEL)
+        np.testing.assert_allclose(plain.nearest(np.array(point)), x.value, atol=1e-5)
+    assert np.isnan(plain.minimise(np.array([np.nan, 1.0]))).all()
+    assert np.isnan(plain.nearest(np.array([np.nan, 1.0]))).all()
+    assert plain.minimise(np.ones(2, np.float32)).dtype == plain.nearest(9 * np.ones(2, np.float32)).dtype == np.float32
+    for size in (1e-6, 1e6):  # in other units
+        other = Rows(HEXAGON, size * SIDES)
+        np.testing.assert_allclose(other.centre, size * plain.centre, rtol=1e-6)
+        np.testing.assert_allclose([other.lower, other.upper], size * np.array([plain.lower, plain.upper]), rtol=1e-6)
+        np.testing.assert_allclose(
+            other.minimise(np.array([1.0, 0.1])), size * plain.minimise(np.array([1.0, 0.1])), rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            other.nearest(size * np.array([9.0, 9.0])), size * plain.nearest(np.array([9.0, 9.0])), rtol=1e-6
+        )
+    alone = Rows(np.array([[1.0], [-1.0], [0.0]]), np.array([2.0, -2.0, 5.0]))
+    assert (alone.diagonal, alone.minimise(np.ones(1)).tolist(), len(alone.A)) == (0.0, [2.0], 2)
+    at_zero = Rows(np.array([[1.0], [-1.0]]), np.zeros(2))
+    assert at_zero.centre.tolist() == [0.0]
+    wrong = {
+        "empty": (np.array([[1.0], [-1.0]]), np.array([-2.0, 1.0])), "zeros": (np.zeros((1, 1)), np.array([-1.0])),
+        "upwards": (np.array([[-1.0]]), np.array([1.0])), "a side": (np.array([[1.0, 0], [-1, 0], [0, 1]]), np.ones(3)),
+        "another": (np.array([[1.0, 0], [-1, 0], [0, -1]]), np.ones(3)),
+    }  # fmt: skip
+    said = {}
+    for name, (A, b) in wrong.items():
+        with pytest.raises(ValueError, match="Polytope") as caught:
+            Polytope(A, b)
+        said[name] = str(caught.value)
+    same("refused polytopes", said)
+    assert SETS["polytope"].contains(jnp.array([3.0 + 1e-5, 0.0]), 1e-6) is not None
+    seen = Polytope(HEXAGON, SIDES)
+    size = np.linalg.norm(plain.centre) + plain.diagonal
+    for tol, room in ((0.01, 0.01), (None, 1e-6)):
+        assert bool(seen.contains(jnp.array([3.0 + 0.99 * room * size, 0.0]), tol))
+        assert not bool(seen.contains(jnp.array([3.0 + 1.01 * room * size, 0.0]), tol))
+    coarse = rounding(jnp.ones(2, jnp.float32), None)
+    assert coarse > 1e-6
+    assert bool(seen.contains(jnp.array([3.0 + 0.9 * coarse * size, 0.0], jnp.float32)))
+    assert not bool(seen.contains(jnp.array([3.0 + 1.2 * coarse * size, 0.0], jnp.float32)))
+
+
+G = np.sin(1.0 + 1.7 * np.arange(15.0)).reshape(5, 3) + np.outer(np.arange(5.0), [1.0, 0.5, 0.2])
+
+
+def test_singular_pairs_by_hand():
+    """Rayleigh-Ritz on a Krylov space, by NumPy: the same space, another way."""
+    start = np.array([0.5, -0.7, 0.3])
+    draw = np.asarray(lanczos._random_unit(3, 1))
+    first = start + 0.03 * draw
+    space = np.linalg.qr(np.stack([first, G.T @ G @ first], axis=1))[0]
+    u, s, vt = np.linalg.svd(G @ space, full_matrices=False)
+    search = jax.jit(leading_pairs, static_argnums=2)
+    (pairs, memory), v = search(jnp.asarray(G), jnp.asarray(start), 2), space @ vt.T
+    np.testing.assert_allclose(pairs.values, s, rtol=1e-10)
+    for k in range(2):
+        np.testing.assert_allclose(np.outer(pairs.u[:, k], pairs.v[:, k]), np.outer(u[:, k], v[:, k]), atol=1e-10)
+    np.testing.assert_allclose(np.outer(memory.vector, memory.vector), np.outer(v[:, 0], v[:, 0]), atol=1e-10)
+    assert float(memory.residual) == pytest.approx(np.linalg.norm(G.T @ u[:, 0] - s[0] * v[:, 0]) / s[0])
+    wide, _ = search(jnp.asarray(G.T), jnp.asarray(start), 2)
+    np.testing.assert_allclose(np.outer(wide.v[:, 0], wide.u[:, 0]), np.outer(u[:, 0], v[:, 0]), atol=1e-10)
+    # what one search leaves and energy bound, with nothing and with all found
+    energy = (G**2).sum()
+    beside = ((G.T @ u - v * s) ** 2).sum()
+    left = energy - (s**2).sum() - beside
+    total = s[0] ** 2 + beside + left
+    expected = np.sqrt((total + np.sqrt(total**2 - 4 * s[0] ** 2 * left)) / 2)
+    bounded = jax.jit(norm_bound)
+    bound = float(bounded(jnp.asarray(G), Pairs(u, v, s), jnp.asarray(energy)))
+    assert np.linalg.norm(G, 2) <= bound == pytest.approx(min(expected, np.sqrt(energy)), rel=1e-12)
+    zero = Pairs(np.zeros((5, 2)), np.zeros((3, 2)), np.array([1.0, 1.0]))
+    assert float(bounded(jnp.asarray(G), zero, jnp.asarray(energy))) == pytest.approx(np.sqrt(energy))
+    assert np.asarray(fresh_memory((5, 3), float).vector) == pytest.approx(lanczos._random_unit(3, 0))
+    same(
+        "random units", {f"{n} {seed}": lanczos._random_unit(n, seed) for n, seed in ((3, 0), (3, 1), (5, 1))}, rel=1e-6
+    )
+
+
+def test_rank_deficient_matrices_have_zero_columns():
+    flat = np.outer(G[:, 0], [1.0, 2.0, -1.0])
+    search = jax.jit(leading_pairs, static_argnums=2)
+    pairs, memory = search(jnp.asarray(flat), jnp.ones(3), 3)
+    assert (
+        (np.asarray(pairs.u) != 0).any(axis=0).tolist()
+        == (np.asarray(pairs.v) != 0).any(axis=0).tolist()
+        == [True, False, False]
+    )
+    np.testing.assert_allclose(pairs.u[:, :1] * pairs.values[0] @ pairs.v[:, :1].T, flat, atol=1e-10)
+    assert float(memory.residual) < 1e-12
+    pairs, memory = search(jnp.zeros((5, 3)), jnp.ones(3), 3)
+    assert np.asarray(memory.vector).tolist() == [1.0, 1.0, 1.0]
+    assert not np.asarray(pairs.u).any()
+    basis = np.linalg.qr(G)[0].T[:2]
+    beyond = jax.jit(lanczos._next_direction)
+    found = beyond(jnp.asarray(1e200 * G[:, 2]), jnp.asarray(basis))
+    outside = G[:, 2] - basis.T @ (basis @ G[:, 2])
+    np.testing.assert_allclose(found, outside / np.linalg.norm(outside), rtol=1e-9)
+    assert not np.asarray(beyond(jnp.asarray(3.0 * basis[0] - basis[1]), jnp.asarray(basis))).any()
+    assert not np.asarray(beyond(jnp.zeros(5), jnp.asarray(basis))).any()
+
+
+def factored(matrix, rank):
+    u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+    return LowRank(jnp.asarray(u[:, :rank]), jnp.diag(jnp.asarray(s[:rank])), jnp.asarray(vt[:rank].T))
+
+
+def test_small_values_are_dropped_beside_the_largest():
+    eps = np.finfo(float).eps
+    x = LowRank(jnp.eye(5, 3), jnp.diag(jnp.array([2.0, 1.01 * 24 * eps * 2, 0.99 * 24 * eps * 2])), jnp.eye(4, 3))
+    found = jax.jit(drop_zeros)(x)
+    np.testing.assert_array_equal(np.diagonal(found.core) != 0, [True, True, False])
+    assert np.asarray(found.u).sum() == np.asarray(found.v).sum() == 2
+    small = jax.eval_shape(lambda x: compress(x, 1), x)
+    assert (small.u.shape, small.core.shape, small.v.shape) == ((5, 1), (1, 1), (4, 1))
+    more = jax.jit(expand)(factored(G, 2), jnp.asarray(G[:, :1]), jnp.asarray([[1.0], [0.0], [0.0]]))
+    np.testing.assert_allclose(more.u.T @ more.u, np.diag([1, 1, 1.0]), atol=1e-9)
+    np.testing.assert_allclose(more.dense(), factored(G, 2).dense(), atol=1e-12)
+
+
+def test_a_corrective_step_by_hand():
+    """On whole spaces it is a projected gradient step with two exact line searches, for 1/2 |X - T|^2."""
+    ball, target = LowRankBall(1.9, (5, 3), rank=3), 0.4 * G
+    x = factored(0.1 * np.roll(G, 1, axis=0), 3)
+    g = np.asarray(x.dense()) - target
+
+    @jax.jit
+    def all_of_it(x, g):
+        def line(d):
+            return -jnp.vdot(g, d.dense()) / jnp.vdot(d.dense(), d.dense())
+
+        s = ball.lmo(g)
+        dense = {
+            "step": ball.corrective(x, s, g, line),
+            "mix": ball.mix(x, s, 0.25),
+            "between": ball.between(x, s),
+            "s": s,
+        }
+        values = {"support": ball.support(g), "gauge": ball.gauge(x), "at": x.at(jnp.array([1, 4]), jnp.array([2, 0]))}
+        return {name: point.dense() for name, point in dense.items()} | values
+
+    found = {name: np.asarray(value) for name, value in all_of_it(x, jnp.asarray(g)).items()}
+    u, values, vt = np.linalg.svd(target, full_matrices=False)  # a step of length one leads there
+    assert values.sum() > 1.9
+    kept, before = np.asarray(project_l1(jnp.asarray(values), 1.9)), np.asarray(x.dense())
+    move = (u * kept) @ vt - before
+    step = np.clip(-np.vdot(g, move) / np.vdot(move, move), 0, 1)
+    np.testing.assert_allclose(found["step"], before + step * move, atol=1e-9)
+    left, _, right = np.linalg.svd(g, full_matrices=False)
+    np.testing.assert_allclose(found["s"], -1.9 * np.outer(left[:, 0], right[0]), atol=1e-9)
+    np.testing.assert_allclose(found["mix"], 0.75 * before + 0.25 * found["s"], atol=1e-12)
+    np.testing.assert_allclose(found["between"], found["s"] - before, atol=1e-12)
+    np.testing.assert_allclose(found["at"], before[[1, 4], [2, 0]])
+    assert float(found["support"]) == pytest.approx(1.9 * np.linalg.norm(g, 2))
+    assert float(found["gauge"]) == pytest.approx(np.linalg.norm(before, "nuc"))
