@@ -1,7 +1,8 @@
 """Numbers and sentences as they were when somebody last meant to change them.
 
-What is true is held against an independent formula. What is chosen (a tolerance, where to start, a scale, how a sentence reads)
-has none, and is held here against `tests/golden/NAME.json` instead. After a change that is meant, write the files anew with
+What is true is held against an independent formula. What is chosen (a tolerance, where to start, a scale, how a sentence
+reads) has none, and is held here against `tests/golden/NAME.json` instead. After a change that is meant, write the files
+anew with
 
     TIGHTROPE_GOLDEN=write pytest tests/sets tests/loop tests/fairness
 

@@ -1,5 +1,5 @@
-"""Numbers of rates and of the p%-rule's bounds, with unequal weights, groups and attributes; by formulas in plain Python where
-they are short, the rest as kept in tests/golden (see there)."""
+"""Numbers of rates and of the p%-rule's bounds, with unequal weights, groups and attributes; by formulas in plain Python
+where they are short, the rest as kept in tests/golden (see there)."""
 
 import numpy as np
 import pandas as pd
@@ -68,11 +68,13 @@ def test_labels_of_all_forms():
         "five": refusal(is_positive, [1, 2, 3, 4, 5], "y", 5), "both": refusal(is_positive, [-1, 0, 1], "y", 3),
         "label": refusal(is_positive, [1, 2, 3], "y", 3, 2), "one more": refusal(is_positive, [1, 2], "y", 2, 3),
         "shape": refusal(is_positive, [1, 0], "y", 1000), "square": refusal(is_positive, [[1], [0]], "y", 2),
-        "weights": refusal(weights, [1, 2], 3), "negative": refusal(weights, [1, -2], 2), "zeros": refusal(weights, [0, 0], 2),
+        "weights": refusal(weights, [1, 2], 3), "negative": refusal(weights, [1, -2], 2),
+        "zeros": refusal(weights, [0, 0], 2),
         "infinite": refusal(weights, [1, np.inf], 2), "text": refusal(weights, ["a", "b"], 2),
         "confidence": refusal(p_rule_bounds, DECIDED, SENSITIVE, confidence=1.0),
         "no confidence": refusal(p_rule_bounds, DECIDED, SENSITIVE, confidence=0.0),
-        "rows": refusal(p_rule_bounds, DECIDED[:5], SENSITIVE), "cube": refusal(p_rule_bounds, DECIDED[:, :, None], SENSITIVE),
+        "rows": refusal(p_rule_bounds, DECIDED[:5], SENSITIVE),
+        "cube": refusal(p_rule_bounds, DECIDED[:, :, None], SENSITIVE),
         "nothing": refusal(p_rule_bounds, DECIDED[:, :0], SENSITIVE),
     })  # fmt: skip
     assert weights(None, 2).tolist() == [1.0, 1.0]

@@ -55,7 +55,8 @@ def test_ranges_as_they_may_be_given():
     assert read((np.float32(-1), np.int64(2)), NAMES) == (one, one)
     wrong: list[Any] = [
         {"third": (0, 1)}, (0, 1, 2), [(0, 1)], 3, ((0, 1), (1, 0)), ((0, 1), (1, 1)), ((0, 1), (0, np.inf)), (-np.inf, 0),
-        ((0, 1), {1}), ((0, 1), {1, 2, 3}), ((0, 1), (0, 1, 2)), ((0, 1), (1j, 2)), ([0, 1], [2, [3, 4]]), ((0, [1]), (0, 1)),
+        ((0, 1), {1}), ((0, 1), {1, 2, 3}), ((0, 1), (0, 1, 2)), ((0, 1), (1j, 2)), ([0, 1], [2, [3, 4]]),
+        ((0, [1]), (0, 1)),
     ]  # fmt: skip
     same("refused ranges", {str(k): refusal(read, given, NAMES) for k, given in enumerate(wrong)})
 
@@ -430,7 +431,8 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     case = Case(monkeypatch)
     x, inner, uppers = 0.5 * X, -X, (bound(-0.1), bound(-0.2))
     found, asked = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner), case.asked
-    assert found.pull is not None and found.certificate is not None
+    assert found.pull is not None
+    assert found.certificate is not None
     assert asked[0][1:4] == (X, case.ready.sampler.rows, 60)
     assert asked[0][4:] == (case.ready.names, case.judges.ranges, 0.9, "again")
     assert asked[1][1:4] == (X, inner, case.judges.rows)

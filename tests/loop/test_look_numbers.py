@@ -1,16 +1,15 @@
-"""Numbers of looks at a point: the pull, the gap and its rounding, what a point is worth, the room that a margin leaves. By hand
-in NumPy and float64 where a formula is short; the rest as kept in tests/golden (see there)."""
+"""Numbers of looks at a point: the pull, the gap and its rounding, what a point is worth, the room that a margin leaves. By
+hand in NumPy and float64 where a formula is short; the rest as kept in tests/golden (see there)."""
 
 import math
 from types import SimpleNamespace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from core_cases import BALL, CSOA, PROBLEM, ROWS, draw
+from core_cases import CSOA, PROBLEM, ROWS, draw
 from golden import same
 from scipy.optimize import brentq
 
@@ -80,8 +79,8 @@ def test_the_pull_by_hand():
     assert done.bound == pytest.approx(done.a * (f_of(S).mean() - f_of(X).mean()), rel=1e-9)
     np.testing.assert_allclose(done.towards, S)
     assert str(done) == (
-        f"pulled towards a strictly feasible point by a = {done.a:.3g}, which cost {done.cost:.3g} in the objective (at most "
-        f"{done.bound:.3g})."
+        f"pulled towards a strictly feasible point by a = {done.a:.3g}, which cost {done.cost:.3g} in the objective "
+        f"(at most {done.bound:.3g})."
     )
     alone = feasible.pull(PROBLEM, jnp.asarray(ROWS), jnp.asarray(S), jnp.asarray(S))
     assert (alone.a, alone.cost, alone.bound) == (0.0, 0.0, 0.0)
@@ -199,7 +198,9 @@ def seen_as(monkeypatch, **values):
 def test_how_a_gap_is_made_of_what_is_seen(monkeypatch):
     inside = Inside(7.0, np.array([-0.6, -0.2]))
 
-    def found(best=Bound()):
+    nothing = Bound()
+
+    def found(best=nothing):
         return gap.gap_of(None, None, inside, None, best)  # pyright: ignore[reportArgumentType]
 
     seen_as(monkeypatch)
@@ -312,15 +313,15 @@ def test_a_tolerance_below_rounding(monkeypatch, lmo):
 
 
 def test_how_gaps_of_all_sizes_are_judged():
-    found = {}
+    found, gaps = {}, [(4e-10, 0), (4.1e-10, 0), (4e-4, 1.9e-4), (4e-4, 2e-4), (4.1e-4, 3e-4), (0.3, 0), (0.31, 0.01)]
+    gaps += [(0.31, 0.2), (0.7, 0.35), (0.7, 0.41), (3.9, 0), (4.1, 0), (math.inf, 0), (math.nan, 0)]
     for name, tol, until in (
         ("budget", None, False),
         ("until solved", None, True),
         ("tolerance", 0.3, False),
         ("both", 0.3, True),
     ):
-        for gap_, rounding in ((4e-10, 0), (4.1e-10, 0), (4e-4, 1.9e-4), (4e-4, 2e-4), (4.1e-4, 3e-4), (0.3, 0), (0.31, 0.01),
-                               (0.31, 0.2), (0.7, 0.35), (0.7, 0.41), (3.9, 0), (4.1, 0), (math.inf, 0), (math.nan, 0)):  # fmt: skip
+        for gap_, rounding in gaps:
             judge = Judge(tol, until)
             status = judge.look(gap_, rounding, 4.0)
             found[f"{name} {gap_} {rounding}"] = [
