@@ -115,6 +115,7 @@ def test_bounds_are_what_they_were():
         "plain": (DECIDED, SENSITIVE, {}), "weighted": (DECIDED, SENSITIVE, {"sample_weight": WEIGHT}),
         "one": (DECIDED[:, 0], SENSITIVE["sex"], {"confidence": 0.8}), "another seed": (DECIDED, SENSITIVE, {"seed": 4}),
         "extreme": (extreme, SENSITIVE, {}), "nobody": (nobody, SENSITIVE, {}),
+        "a group without weight": (DECIDED, SENSITIVE, {"sample_weight": np.where(SENSITIVE["age"] == "c", 0.0, 1.0)}),
     }  # fmt: skip
     found = {}
     for name, (decided, sensitive, options) in given.items():

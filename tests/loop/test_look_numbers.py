@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from core_cases import CSOA, PROBLEM, ROWS, draw
+from core_cases import BALL, CSOA, ROWS, constraints, draw, objective
 from golden import same
 from scipy.optimize import brentq
 
@@ -28,26 +28,30 @@ EPS = np.finfo(float).eps
 X = np.array([0.9, 0.2, -0.1])  # violates both
 S = np.array([-0.4, 0.3, 0.1])
 LAM = np.array([0.6, 0.2])
-LEVELS = np.array([0.5, 0.4])
+OF_F, OF_H = 1e-2, 1e-3  # units, so that no number is near 1 by nature
+LEVELS = OF_H * np.array([0.5, 0.4])
+PROBLEM = tr.Problem(
+    lambda x, theta: OF_F * objective(x, theta), lambda x, theta: OF_H * constraints(x, theta), BALL, levels=LEVELS
+)
 MANY = np.random.default_rng(8).normal([1.0, -0.5, 0.2], 0.7, size=(LOOK + 40, 3))
 MANY[1] *= 50  # which is not among the rows that a glance sees
 
 
 def f_of(x, rows=ROWS):
-    return ((x - rows) ** 2).sum(axis=1) / 2
+    return OF_F * ((x - rows) ** 2).sum(axis=1) / 2
 
 
 def h_of(x, rows=ROWS):
-    return np.stack([rows @ x, x[0] + 0.1 * rows[:, 1]], axis=1) - LEVELS
+    return OF_H * np.stack([rows @ x, x[0] + 0.1 * rows[:, 1]], axis=1) - LEVELS
 
 
 def slopes_of(rows=ROWS):
-    return np.stack([rows, np.tile([1.0, 0.0, 0.0], (len(rows), 1))], axis=1)
+    return OF_H * np.stack([rows, np.tile([1.0, 0.0, 0.0], (len(rows), 1))], axis=1)
 
 
 def sizes_at(x, rows=ROWS):
     """What is summed, in absolute values: f, h, and slopes."""
-    grad, slopes = np.abs(x - rows), np.abs(slopes_of(rows))
+    grad, slopes = OF_F * np.abs(x - rows), np.abs(slopes_of(rows))
     size_f = np.abs(f_of(x, rows)) + grad @ np.abs(x)
     size_h = np.abs(h_of(x, rows)) + slopes @ np.abs(x) + LEVELS
     return size_f.mean(axis=0), size_h.mean(axis=0)
@@ -153,7 +157,7 @@ def test_phase_one_is_lifted_by_the_height_of_the_start(monkeypatch):
     theta = jnp.asarray(ROWS[0])
     f, h = lifted.sample_values({"x": jnp.asarray(X), "t": jnp.asarray(0.3)}, theta)
     assert float(f) == 0.3
-    np.testing.assert_allclose(h, h_of(X, ROWS[:1])[0] - 0.3)
+    np.testing.assert_allclose(h, h_of(X, ROWS[:1])[0] - 0.3, rtol=1e-12)
     outside = SimpleNamespace(x={"x": jnp.asarray(X), "t": 1.0})
     assert feasible.strictly_feasible(PROBLEM, data, [jnp.asarray(X)], lambda *a, **o: outside) is None
 
@@ -164,7 +168,7 @@ def test_phase_one_is_lifted_by_the_height_of_the_start(monkeypatch):
 def hand_bound(x, rows):
     """The lower bound on F* at x, and its rounding, by the formula."""
     f, h = f_of(x, rows).mean(), h_of(x, rows).mean(axis=0)
-    g = (x - rows).mean(axis=0) + LAM @ slopes_of(rows).mean(axis=0)
+    g = OF_F * (x - rows).mean(axis=0) + LAM @ slopes_of(rows).mean(axis=0)
     lowest = -2.0 * np.linalg.norm(g)
     return f + LAM @ h - g @ x + lowest, abs(f) + LAM @ np.abs(h), np.abs(g) @ np.abs(x), abs(lowest)
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from core_cases import BALL, CSOA, PROBLEM, ROWS
+from core_cases import BALL, CSOA, PROBLEM, ROWS, draw
 from golden import same
 
 import tightrope as tr
@@ -796,3 +796,131 @@ def test_a_bar_says_how_it_goes(monkeypatch):
     monkeypatch.setattr(progress.sys, "stderr", SimpleNamespace(isatty=lambda: False))
     assert progress.Progress(4, None).bar is None
     assert progress.Progress(4, False).bar is None
+
+
+class Clockwork:
+    """A driver whose chunks take a second each, and a look at all the data before every fourth step."""
+
+    every = 4
+
+    def __init__(self, clock, ends=10**9):
+        self.clock, self.ends, self.log = clock, ends, []
+
+    def refreshed(self, position):
+        return position.carry
+
+    def refresh_due(self, step):
+        return step % 4 == 0
+
+    def take(self, step, end):
+        return Buffer(None, 0, max(0, min(end, self.ends) - step))
+
+    def advance(self, position, carry, buffer):
+        self.clock[0] += 1.0
+        self.log.append((position.step, buffer.steps))
+        return Position(carry, position.step + buffer.steps, {"extra": jnp.asarray(7.0)})
+
+
+def gone(monkeypatch, options=None, saves=None, ends=10**9, records=(4, 8, 12)):
+    clock = [100.0]
+    monkeypatch.setattr(run.time, "perf_counter", lambda: clock[0])
+    loop = a_run(options, step=0)
+    loop.driver, loop.records, loop.pace = Clockwork(clock, ends), list(records), 5
+    if saves is not None:
+        loop.checkpoint = SimpleNamespace(
+            every_steps=None, due=lambda step: step == 8, save=lambda carry, **o: saves.append(o)
+        )
+    loop.go(Bar())
+    return loop
+
+
+def test_chunks_are_taken_until_the_steps_or_the_time_are_over(monkeypatch):
+    saves = []
+    loop = gone(monkeypatch, saves=saves)
+    assert loop.driver.log == [(0, 4), (4, 2), (6, 1), (7, 1), (8, 1), (9, 1), (10, 1), (11, 1)]  # two steps a second
+    assert [row["step"] for row in loop.out.rows] == [4, 8, 12]
+    assert [row["seconds"] for row in loop.out.rows] == [2.5, 5.5, 9.5]  # 1.5 had passed before
+    assert [row["extra"] for row in loop.out.rows] == [7.0] * 3
+    assert (loop.out.status, loop.out.position.step, loop.out.seconds) == (Status.FINISHED, 12, 9.5)
+    assert [(o["step"], o["seconds"]) for o in saves] == [(8, 5.5)]
+    assert loop.sound.step == 8
+    late = gone(monkeypatch, Options(time_limit=2.0), records=(12,))
+    assert (late.out.status, late.out.position.step) == (Status.TIME_LIMIT, 7)
+    in_time = gone(monkeypatch, Options(time_limit=8.0))
+    assert (in_time.out.status, in_time.out.position.step) == (Status.FINISHED, 12)
+    ended = gone(monkeypatch, ends=6)
+    assert (ended.out.status, ended.out.position.step) == (Status.STREAM_ENDED, 6)
+    stopped = gone(monkeypatch, Options(callback=lambda snap: snap.step == 8))
+    assert (stopped.out.status, stopped.out.position.step) == (Status.CALLBACK_STOPPED, 8)
+
+
+def test_the_last_good_position_has_finite_values(monkeypatch):
+    values = {3: (1.0, [0.0, 0.0]), 2: (np.nan, [0.0, 0.0]), 1: (1.0, [0.0, np.inf]), 0: (1.0, [0.0, 0.0])}
+    loop = a_run()
+    at = {step: loop.out.position._replace(step=step) for step in values}
+    monkeypatch.setattr(run, "output", lambda method, carry: "x")
+    asked = []
+    monkeypatch.setattr(run, "full_values", lambda problem, x, rows: asked.pop(0))
+
+    def back(good, now, sound, begun, *given):
+        asked[:] = [values[k] for k in given]
+        loop.out.position, loop.sound, loop.begun = at[now], at[sound], at[begun]
+        loop.out.rows = [{"step": k} for k in range(4)]
+        error: Any = SimpleNamespace(good=at[good], step=9, broken=loop.out.position.carry)
+        loop.back_to_last_good(error)
+        return loop.out.position.step, len(loop.out.rows), loop.out.message
+
+    said = "The gradient, the point or a multiplier is not finite in step 9."
+    assert back(3, 2, 1, 0, 3) == (3, 4, said)
+    assert back(2, 1, 0, 0, 2, 1, 0, 0) == (0, 1, said)
+    assert back(2, 1, 2, 1, 2, 1, 2, 1) == (1, 2, said + " Nor is it at the starting point: give an x0 where it is.")
+    assert loop.out.status is Status.NOT_FINITE
+    stream = a_run(ready=dataclasses.replace(prepared(), sampler=STREAM))
+    assert stream._is_sound(at[2]) is True
+
+
+def test_several_processes_share_a_checkpoint(tmp_path, monkeypatch):
+    carry = {"a": np.arange(2.0)}
+    alone = checkpoint.Checkpoint(tmp_path / "a", {"seed": "1"})
+    alone.save(carry, step=7, seconds=2.5, rows=[], gaps=[1.0])
+    monkeypatch.setattr(checkpoint, "said_by_first", lambda said: said)
+    monkeypatch.setattr(checkpoint, "of_first", lambda carry: ("of the first", carry))
+    monkeypatch.setattr(checkpoint, "leads", lambda: True)
+    shared = checkpoint.Checkpoint(tmp_path / "a", {"seed": "1"}, together=True)
+    assert shared.exists()
+    found = shared.load(carry)
+    assert (found.carry[0], found[1:]) == ("of the first", (7, 2.5, [], [], [1.0]))
+    other = checkpoint.Checkpoint(tmp_path / "a", {"seed": "2"}, together=True)
+    assert "seed" in refusal(other.load, carry)
+    monkeypatch.setattr(checkpoint, "leads", lambda: False)
+    follows = other.load(carry)
+    assert (follows.carry[1], follows[1:]) == (carry, (0, 0.0, [], [], []))
+
+
+def test_a_bar_is_on_standard_error_and_stays_in_files():
+    bar = progress._bar()
+    assert bar.console.stderr
+    assert bar.live.transient is bar.console.is_terminal
+    assert len(bar.columns) == 4
+    drawn: list[Any] = []
+    shown = progress.NotebookBar()
+    shown.stop()
+    shown.handle = SimpleNamespace(update=drawn.append)
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setattr(progress.NotebookBar, "_draw", lambda self, made: drawn.append(made))
+        shown.stop()
+    assert drawn == [""]
+
+
+def test_whether_functions_are_finite_around_a_domain_is_asked_of_16_samples(monkeypatch):
+    asked = []
+    monkeypatch.setattr(prepare, "finite_around", lambda problem, x, some: (asked.append(some), False)[1])
+    problem = tr.Problem(lambda x, theta: jnp.sum(x * theta[0]), None, BALLS)
+    found = prepared(tr.Generator(draw), "auto", problem)
+    assert (found.method.name, asked[0].shape) == ("fw-csoa", (16, 3))
+    assert prepared(STREAM, "auto", problem).method.name == "split-csoa"
+    assert prepared(STREAM, "auto", PROBLEM).method.name == "csoa"
+    assert len(asked) == 1
+    levels = prepared(levels=np.array([[0.1, 0.2], [0.3, 0.4]])).problem.levels
+    np.testing.assert_array_equal(levels, [0.1, 0.2])
