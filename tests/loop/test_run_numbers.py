@@ -177,9 +177,10 @@ def test_everything_that_is_prepared():
     )
     np.testing.assert_array_equal(warm.lam, [1.0, 2.0])
     np.testing.assert_array_equal(warm.x, [0.1, 0.0, 0.0])
-    with pytest.warns(UserWarning, match="x0 is outside the domain L2Ball; starting at its projection"):
+    with pytest.warns(UserWarning, match="x0 is outside the domain L2Ball; starting at its projection") as warned:
         outside = prepared(x0=np.array([4.0, 0.0, 0.0]))
     np.testing.assert_allclose(outside.x, [2.0, 0.0, 0.0])
+    assert warned[0].filename == __file__  # the user's call of minimize
     float32 = prepare.checked_point("x", [1, 2], None, jnp.float32)
     assert float32[0].dtype == jnp.float32
     assert prepare.checked_point("x", True, None).dtype == float
@@ -230,6 +231,9 @@ def test_a_given_margin_is_checked_where_a_run_is_prepared():
     two_sided = tr.Problem(lambda x, theta: jnp.sum(x), tr.two_sided(lambda x, theta: x[:1]), BALL, levels=0.5)
     with pytest.raises(ValueError, match=r"has room for 0\.5"):
         prepared(problem=two_sided, method=tr.CSOA(eta0=1.0, upsilon0=9.0))
+    with pytest.warns(UserWarning, match="at most half of that") as warned:
+        prepared(problem=two_sided, method=tr.CSOA(eta0=1.0, upsilon0=0.9))
+    assert warned[0].filename == __file__
 
 
 def test_notes_on_numbers():
@@ -730,8 +734,9 @@ def test_what_a_run_saves_and_takes_up_again(tmp_path):
     again.resume(loop.checkpoint)
     assert again.out.position.step == 2
     loop.checkpoint.save = lambda *a, **o: (_ for _ in ()).throw(OSError("full"))
-    with pytest.warns(UserWarning, match="could not be written"):
+    with pytest.warns(UserWarning, match="could not be written") as warned:
         loop.save()
+    assert warned[0].filename == __file__  # where it was asked for
 
 
 def test_hashes_are_what_they_were():
