@@ -247,12 +247,12 @@ def test_sizes_by_every_row_over_those_by_a_few():
 
 def test_the_ratio_of_sizes_is_their_largest_and_one_where_they_vanish(monkeypatch):
     few = Sizes(np.array(2.0), np.array([1.0, 0.0]), np.array([4.0]), np.array([[1.0]]))
-    every = Sizes(np.array(3.0), np.array([1.0, 0.5]), np.array([10.0]), np.array([[1.5]]))
+    every = Sizes(np.array(3.0), np.array([1.0, 3.0]), np.array([10.0]), np.array([[1.5]]))
     monkeypatch.setattr(gap, "count", lambda data: LOOK + 1)
     monkeypatch.setattr(
         gap, "glance", lambda problem, x, data, each, curvature: SimpleNamespace(sizes=every if each else few)
     )
-    assert gap.judged_by_every_row(None, None, None) == 2.5  # pyright: ignore[reportArgumentType]
+    assert gap.judged_by_every_row(None, None, None) == 3.0  # pyright: ignore[reportArgumentType]
     monkeypatch.setattr(gap, "glance", lambda *given, **options: SimpleNamespace(sizes=few))
     assert gap.judged_by_every_row(None, None, None) == 1.0  # pyright: ignore[reportArgumentType]
 

@@ -485,6 +485,22 @@ def test_the_pace_is_half_a_second_and_changes_by_eight_at_most():
     assert _Run(OneRun(prepared(method=tr.CSOA(eta0=1.0))), Options(), None).pace == 64
 
 
+def test_who_leads_and_what_is_the_default(monkeypatch):
+    monkeypatch.setattr(run, "leads", lambda: False)
+    ready = prepared(method=tr.CSOA(eta0=1.0))
+    assert _Run(OneRun(ready), Options(), None).leads is True  # alone
+    seen = []
+    follows = a_run(Options(callback=seen.append), leads=False)
+    assert (follows._call_back({}), seen) == (False, [])
+    assert Options() == Options(60, False, None, None, None, None, False, None, False, False, None)
+    assert Outcome(None, [], 0.0).lower == -math.inf  # pyright: ignore[reportArgumentType]
+    asked = choose.Asked(BALL, True)
+    assert asked[2:6] + asked[7:] == (0, 0, True, False, True, False)
+    assert asked.lacks() == "curvature"
+    assert Position(None, 3).record == {}  # pyright: ignore[reportArgumentType]
+    assert steps.Variant() == (None, None)
+
+
 def test_a_row_of_the_trace():
     loop, bar = a_run(Options(tol=0.5)), Bar()
     loop.judge.gap = 0.75

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from golden import golden, same
 
+import tightrope as tr
+from tightrope._errors import MissingOracleError
 from tightrope.sets import (
     Box,
+    ConvexSet,
     GroupBall,
     L1Ball,
     L2Ball,
@@ -24,6 +27,8 @@ from tightrope.sets import (
     Spectraplex,
     conic,
     lanczos,
+    low_rank,
+    matrix,
 )
 from tightrope.sets.ball import one_hot, project_l1, project_simplex, scale, unit
 from tightrope.sets.base import Shape, as_shape, as_vector, rounding
@@ -411,3 +416,117 @@ def test_a_corrective_step_by_hand():
     np.testing.assert_allclose(found["step"], before + step * move, atol=1e-9)
     left, _, right = np.linalg.svd(g, full_matrices=False)
     np.testing.assert_allclose(found["s"], -1.9 * np.outer(left[:, 0], right[0]), atol=1e-9)
+
+
+def test_corrective_steps_take_as_few_columns_as_hold_those_in_use(monkeypatch):
+    """A step in the place of the real one says how wide a core it was given: 4, 16 or 64 of 64 columns."""
+    step = low_rank.corrective_step
+    monkeypatch.setattr(low_rank, "_correct", lambda x, *rest: LowRank(x.u, jnp.full_like(x.core, len(x.core)), x.v))
+    taken = jax.jit(
+        lambda core: step(LowRank(jnp.ones((1, 64)), core, jnp.ones((1, 64))), None, None, None, 1.0, 64).core
+    )  # pyright: ignore[reportArgumentType]
+    for used, width in ((0, 4), (1, 4), (4, 4), (5, 16), (16, 16), (17, 64), (64, 64)):
+        for row, column in ((max(used - 1, 0), 0), (0, max(used - 1, 0))):  # a row or a column of the core will do
+            found = np.asarray(taken(np.zeros((64, 64)) if used == 0 else np.eye(64)[[row]].T * np.eye(64)[column]))
+            assert found.shape == (64, 64)
+            assert (found[0, 0], np.count_nonzero(found)) == (width, width**2)
+
+
+def test_a_dense_ball_is_corrected_like_a_factored_one(monkeypatch):
+    """What the step is given: x decomposed, pairs of g from the vertex's own side, the radius, the whole rank."""
+    asked: dict[str, Any] = {}
+    pairs = Pairs(jnp.ones((5, 2)), jnp.ones((3, 2)), jnp.ones(2))
+    monkeypatch.setattr(
+        matrix, "leading_pairs", lambda g, start, rounds: (asked.update(start=start, rounds=rounds), (pairs, None))[1]
+    )
+
+    def step(*given):
+        asked.update(zip(("x", "s", "g", "line", "radius", "rank"), given, strict=True))
+        return LowRank(jnp.ones((1, 1)), jnp.full((1, 1), 7.0), jnp.ones((1, 1)))
+
+    monkeypatch.setattr(matrix, "corrective_step", step)
+    x, vertex = jnp.asarray(G), np.outer([0.1, -0.9, 0.2, 0.3, 0.0], [0.6, 0.0, -0.8])
+    for tall in (True, False):
+        point, s = (x, vertex) if tall else (x.T, vertex.T)
+        ball = NuclearBall(1.9, shape=point.shape, rounds=9)
+        assert ball.corrective(point, jnp.asarray(s), point, lambda d: jnp.sum(d)).tolist() == [[7.0]]
+        np.testing.assert_allclose(asked["x"].dense(), point, atol=1e-12)
+        np.testing.assert_allclose(asked["start"], [-0.6, 0.0, 0.8], atol=1e-12)  # of the largest row
+        assert (asked["rounds"], asked["radius"], asked["rank"], asked["x"].core.shape) == (9, 1.9, 3, (3, 3))
+        assert asked["s"].core.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+        assert float(asked["line"](LowRank(jnp.ones((2, 1)), jnp.ones((1, 1)), jnp.ones((3, 1))))) == 6.0
+
+
+@tr.pytree
+class Halfway(Box):
+    """A box whose corrective step goes to the vertex as far as the line says."""
+
+    def corrective(self, x, s, g, line):
+        d = self.between(x, s)
+        return self.mix(x, s, line(d))
+
+
+def test_a_product_is_corrected_part_by_part_and_then_along_the_line():
+    """For |z|^2 / 2 with z = x + y of two parts: each alone goes where z = 0, both together half as far."""
+    domain = Product((Halfway(-9.0, 9.0, shape=1), Halfway(-9.0, 9.0, shape=1)))
+    x, s = (jnp.array([1.0]), jnp.array([3.0])), (jnp.array([-9.0]), jnp.array([-9.0]))
+
+    def line(d):
+        slope = d[0][0] + d[1][0]
+        return -4.0 / slope  # the step at which 4 + t slope = 0
+
+    found = domain.corrective(x, s, x, line)
+    np.testing.assert_allclose(np.concatenate(found), [1 - 2.0, 3 - 2.0], atol=1e-12)
+    beyond = domain.corrective(x, s, x, lambda d: 3.0)  # no further than the whole way
+    np.testing.assert_allclose(np.concatenate(beyond), [1 - 30.0, 3 - 36.0])
+    assert [float(v[0]) for v in domain.corrective(x, s, x, lambda d: -1.0)] == [1.0, 3.0]
+    rough = Product({"a": NuclearBall(1.0, shape=(2, 2)), "b": Simplex(shape=2)})
+    memory, g = rough.lmo_memory(), {"a": jnp.eye(2), "b": jnp.ones(2)}
+    assert list(rough.lmo_record(memory)) == ["['a'] lmo residual"]
+    for call in (lambda: rough.warm_lmo(g, memory[:1]), lambda: rough.lmo_record(memory[:1])):
+        with pytest.raises(ValueError, match="zip"):
+            call()
+    lame = Product((L2Ball(1.0, shape=2), Blind()))
+    for name in ("lmo", "project", "support"):
+        with pytest.raises(MissingOracleError, match=r"its part at \[1\], Blind, has none"):
+            getattr(lame, name)((jnp.ones(2), jnp.ones(2)))
+    for call in (lambda p: lame.warm_lmo(p, ((), ())), lambda p: lame.corrective(p, p, p, lambda d: 0.0)):
+        with pytest.raises(MissingOracleError, match="Product has no"):
+            call((jnp.ones(2), jnp.ones(2)))
+
+
+@tr.pytree
+class Blind(ConvexSet):
+    """A set that can do nothing."""
+
+    shape: Any = tr.static(default=Shape(2))
+    diameter = 3.0
+
+    def contains(self, x, tol=None):
+        return jnp.asarray(True)
+
+    def start(self, dtype=None):
+        return jnp.ones(2)
+
+
+def test_what_a_set_says_that_can_do_nothing():
+    blind = Blind()
+    assert [blind.has_projection, blind.cheap_projection, blind.has_lmo, blind.has_conic, blind.has_corrective] == [
+        False
+    ] * 5
+    assert blind.additive
+    assert (blind.lmo_accuracy, blind.scaled_diameter, blind.lmo_memory(), blind.lmo_record(())) == (0.0, 1.0, (), {})
+    assert blind.enclosing().radius == 3.0
+    assert blind.tied({"a": 1.0}) == {"a": True}
+    assert blind.widths(jnp.ones(2)).tolist() == 3.0
+    for call in (blind.project, blind.lmo, blind.conic):
+        with pytest.raises(MissingOracleError, match="Blind has no"):
+            call(jnp.ones(2))
+    with pytest.raises(MissingOracleError, match="no corrective step"):
+        blind.corrective(1, 2, 3, lambda d: 0)
+    with pytest.raises(ValueError, match="does not know the shape"):
+        L1Ball(1.0).start()
+    for wrong in (lambda: GroupBall(-1.0, [0, 1]), lambda: L1Ball(-1.0), lambda: BallAround(np.ones(2), -1.0)):
+        with pytest.raises(ValueError, match="radius"):
+            wrong()
+    assert GroupBall(1.0, [4, 7], shape=(2, 1)).shape.leaves == ((2, 1),)
