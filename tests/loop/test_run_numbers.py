@@ -91,7 +91,9 @@ def test_why_methods_do_not_fit():
     plain = {"rows": True, "constraints": 1, "exact": True, "values": True, "endless": False, "nested": False}
     others = [{}, {"rows": False}, {"constraints": 2}, {"constraints": 0}, {"constraints": None}, {"exact": False}]
     others += [{"values": False}, {"endless": True}, {"nested": True}]
-    for name, kind in METHODS.items():
+    some = "bundle", "cfw-csoa", "cscgd", "csoa", "fw-csoa", "svrg-csoa", "affine-fw", "one-projection", "sfw", "sqp"
+    one = type("One", (tr.CSOA,), {"title": "One", "needs": frozenset({"one_constraint"})})
+    for name, kind in [*((name, METHODS[name]) for name in some), ("one", one)]:
         for where, domain in DOMAINS.items():
             for other in others:
                 said = choose.misfit(kind, domain, **(plain | other))
