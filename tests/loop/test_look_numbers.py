@@ -162,6 +162,31 @@ def test_phase_one_is_lifted_by_the_height_of_the_start(monkeypatch):
     assert feasible.strictly_feasible(PROBLEM, data, [jnp.asarray(X)], lambda *a, **o: outside) is None
 
 
+def test_the_worst_constraint_and_heights_above_it():
+    given: Any = SimpleNamespace(
+        sample_values=lambda x, theta: (0.0, jnp.array([x, 3.0, -1.0])),
+        values_given=lambda x, theta, inner: (0.0, jnp.array([x, inner])),
+        inner_values=lambda x, theta: 10 * x,
+    )
+    assert float(feasible._worst(2.0, None, given)) == 3.0
+    assert float(feasible._worst(4.0, None, given)) == 4.0
+    assert feasible._of_worst(jnp.array([1.0, 3.0, -1.0])).tolist() == [0.0, 1.0, 0.0]
+    z = {"x": 2.0, "t": 0.5}
+    assert feasible._nested_above(z, None, given, 7.0).tolist() == [1.5, 6.5]
+    assert feasible._inner(z, None, given) == 20.0
+    assert feasible._above(z, None, given).tolist() == [1.5, 2.5, -1.5]
+    assert feasible._height(z, None, given) == 0.5
+
+
+def test_exact_constraints_are_rounded_like_their_own_size():
+    exact = replace(PROBLEM, constraints=None, exact_constraints=lambda x: jnp.stack([OF_H * x[0], OF_H * jnp.sum(x)]))
+    h, found = feasible._with_rounding(exact, jnp.asarray(X), jnp.asarray(ROWS))
+    expected = OF_H * np.array([X[0], X.sum()]) - LEVELS
+    np.testing.assert_allclose(h, expected, rtol=1e-12)
+    size = np.abs(expected) + OF_H * np.array([abs(X[0]), np.abs(X).sum()]) + LEVELS
+    np.testing.assert_allclose(found, 64 * EPS * size, rtol=1e-9)
+
+
 # ---- the gap ---------------------------------------------------------------------------------------------------------
 
 

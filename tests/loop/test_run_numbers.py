@@ -1,6 +1,7 @@
 """Numbers and sentences around a run: what is prepared, which method is chosen, sums over steps, records, pace, checkpoints.
 By hand where a formula is short; the rest as kept in tests/golden (see there)."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -17,7 +18,7 @@ from golden import same
 
 import tightrope as tr
 from tightrope.loop import checkpoint, choose, prepare, progress, run, steps
-from tightrope.loop.driver import Driver, OneRun, Position, refresh_period
+from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
 from tightrope.loop.gap import Bound
 from tightrope.loop.judge import Judge
 from tightrope.loop.run import Options, Outcome, _Run, record_steps
@@ -26,6 +27,7 @@ from tightrope.methods.base import Inner, Proof
 from tightrope.problem.problem import Split
 from tightrope.result import Status
 from tightrope.sampling import Buffer, Plan
+from tightrope.sampling.all_rows import UnreadableError
 from tightrope.sets import LowRankBall, Shape
 from tightrope.tree import Mean
 
@@ -947,3 +949,46 @@ def test_whether_functions_are_finite_around_a_domain_is_asked_of_16_samples(mon
     assert len(asked) == 1
     levels = prepared(levels=np.array([[0.1, 0.2], [0.3, 0.4]])).problem.levels
     np.testing.assert_array_equal(levels, [0.1, 0.2])
+
+
+class Told:
+    """A run in the place of the real one, which says what it was told to do."""
+
+    def __init__(self, raises=None, step=3, together=False, leads=True):
+        self.raises, self.together, self.leads, self.told = raises, together, leads, []
+        self.ready, self.out = SimpleNamespace(steps=12), SimpleNamespace(position=SimpleNamespace(step=step))
+
+    def go(self, bar):
+        self.told.append("go")
+        if self.raises is not None:
+            raise self.raises
+
+    def __getattr__(self, name):
+        return lambda *given: self.told.append((name, *given))
+
+
+def test_whatever_ends_a_run_it_is_saved_and_returned(monkeypatch):
+    bars = []
+    monkeypatch.setattr(run, "Progress", lambda *given: (bars.append(given), contextlib.nullcontext())[1])
+
+    def told(loop, kept=None, options=None):
+        monkeypatch.setattr(run, "_Run", lambda *given: loop)
+        assert run.run(None, options or Options(), kept) is loop.out  # pyright: ignore[reportArgumentType]
+        return loop.told
+
+    there, not_there = (SimpleNamespace(exists=lambda answer=answer: answer) for answer in (True, False))
+    assert told(Told(), there) == [("resume", there), "go", ("save",)]
+    assert told(Told(), not_there) == told(Told()) == ["go", ("save",)]
+    bad, unreadable = NotFiniteError(None, 3, None), UnreadableError("no")  # pyright: ignore[reportArgumentType]
+    assert told(Told(bad)) == ["go", ("back_to_last_good", bad), ("save",)]
+    assert told(Told(unreadable)) == ["go", ("unreadable", unreadable), ("save",)]
+    assert told(Told(KeyboardInterrupt())) == ["go", ("stop", Status.INTERRUPTED), ("save",)]
+    with pytest.raises(UnreadableError):
+        told(Told(unreadable, step=0))
+    with pytest.raises(KeyboardInterrupt):
+        told(Told(KeyboardInterrupt(), together=True))
+    told(Told(leads=False), options=Options(progress=True))
+    told(Told(), options=Options(progress=True))
+    assert bars[0] == (12, None)
+    assert bars[-2:] == [(12, False), (12, True)]
+    assert str(bad) == "a value is not finite in step 3"
