@@ -784,7 +784,7 @@ def test_hashes_are_what_they_were():
     same("hashes", {
         "strings and arrays": digest("a", [np.arange(3.0), {"k": np.zeros((2, 0))}], "b"),
         "object": checkpoint.digest_object({"t": [1, "x", np.arange(2)], "u": None}),
-        "method": checkpoint.digest_object(tr.CSOA(eta0=0.5)),
+        "set": checkpoint.digest_object(tr.L2Ball(0.5, shape=(2, 3))),
     })  # fmt: skip
 
 
