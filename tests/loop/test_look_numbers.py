@@ -1,6 +1,9 @@
 """Numbers of looks at a point: the pull, the gap and its rounding, what a point is worth, the room that a margin leaves. By
 hand in NumPy and float64 where a formula is short; the rest as kept in tests/golden (see there)."""
 
+# What stands in the place of a problem, a run or a set has only what is asked of it:
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -106,16 +109,16 @@ class Line:
 
 def test_the_pull_goes_just_beyond_its_root_and_no_further_than_the_whole_way(monkeypatch):
     Line(monkeypatch, lambda x: x - 0.25, 1e-3)  # x + 0.75 - 1 + margin = 0, a tenth of it beyond
-    found = feasible.pull(None, None, 1.0, 0.0)  # pyright: ignore[reportArgumentType]
+    found = feasible.pull(None, None, 1.0, 0.0)
     assert found.a == pytest.approx(0.75 + 1.1e-3, abs=1e-8)
     assert found.bound == pytest.approx(found.a * -1.0)
     assert found.cost == pytest.approx((1 - found.a) ** 2 - 1)
     Line(monkeypatch, lambda x: x - 1e-3, 1e-3)  # at 0 it is satisfied, and not by a tenth of the margin more
-    assert feasible.pull(None, None, 1.0, 0.0).a == 1.0  # pyright: ignore[reportArgumentType]
+    assert feasible.pull(None, None, 1.0, 0.0).a == 1.0
     Line(monkeypatch, lambda x: -1e-3, 1e-3)
-    assert feasible.pull(None, None, 1.0, 0.0).a == 0.0  # pyright: ignore[reportArgumentType]
+    assert feasible.pull(None, None, 1.0, 0.0).a == 0.0
     Line(monkeypatch, lambda x: 1.0, 1e-3)  # never
-    assert feasible.pull(None, None, 1.0, 0.0).a == 1.0  # pyright: ignore[reportArgumentType]
+    assert feasible.pull(None, None, 1.0, 0.0).a == 1.0
 
 
 def test_a_root_that_falls_short_is_gone_beyond_in_steps_that_double(monkeypatch):
@@ -125,7 +128,7 @@ def test_a_root_that_falls_short_is_gone_beyond_in_steps_that_double(monkeypatch
         lambda *a, **options: (line.roots.append(options), SimpleNamespace(root=0.751 - 1e-11))[1],
     )
     line.asked.clear()
-    found = feasible.pull(None, None, 1.0, 0.0)  # pyright: ignore[reportArgumentType]
+    found = feasible.pull(None, None, 1.0, 0.0)
     assert found.a == pytest.approx(0.751 - 1e-11 + 1.5e-11, abs=2e-16)  # 1 + 2 + 4 + 8 of 1e-12
     assert line.roots == [{"bracket": (0.0, 1.0), "method": "brentq", "xtol": 1e-15, "rtol": 1e-9}]
 
@@ -135,7 +138,7 @@ def test_a_point_is_inside_by_twice_its_rounding(monkeypatch):
     monkeypatch.setattr(
         feasible, "_with_rounding", lambda problem, x, data: (np.array([-x, -9.0]), np.array([room, room]))
     )
-    assert feasible.strictly_feasible(None, None, [2e-3, 2.1e-3, 3e-3], None) == 2.1e-3  # pyright: ignore[reportArgumentType]
+    assert feasible.strictly_feasible(None, None, [2e-3, 2.1e-3, 3e-3], None) == 2.1e-3
 
 
 def test_phase_one_is_lifted_by_the_height_of_the_start(monkeypatch):
@@ -247,7 +250,7 @@ def test_how_a_gap_is_made_of_what_is_seen(monkeypatch):
     nothing = Bound()
 
     def found(best=nothing):
-        return gap.gap_of(None, None, inside, None, best)  # pyright: ignore[reportArgumentType]
+        return gap.gap_of(None, None, inside, None, best)
 
     seen_as(monkeypatch)
     one = found()
@@ -294,9 +297,9 @@ def test_the_ratio_of_sizes_is_their_largest_and_one_where_they_vanish(monkeypat
     monkeypatch.setattr(
         gap, "glance", lambda problem, x, data, each, curvature: SimpleNamespace(sizes=every if each else few)
     )
-    assert gap.judged_by_every_row(None, None, None) == 3.0  # pyright: ignore[reportArgumentType]
+    assert gap.judged_by_every_row(None, None, None) == 3.0
     monkeypatch.setattr(gap, "glance", lambda *given, **options: SimpleNamespace(sizes=few))
-    assert gap.judged_by_every_row(None, None, None) == 1.0  # pyright: ignore[reportArgumentType]
+    assert gap.judged_by_every_row(None, None, None) == 1.0
 
 
 def test_without_a_linear_minimisation_there_is_no_bound():
@@ -328,16 +331,16 @@ def test_a_tolerance_below_rounding(monkeypatch, lmo):
     least = EPS * (16 * sums + 4 * (0.5 + 1.2 + 0.2) * lmo)
     most = max(least / 32, 32 * EPS * 0.5)
     x, lam = jnp.asarray(X), LAM
-    gap.refuse_below_rounding(problem, x, lam, None, most * 1.0001)  # pyright: ignore[reportArgumentType]
+    gap.refuse_below_rounding(problem, x, lam, None, most * 1.0001)
     with pytest.raises(
         ValueError, match=f"is about {least:.1g}, because sums of this size are rounded. Give a larger tol.$"
     ):
-        gap.refuse_below_rounding(problem, x, lam, None, most * 0.9999)  # pyright: ignore[reportArgumentType]
+        gap.refuse_below_rounding(problem, x, lam, None, most * 0.9999)
     values["f"] = np.array(5e4)
     with pytest.raises(ValueError, match="smallest duality gap"):
-        gap.refuse_below_rounding(problem, x, lam, None, 32 * EPS * 5e4 * 0.9999)  # pyright: ignore[reportArgumentType]
+        gap.refuse_below_rounding(problem, x, lam, None, 32 * EPS * 5e4 * 0.9999)
     with pytest.raises(ValueError, match="or compute in float64"):
-        gap.refuse_below_rounding(problem, jnp.asarray(X, jnp.float32), lam, None, 0.0)  # pyright: ignore[reportArgumentType]
+        gap.refuse_below_rounding(problem, jnp.asarray(X, jnp.float32), lam, None, 0.0)
 
 
 # ---- judge -----------------------------------------------------------------------------------------------------------
@@ -410,7 +413,7 @@ def test_by_how_many_fresh_samples_a_point_is_measured(monkeypatch):
         sampler=sampler, plan=ready.plan._replace(draws=2, seeds=(7,)), names=["a", "b"], problem=None
     )
     for step in (1, 426, 427, 1706, 1707, 13654, 10**9):
-        found = worth.worth_of(ready, None, step, sums)  # pyright: ignore[reportArgumentType]
+        found = worth.worth_of(ready, None, step, sums)
     assert [n for _, n in asked] == [256, 256, 256, 512, 1024, 8192, 8192]
     assert {seed for seed, _ in asked} == {7}
     assert (found.objective, found.constraints.tolist()) == (1.5, [0.1, 0.2])
@@ -506,9 +509,9 @@ def test_a_margin_and_the_room_there_is(monkeypatch):
     ready.method.tightening = lambda steps: 0.0
     found["none"] = margin.margin_note(ready, None, 400, None)
     same("margin notes", found)
-    assert margin._steps_for(Shrinking(), 0.4) == 400  # pyright: ignore[reportArgumentType]
-    assert margin._steps_for(Shrinking(), 8.0) == 1  # pyright: ignore[reportArgumentType]
-    assert margin._steps_for(Shrinking(), 1e-12) is None  # pyright: ignore[reportArgumentType]
+    assert margin._steps_for(Shrinking(), 0.4) == 400
+    assert margin._steps_for(Shrinking(), 8.0) == 1
+    assert margin._steps_for(Shrinking(), 1e-12) is None
 
 
 def test_of_what_the_room_is_known(monkeypatch):

@@ -1,6 +1,9 @@
 """Every number a set gives, on sets whose numbers are not 0 and 1: by a formula in NumPy where there is one, and the rest as
 kept in tests/golden (see there). The contract (test_sets_contract.py) says what a set may do; this sees what it does."""
 
+# What stands in the place of a problem, a run or a set has only what is asked of it:
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+
 from typing import Any
 
 import jax
@@ -277,7 +280,7 @@ def test_polytopes_by_hand():
         )
     for point in ([9.0, 9.0], [-3.0, 0.5], [1.0, 0.0], [4.0, 0.0]):
         cp.Problem(cp.Minimize(cp.sum_squares(x - np.array(point))), [plain.A @ x <= plain.b]).solve(solver=cp.CLARABEL)
-        np.testing.assert_allclose(plain.nearest(np.array(point)), x.value, atol=1e-5)
+        np.testing.assert_allclose(plain.nearest(np.array(point)), np.asarray(x.value), atol=1e-5)
     assert np.isnan(plain.minimise(np.array([np.nan, 1.0]))).all()
     assert np.isnan(plain.nearest(np.array([np.nan, 1.0]))).all()
     assert plain.minimise(np.ones(2, np.float32)).dtype == plain.nearest(9 * np.ones(2, np.float32)).dtype == np.float32
@@ -424,7 +427,7 @@ def test_corrective_steps_take_as_few_columns_as_hold_those_in_use(monkeypatch):
     monkeypatch.setattr(low_rank, "_correct", lambda x, *rest: LowRank(x.u, jnp.full_like(x.core, len(x.core)), x.v))
     taken = jax.jit(
         lambda core: step(LowRank(jnp.ones((1, 64)), core, jnp.ones((1, 64))), None, None, None, 1.0, 64).core
-    )  # pyright: ignore[reportArgumentType]
+    )
     for used, width in ((0, 4), (1, 4), (4, 4), (5, 16), (16, 16), (17, 64), (64, 64)):
         for row, column in ((max(used - 1, 0), 0), (0, max(used - 1, 0))):  # a row or a column of the core will do
             found = np.asarray(taken(np.zeros((64, 64)) if used == 0 else np.eye(64)[[row]].T * np.eye(64)[column]))
@@ -500,7 +503,10 @@ class Blind(ConvexSet):
     """A set that can do nothing."""
 
     shape: Any = tr.static(default=Shape(2))
-    diameter = 3.0
+
+    @property
+    def diameter(self):
+        return 3.0
 
     def contains(self, x, tol=None):
         return jnp.asarray(True)
