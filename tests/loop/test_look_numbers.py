@@ -190,6 +190,17 @@ def test_exact_constraints_are_rounded_like_their_own_size():
     np.testing.assert_allclose(found, 64 * EPS * size, rtol=1e-9)
 
 
+def test_what_a_point_is_worth_where_constraints_are_exact():
+    exact = replace(PROBLEM, constraints=None, exact_constraints=lambda x: jnp.stack([OF_H * x[0], OF_H * jnp.sum(x)]))
+    found, expected = (
+        worth.worth_on_rows(exact, jnp.asarray(X), jnp.asarray(ROWS)),
+        OF_H * np.array([X[0], X.sum()]) - LEVELS,
+    )
+    assert (found.objective, found.objective_error) == pytest.approx((f_of(X).mean(), 16 * EPS * f_of(X).mean()))
+    np.testing.assert_allclose(found.constraints, expected, rtol=1e-12)
+    np.testing.assert_allclose(found.errors, 16 * EPS * (np.abs(expected) + LEVELS), rtol=1e-9)
+
+
 # ---- the gap ---------------------------------------------------------------------------------------------------------
 
 
@@ -294,9 +305,7 @@ def test_the_ratio_of_sizes_is_their_largest_and_one_where_they_vanish(monkeypat
     few = Sizes(np.array(2.0), np.array([1.0, 0.0]), np.array([4.0]), np.array([[1.0]]))
     every = Sizes(np.array(3.0), np.array([1.0, 3.0]), np.array([10.0]), np.array([[1.5]]))
     monkeypatch.setattr(gap, "count", lambda data: LOOK + 1)
-    monkeypatch.setattr(
-        gap, "glance", lambda problem, x, data, each, curvature: SimpleNamespace(sizes=every if each else few)
-    )
+    monkeypatch.setattr(gap, "glance", lambda problem, x, data, each: SimpleNamespace(sizes=every if each else few))
     assert gap.judged_by_every_row(None, None, None) == 3.0
     monkeypatch.setattr(gap, "glance", lambda *given, **options: SimpleNamespace(sizes=few))
     assert gap.judged_by_every_row(None, None, None) == 1.0
@@ -360,7 +369,13 @@ def test_how_gaps_of_all_sizes_are_judged():
             status = judge.look(gap_, rounding, 4.0)
             found[f"{name} {gap_} {rounding}"] = [
                 status and status.name, judge.at_the_end().name, judge.out_of_reach(), str(judge), judge.best,
+                judge.sure(rounding),
             ]  # fmt: skip
+    for tol, allowed in ((0.5, 0.5), (None, 4e-4)):  # a thousand times the rounding may be missing
+        judge = Judge(tol, False)
+        judge.look(allowed / 2, 0.0, 4.0)
+        assert judge.sure(allowed / 2001)
+        assert not judge.sure(allowed / 1999)
     judge = Judge(None, True)
     assert math.isnan(judge.relative)
     judge.look(0.5, 0.0, 0.0)

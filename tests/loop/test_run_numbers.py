@@ -78,7 +78,7 @@ def test_what_auto_means():
     found = {}
     for domain in ("ball", "nuclear", "factored"):
         for rows in (True, False):
-            for d, n in ((200, 50), (201, 50), (500, 50), (501, 50), (200, 51)):
+            for d, n in ((200, 50), (201, 50), (500, 50), (501, 50), (1000, 50), (1001, 50), (200, 51)):
                 for lacks in (None, "curvature"):
                     for more in ({}, {"steps": True}, {"around": False}, {"nested": True}, {"values": False}):
                         asked = choose.Asked(DOMAINS[domain], rows, d, n, lacks=lambda: lacks, **more)  # noqa: B023
@@ -563,6 +563,7 @@ def test_what_a_proof_ends(monkeypatch):
         "none": proven(None),
         "large": proven(proof()),
         "solved": proven(proof(upper=3.0, rounding=1e-4), free),
+        "solved beyond doubt": proven(proof(upper=3.0, rounding=3e-6), free),
         "not by every row": proven(proof(upper=3.0, rounding=2e-3), free),
         "tolerance": proven(proof(upper=3.5), tol),
         "precision": proven(proof(upper=3.5, rounding=1.7), tol),
@@ -662,8 +663,9 @@ def test_what_a_look_ends(monkeypatch):
 
     monkeypatch.setattr(run, "gradients_used", lambda *given: 74)
     same("looks", {
-        "small": looked(2, 0.25), "small at the start": looked(0, 0.25), "large": looked(2, 0.75),
-        "not due": looked(3, 0.25)[:4], "not by every row": looked(2, 0.25, every=1.0),
+        "small": looked(2, 0.25, 1e-3), "small beyond doubt": looked(2, 0.25, 1e-4),
+        "small at the start": looked(0, 0.25, 1e-3), "large": looked(2, 0.75), "not due": looked(3, 0.25)[:4],
+        "not by every row": looked(2, 0.25, 1e-3, every=1.0),
         "precision": looked(2, 0.75, 0.5), "not judged": looked(2, 0.25, options=Options(tol=0.5))[:4],
     })  # fmt: skip
 
