@@ -536,3 +536,22 @@ def test_what_a_set_says_that_can_do_nothing():
         with pytest.raises(ValueError, match="radius"):
             wrong()
     assert GroupBall(1.0, [4, 7], shape=(2, 1)).shape.leaves == ((2, 1),)
+
+
+@pytest.mark.parametrize(
+    ("domain", "edge"),
+    [
+        (Box(-0.75, 2.0, shape=2), [2.0, -0.75]),
+        (L1Ball(1.5, shape=2), [0.5, -1.0]),
+        (L2Ball(1.5, shape=2), [0.0, 1.5]),
+        (LinfBall(1.5, shape=2), [-1.5, 1.5]),
+        (Simplex(1.5, shape=2), [1.5, 0.0]),
+        (GroupBall(1.5, [0, 1]), [0.5, -1.0]),
+        (Polytope([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], [2.0, 2.0, 0.0]), [2.0, 0.5]),
+        (Spectraplex(1.5, shape=2), [[1.5, 0.0], [0.0, 0.0]]),
+        (BallAround(np.array([1.0, 2.0]), 0.5), [1.5, 2.0]),
+    ],
+)
+def test_points_of_the_boundary_need_no_tolerance(domain, edge):
+    assert bool(domain.contains(jnp.array(edge), 0.0))
+    assert not bool(domain.contains(jnp.array(edge) * 1.01, 0.0))
