@@ -233,6 +233,9 @@ def test_seen_rows_are_refused_where_chance_does_not_explain_them(monkeypatch):
                 refused[name] = [found, str(error)]
                 break
     same("seen rows", refused)
+    monkeypatch.setattr(held_out, "binomial_upper", lambda *given: 0.25)
+    monkeypatch.setattr(held_out, "binomial_lower", lambda *given: 0.25 + 0.01 * 1000 / 1000)
+    held_out.refuse_seen(seen(range(1000)), seen(range(1, 1001)))  # just as many as are let pass
 
 
 @pytest.mark.parametrize(

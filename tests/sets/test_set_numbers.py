@@ -282,6 +282,7 @@ def test_polytopes_by_hand():
         cp.Problem(cp.Minimize(cp.sum_squares(x - np.array(point))), [plain.A @ x <= plain.b]).solve(solver=cp.CLARABEL)
         np.testing.assert_allclose(plain.nearest(np.array(point)), np.asarray(x.value), atol=1e-5)
     assert np.isnan(plain.minimise(np.array([np.nan, 1.0]))).all()
+    assert np.isnan(plain.minimise(np.array([np.inf, 1.0]))).all()
     assert np.isnan(plain.nearest(np.array([np.nan, 1.0]))).all()
     assert plain.minimise(np.ones(2, np.float32)).dtype == plain.nearest(9 * np.ones(2, np.float32)).dtype == np.float32
     for size in (1e-6, 1e6):  # in other units
@@ -397,28 +398,31 @@ def test_small_values_are_dropped_beside_the_largest():
 
 
 def test_a_corrective_step_by_hand():
-    """On whole spaces it is a projected gradient step with two exact line searches, for 1/2 |X - T|^2."""
-    ball, target = LowRankBall(1.9, (5, 3), rank=3), 0.4 * G
-    x = factored(0.1 * np.roll(G, 1, axis=0), 3)
-    g = np.asarray(x.dense()) - target
+    """For 1/2 |X - T|^2 on whole spaces: a gradient step as long as the line says, cut to the rank and projected; then as
+    far there as the line says, cut to the rank again. This line says t over what would be exact."""
+    ball, target = LowRankBall(1.9, (5, 3), rank=2), 0.4 * G
+    x = factored(0.1 * np.roll(G, 1, axis=0), 2)
+    before = np.asarray(x.dense())
+    g = before - target
 
     @jax.jit
-    def all_of_it(x, g):
+    def all_of_it(x, g, t):
         def line(d):
-            return -jnp.vdot(g, d.dense()) / jnp.vdot(d.dense(), d.dense())
+            return -t * jnp.vdot(d.dense(), d.dense()) / jnp.vdot(g, d.dense())
 
         s = ball.lmo(g)
-        return {"s": s.dense(), "step": ball.corrective(x, s, g, line).dense()}
+        return s.dense(), ball.corrective(x, s, g, line).dense()
 
-    found = {name: np.asarray(value) for name, value in all_of_it(x, jnp.asarray(g)).items()}
-    u, values, vt = np.linalg.svd(target, full_matrices=False)  # a step of length one leads there
-    assert values.sum() > 1.9
-    kept, before = np.asarray(project_l1(jnp.asarray(values), 1.9)), np.asarray(x.dense())
-    move = (u * kept) @ vt - before
-    step = np.clip(-np.vdot(g, move) / np.vdot(move, move), 0, 1)
-    np.testing.assert_allclose(found["step"], before + step * move, atol=1e-9)
+    for t in (0.7, 1.0, 9.0):
+        s, found = (np.asarray(v) for v in all_of_it(x, jnp.asarray(g), t))
+        u, values, vt = np.linalg.svd(before - t * g, full_matrices=False)
+        assert values[:2].sum() > 1.9
+        move = (u * np.asarray(project_l1(jnp.asarray(values * [1, 1, 0]), 1.9))) @ vt - before
+        step = np.clip(-t * np.vdot(move, move) / np.vdot(g, move), 0, 1)
+        u, values, vt = np.linalg.svd(before + step * move, full_matrices=False)
+        np.testing.assert_allclose(found, (u[:, :2] * values[:2]) @ vt[:2], atol=1e-9)
     left, _, right = np.linalg.svd(g, full_matrices=False)
-    np.testing.assert_allclose(found["s"], -1.9 * np.outer(left[:, 0], right[0]), atol=1e-9)
+    np.testing.assert_allclose(s, -1.9 * np.outer(left[:, 0], right[0]), atol=1e-9)
 
 
 def test_corrective_steps_take_as_few_columns_as_hold_those_in_use(monkeypatch):
