@@ -8,7 +8,9 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import sys
 import time
+import types
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -942,6 +944,13 @@ def test_a_bar_is_on_standard_error_and_stays_in_files():
     drawn: list[Any] = []
     shown = progress.NotebookBar()
     shown.stop()
+    ipython: Any = types.ModuleType("IPython.display")
+    ipython.HTML, ipython.display = str, lambda *given, **options: drawn.append((*given, options))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+        patch.setitem(sys.modules, "IPython.display", ipython)
+        shown._draw("bar")
+    assert drawn.pop() == ("bar", {"display_id": True})
     shown.handle = SimpleNamespace(update=drawn.append)
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
