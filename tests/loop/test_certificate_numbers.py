@@ -27,7 +27,6 @@ from tightrope.problem.full_data import full_values
 from tightrope.result import Status
 from tightrope.tree import replace
 
-pytestmark = pytest.mark.usefixtures("in_haste")
 MORE = np.random.default_rng(2).normal([1.0, -0.5, 0.2], 0.7, size=(60, 3))
 X = jnp.array([0.3, 0.2, -0.1])
 NAMES = ["first", "second"]

@@ -26,7 +26,6 @@ from tightrope.methods.snapshot import Snapshot
 from tightrope.problem.rounding import LOOK, Sizes
 from tightrope.tree import replace
 
-pytestmark = pytest.mark.usefixtures("in_haste")
 EPS = np.finfo(float).eps
 X = np.array([0.9, 0.2, -0.1])  # violates both
 S = np.array([-0.4, 0.3, 0.1])

@@ -36,7 +36,6 @@ from tightrope.sampling.all_rows import UnreadableError
 from tightrope.sets import LowRankBall, Shape
 from tightrope.tree import Mean
 
-pytestmark = pytest.mark.usefixtures("in_haste")
 STREAM = tr.Stream(lambda skip=0: iter([ROWS[skip:]]))
 BALLS = tr.NuclearBall(1.0, shape=(3, 2))
 FACTORED = LowRankBall(1.0, (3, 2), rank=2)

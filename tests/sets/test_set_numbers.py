@@ -40,7 +40,6 @@ from tightrope.sets.lanczos import Pairs, fresh_memory, leading_pairs, norm_boun
 from tightrope.sets.low_rank import compress, drop_zeros
 from tightrope.sets.polytope import Rows
 
-pytestmark = pytest.mark.usefixtures("in_haste")
 HEXAGON = np.vstack([np.eye(2), -np.eye(2), [[1.0, 2.0], [-3.0, 1.0]]])
 SIDES = np.array([3.0, 2.5, -0.5, 1.0, 5.5, 0.0])
 
