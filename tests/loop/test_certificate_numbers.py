@@ -441,7 +441,10 @@ class Case:
 def test_a_certified_result_in_all_its_fields(monkeypatch):
     case = Case(monkeypatch)
     x, inner, uppers = 0.5 * X, -X, (bound(-0.1), bound(-0.2))
-    found, asked = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner), case.asked
+    earlier = Pull(X, 0.5, 1.0, 2.0, -X)
+    told = {"pull": earlier, "notes": ("kept", str(earlier))}  # of a pull that is no longer the last one
+    found, asked = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner, **told), case.asked
+    assert found.notes == ("kept",)
     assert found.pull is not None
     assert found.certificate is not None
     assert asked[0][1:4] == (X, case.ready.sampler.rows, 60)
@@ -462,6 +465,9 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     assert found.objective_error == pytest.approx(16 * np.finfo(float).eps * f[0])
     assert (found.measured_on, found.at_random) == ("all 37 rows", False)
     assert found.seen.of == 60
+    again = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner, seen=held_out.marks_of(ROWS))
+    assert (again.seen.of, len(again.seen.numbers)) == (97, 97)
+    assert again.objective is not None
     assert found.x is x
     assert found.certificate.constraints == uppers
     assert (found.certificate.confidence, found.certificate.samples) == (0.9, 60)

@@ -218,6 +218,7 @@ def test_shapes():
     assert tree != "tree"
     assert hash(tree) == hash(Shape({"a": (2, 3), "b": 4, "c": ()}))
     assert as_shape(None) is None
+    assert Shape({"a": 2, "b": (0, 3)}).size == 2  # a part may be empty, if not all of it is
     assert as_shape(tree) is tree
     assert (Shape(np.int64(3)).leaves, Shape((2, 3)).leaves) == (((3,),), ((2, 3),))
     assert float(tree.full(2.5, jnp.float32)["c"]) == 2.5
@@ -486,6 +487,9 @@ def test_a_product_is_corrected_part_by_part_and_then_along_the_line():
     beyond = domain.corrective(x, s, x, lambda d: 3.0)  # no further than the whole way
     np.testing.assert_allclose(np.concatenate(beyond), [1 - 30.0, 3 - 36.0])
     assert [float(v[0]) for v in domain.corrective(x, s, x, lambda d: -1.0)] == [1.0, 3.0]
+    assert domain.enclosing() is domain
+    around = Product((Simplex(shape=1), L1Ball(2.0, shape=1))).enclosing()
+    assert [type(part).__name__ for part in around.sets] == ["BallAround", "L2Ball"]
     memory = domain.lmo_memory()
     for call in (lambda: domain.warm_lmo(x, memory[:1]), lambda: domain.lmo_record(memory[:1])):
         with pytest.raises(ValueError, match="zip"):
