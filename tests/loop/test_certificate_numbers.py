@@ -442,7 +442,7 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     case = Case(monkeypatch)
     x, inner, uppers = 0.5 * X, -X, (bound(-0.1), bound(-0.2))
     earlier = Pull(X, 0.5, 1.0, 2.0, -X)
-    told = {"pull": earlier, "notes": ("kept", str(earlier))}  # of a pull that is no longer the last one
+    told = {"pull": earlier, "notes": ("kept", str(earlier)), "at_random": True}  # nothing of which holds any longer
     found, asked = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner, **told), case.asked
     assert found.notes == ("kept",)
     assert found.pull is not None
