@@ -829,6 +829,10 @@ def test_a_bar_says_how_it_goes(monkeypatch):
     assert said == [
         (2, 40, "things"), (4, 40, "steps  objective 1.25  worst constraint +0.5"), (5, 40, "steps"), (8, 40, "steps"),
     ]  # fmt: skip
+    monkeypatch.setattr(progress, "_PAUSE", 0.125)  # which a clock can show exactly
+    for clock[0] in (2.0, 2.125, 2.25 - 2**-20, 2.25):
+        shown.bar.update(0, completed=clock[0])
+    assert [given[0] for given in said[4:]] == [2.0, 2.125, 2.25]
     assert bar.add_task("a", 3) == 0
     monkeypatch.setattr(progress, "in_notebook", lambda: False)
     monkeypatch.setattr(progress.sys, "stderr", SimpleNamespace(isatty=lambda: False))
