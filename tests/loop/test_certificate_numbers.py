@@ -288,8 +288,8 @@ def test_the_certified_pull_by_hand(monkeypatch):
     assert found is not None
     assert [args[5] for args in asked] == pytest.approx([0.91, 0.91, 0.99])
     assert [args[1] is X for args in asked] == [True, True, False]
-    a = 0.3 / 0.9 + 64 * np.finfo(float).eps
-    assert found.a == pytest.approx(a, rel=1e-15)
+    a = 0.3 / (0.3 + 0.6) + 64 * np.finfo(float).eps
+    assert found.a == a
     np.testing.assert_allclose(found.x, (1 - 2 * a) * X, rtol=1e-12)
     means = h_of(np.asarray(found.x), MORE).mean(axis=0)
     expected = [("a", means[0], (1 - a) * 0.3 - a * 0.6, "range", 0.0, True, (3,)),

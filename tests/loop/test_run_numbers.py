@@ -368,6 +368,8 @@ def test_batches_and_means_by_hand():
     x = Mean(jnp.array([3.0]), jnp.zeros(1), jnp.array([1.0]))
     carry = steps.Carry(state, steps.Totals(x, Mean(jnp.array([1.5]), jnp.zeros(1), jnp.array([0.5]))))
     assert steps.average(carry).tolist() == [2.0]
+    light = carry._replace(totals=steps.Totals(x, Mean(jnp.array([0.25]), jnp.zeros(1), jnp.array([0.25]))))
+    assert steps.average(light).tolist() == [8.0]
     nothing = steps.Carry(state, steps.Totals(x, Mean(jnp.zeros(1), jnp.zeros(1), jnp.zeros(1))))
     assert steps.average(nothing).tolist() == [9.0]
     assert steps.output(two, carry, "last").tolist() == [9.0]
