@@ -1,0 +1,502 @@
+"""Numbers and sentences of certificates: bounds, held-out rows, the certified pull, the gap in expectation, watched points.
+By hand where a formula is short; the rest as kept in tests/golden (see there)."""
+
+# What stands in the place of a problem, a run or a set has only what is asked of it:
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from core_cases import PROBLEM, ROWS
+from golden import same
+from scipy.stats import beta
+
+import tightrope as tr
+from tightrope.certificate import ConstraintBound
+from tightrope.confidence import Anytime, bounded_upper, studentised_upper
+from tightrope.loop import bounds, certified, held_out, judges, population, watch
+from tightrope.loop.bounds import Range
+from tightrope.loop.certified import certified_pull, inner_point
+from tightrope.loop.feasible import Pull
+from tightrope.loop.prepare import prepare
+from tightrope.problem.full_data import full_values
+from tightrope.result import Status
+from tightrope.tree import replace
+
+MORE = np.random.default_rng(2).normal([1.0, -0.5, 0.2], 0.7, size=(60, 3))
+X = jnp.array([0.3, 0.2, -0.1])
+NAMES = ["first", "second"]
+
+
+def h_of(x, rows, levels=(0.5, 0.4)):
+    return np.stack([rows @ np.asarray(x) - levels[0], x[0] + 0.1 * rows[:, 1] - levels[1]], axis=1)
+
+
+def refusal(call, *args, **options) -> str:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call(*args, **options)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+def test_ranges_as_they_may_be_given():
+    read = bounds.read_ranges
+    one, two, other = Range(-1.0, 2.0, False), Range(-1.0, 2.0, True), Range(0.0, 5.0, False)
+    assert read(None, NAMES) == (None, None)
+    assert read((-1, 2), NAMES) == (one, one)
+    assert read({2, -1}, NAMES) == (two, two)
+    assert read(frozenset({-1.0, 2.0}), NAMES) == (two, two)
+    assert read({"second": (0, 5)}, NAMES) == (None, other)
+    assert read([(-1, 2), None], NAMES) == (one, None)
+    assert read(((-1, 2), {2, -1}), NAMES) == (one, two)
+    assert read([[-1, 2], (0, 5)], NAMES) == (one, other)
+    assert read([(0, 5)], ["only"]) == (other,)
+    assert read((np.float32(-1), np.int64(2)), NAMES) == (one, one)
+    wrong: list[Any] = [
+        {"third": (0, 1)}, (0, 1, 2), [(0, 1)], 3, ((0, 1), (1, 0)), ((0, 1), (1, 1)), ((0, 1), (0, np.inf)), (-np.inf, 0),
+        ((0, 1), {1}), ((0, 1), {1, 2, 3}), ((0, 1), (0, 1, 2)), ((0, 1), (1j, 2)), ([0, 1], [2, [3, 4]]),
+        ((0, [1]), (0, 1)),
+    ]  # fmt: skip
+    same("refused ranges", {str(k): refusal(read, given, NAMES) for k, given in enumerate(wrong)})
+
+
+def test_columns_are_bounded_by_what_is_known_of_them():
+    rng = np.random.default_rng(4)
+    n, levels = 40, np.array([0.5, 0.25, 0.0, 0.0, 0.1])
+    h = np.stack([
+        rng.uniform(0, 1, n), rng.integers(0, 2, n) * 2.0 - 1, rng.normal(size=n), np.ones(n), rng.exponential(size=n) ** 4,
+    ], axis=1) - levels  # fmt: skip
+    known = (Range(0.0, 1.0, False), Range(-1.0, 1.0, True), None, None, None)
+    slack = np.full(5, 2.0**-30)
+    h[3, 0], h[4, 0] = -levels[0] - 2.0**-30, 1 - levels[0] + 2.0**-30  # out of its range by rounding, and just so
+    h[7, 1] += 2.0**-30
+    h[8, 1] = -1.25 - 2.0**-30
+    kinds, uppers, heavy = bounds.bounds_of(h, levels, known, 0.9, False, slack)
+    assert kinds == ["range", "two values", "asymptotic", "none", "asymptotic"]
+    assert heavy.tolist() == [False, False, False, False, True]
+    inside = np.clip(h[:, :1], -levels[0], 1 - levels[0])
+    ones = int((h[:, 1] > 0).sum())
+    share = beta.ppf(0.9, ones + 1, n - ones)
+    expected = [
+        *bounded_upper(inside, [-0.5], [0.5], 0.9), -1.25 + 2 * share, *studentised_upper(h[:, 2:3], 0.9), np.inf,
+        *studentised_upper(h[:, 4:], 0.9),
+    ]  # fmt: skip
+    np.testing.assert_allclose(uppers, expected, rtol=1e-12)
+    kinds, uppers, _ = bounds.bounds_of(h[:, :2], levels[:2], known[:2], 0.9, True, slack[:2])
+    assert kinds == ["range", "range"]
+    both = np.clip(h[:, :2], [-0.5, -1.25], [0.5, 0.75])
+    at_all_times = Anytime.start(np.array([-0.5, -1.25]), np.array([0.5, 0.75])).add(both).upper(0.9)
+    np.testing.assert_allclose(uppers, at_all_times, rtol=1e-12)
+    h[0, 1] = 0.3
+    assert refusal(bounds.bounds_of, h, levels, known, 0.9, False, slack) == (
+        "ValueError: ranges says that a constraint takes two values only, and -1 to 1 were seen; give the pair (low, high) "
+        "instead of the set."
+    )
+    assert bounds.kind_of(None, np.zeros(1), False) == "none"
+    assert bounds.kind_of(None, np.arange(2.0), True) == "asymptotic"
+
+
+def test_how_many_rows_it_would_take():
+    assert bounds.rows_needed(-0.1, -0.01, 50) == 50
+    assert bounds.rows_needed(-0.1, 0.0, 50) == 50
+    assert bounds.rows_needed(-0.1, 0.2, 50) == pytest.approx(50 * 9)  # a width of 0.3 has to fall to 0.1
+    assert bounds.rows_needed(0.0, 0.2, 50) == bounds.rows_needed(0.1, 0.2, 50) == np.inf
+    assert bounds.rows_needed(-0.1, 0.2, 0) == np.inf
+
+
+def test_rows_that_carry_a_verdict_alone():
+    rng = np.random.default_rng(5)
+    quiet = np.full(30, -0.1) + 0.001 * rng.normal(size=30)
+    loud = quiet.copy()
+    loud[[3, 11]] = 1.2, 1.4
+    very = quiet.copy()
+    very[7] = 5.0
+    low = np.full(30, 0.02) + 0.001 * rng.normal(size=30)
+    low[9] = -8.0
+    cases = {
+        "quiet": (quiet, -0.09),
+        "two": (loud, 0.05),
+        "one": (very, 0.3),
+        "downwards": (low, -0.01),
+        "few": (very[6:8], 1.0),
+    }
+    many = np.concatenate([np.full(24, -0.1), np.linspace(0.19, 0.21, 7)])
+    cases |= {"endless": (very, np.inf), "still": (np.zeros(5), 0.0), "three": (np.array([-1.0, -1.0, 2.5]), 0.4)}
+    cases |= {"many": (many, 0.003)}
+    for k in range(200):  # some of which have such rows, and some nearly
+        h = rng.standard_t(1.5, size=rng.integers(3, 14)) - rng.uniform(0, 2)
+        cases[f"random {k}"] = h, h.mean() + rng.uniform(0, 1) * h.std() if k % 2 else -0.3 * h.mean()
+    found = {name: bounds._carriers(*given) for name, given in cases.items()}
+    same("carriers", {name: rows for name, rows in found.items() if rows or "random" not in name})
+    assert bounds._carriers(very, 0.3) == (7,)
+    assert bounds._known("a", -0.5) == ConstraintBound("a", -0.5, -0.5, "known", 0.0)
+    assert bounds._known("a", 0.0) == ConstraintBound("a", 0.0, 0.0, "known", 0.0)
+    assert bounds._known("a", 0.5) == ConstraintBound("a", 0.5, 0.5, "known", np.inf)
+    found = bounds._described("a", very, 0.3, "range", True)
+    mean = very.mean()
+    assert found == ConstraintBound("a", mean, 0.3, "range", np.inf if mean >= 0 else found.rows_needed, True, (7,))
+    found = bounds._described("a", quiet, 0.3, "range", False)
+    assert found.rows_needed == pytest.approx(30 * ((0.3 - quiet.mean()) / quiet.mean()) ** 2)
+    assert bounds._described("a", quiet, np.inf, "none", False).rows_needed == np.inf
+
+
+def constraints_of_all_kinds(x, theta):
+    a, whole, flag = theta["a"], theta["whole"], theta["flag"]
+    return jnp.stack([a[0] * x[0], 1.0 * whole, 1.0 * flag, x[1] + 0.0 * a[1], 1.0 * (a[1] > 1e4)])
+
+
+KINDS = tr.Problem(
+    lambda x, theta: x[0] * theta["a"][0], constraints_of_all_kinds, tr.Box(-1.0, 1.0, shape=2), levels=0.05
+)
+OF_ALL_KINDS = {"a": MORE[:, :2], "whole": np.full(60, 3), "flag": np.zeros(60, bool)}
+
+
+def test_what_varies_is_told_by_wild_samples():
+    x = jnp.array([0.5, -0.25])
+    assert bounds.varies(KINDS, x, OF_ALL_KINDS).tolist() == [True, True, True, False, True]
+    f, h = bounds.values_at(KINDS, x, OF_ALL_KINDS)
+    np.testing.assert_allclose(f, 0.5 * MORE[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(h[:, 0], 0.5 * MORE[:, 0] - 0.05, rtol=1e-12)
+    assert set(h[:, 1]) == {2.95}
+    names = ["a", "whole", "flag", "still", "rare"]
+    found = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, names, (None,) * 5, 0.9)
+    assert [b.kind for b in found] == ["asymptotic", "none", "none", "known", "none"]
+    assert found[0].upper == pytest.approx(float(studentised_upper(h[:, :1], 0.9)[0]), rel=1e-12)
+    assert found[0].upper > float(studentised_upper(h[:, :1], 0.9)[0])  # rounding is counted
+    assert found[3].upper == pytest.approx(-0.3)
+    assert bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, [], (), 0.9) == ()
+    ranges = (None, Range(0.0, 5.0, False), Range(0.0, 1.0, True), None, Range(0.0, 1.0, True))
+    with_ranges = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, names, ranges, 0.9)
+    assert [b.kind for b in with_ranges] == ["asymptotic", "range", "two values", "known", "two values"]
+    same("bounds of all kinds", {b.name: [b.estimate, b.upper, b.rows_needed, b.heavy] for b in (*found, *with_ranges)})
+    broken = OF_ALL_KINDS | {"a": np.where(np.arange(60)[:, None] == 17, np.nan, MORE[:, :2])}
+    same("refused bounds", {
+        "not finite": refusal(bounds.bound_constraints, KINDS, x, broken, names, ranges, 0.9),
+        "at all times": refusal(bounds.bound_constraints, KINDS, x, OF_ALL_KINDS, names, ranges, 0.9, anytime=True),
+    })  # fmt: skip
+
+
+# ---- held-out rows ---------------------------------------------------------------------------------------------------
+
+
+def test_marks_of_rows(monkeypatch):
+    rows = {"a": MORE[:9], "b": np.arange(9), "empty": np.zeros((9, 0))}
+    marks = held_out.marks_of(rows)
+    assert (marks.of, len(marks.numbers), len(set(marks.numbers.tolist()))) == (9, 9, 9)
+    more = marks.and_those({"a": MORE[9:12], "b": np.arange(3), "empty": np.zeros((3, 0))})
+    assert (more.of, len(more.numbers)) == (12, 12)
+    with monkeypatch.context() as patch:
+        patch.setattr(held_out, "_WORDS_AT_ONCE", 7)  # two rows of three numbers
+        np.testing.assert_array_equal(held_out.marks_of(rows).numbers, marks.numbers)
+        patch.setattr(held_out, "_MOST", 4)
+        np.testing.assert_array_equal(held_out.marks_of(rows).numbers, marks.numbers[::3])
+    assert held_out.marks_of({"empty": np.zeros((9, 0))}).numbers.tolist() == [0] * 9
+    zeros = held_out.marks_of(np.array([[0.0, -0.0], [-0.0, 0.0]])).numbers
+    assert zeros[0] == zeros[1]
+    same("marks", {
+        "numbers": [str(n) for n in marks.numbers], "more": [str(n) for n in more.numbers],
+        "constants": [held_out._MOST, held_out._WORDS, held_out._WORDS_AT_ONCE, held_out._FRESH, held_out._SURE,
+                      held_out._LEAK, held_out._COINCIDENCE],
+    })  # fmt: skip
+
+
+def test_wide_rows_are_marked_sparsely(monkeypatch):
+    monkeypatch.setattr(held_out, "_WORDS", 3000 * 2048)
+    wide = held_out.marks_of(np.zeros((5000, 4096), np.int8))  # 1500 of them may be read, so every fourth is
+    assert (wide.of, len(wide.numbers)) == (5000, 1250)
+    monkeypatch.setattr(held_out, "_WORDS", 1)
+    assert len(held_out.marks_of(np.zeros((3000, 1))).numbers) == 1000  # 1,024 at least, so every third
+
+
+def seen(numbers, of=None):
+    return held_out.Marks(of or len(numbers), np.asarray(numbers, np.uint64))
+
+
+def test_seen_rows_are_refused_where_chance_does_not_explain_them(monkeypatch):
+    """By hand on numbers in the place of rows."""
+    monkeypatch.setattr(held_out, "marks_of", lambda rows: rows)
+    cases = {
+        "all different": seen(range(1000)),
+        "a fifth is there twice": seen([*range(900), *range(100)]),
+        "a tenth is marked": seen(range(1000), 10_000),
+    }
+    refused = {}
+    for name, train in cases.items():
+        for found in range(0, 900, 1):
+            try:
+                held_out.refuse_seen(train, seen([*range(found), *range(5000, 6000 - found)]))
+            except ValueError as error:
+                refused[name] = [found, str(error)]
+                break
+    same("seen rows", refused)
+    monkeypatch.setattr(held_out, "binomial_upper", lambda *given: 0.25)
+    monkeypatch.setattr(held_out, "binomial_lower", lambda *given: 0.25 + 0.01 * 1000 / 1000)
+    held_out.refuse_seen(seen(range(1000)), seen(range(1, 1001)))  # just as many as are let pass
+
+
+@pytest.mark.parametrize(
+    ("ones", "zeros", "same_rows"),
+    [(10, 9, False), (11, 10, True), (5, 0, False), (1, 30, False), (4, 30, False), (5, 30, True)],
+)
+def test_the_same_rows_in_the_same_order_may_be_coincidence(ones, zeros, same_rows):
+    """Of k ones and m zeros the chance is p^k q^m, which is to be below one in a million."""
+    marks = seen([1] * ones + [0] * zeros)
+    distinct, counts = np.unique(marks.numbers, return_counts=True)
+    chance = np.prod([(c / counts.sum()) ** c for c in counts])
+    assert bool(chance < 1e-6) is same_rows
+    assert bool(held_out._same(marks, marks, distinct, counts)) is same_rows
+    assert not held_out._same(marks, seen([*marks.numbers[1:], 7]), distinct, counts)
+    assert not held_out._same(marks, marks._replace(of=99), distinct, counts)
+
+
+def test_held_out_rows_as_they_are_given():
+    assert held_out.read_held_out(MORE, tr.Rows(ROWS).example()).shape == (60, 3)
+    assert "expected (3,), as the data has" in refusal(held_out.read_held_out, MORE[:, :2], tr.Rows(ROWS).example())
+    assert "used up" in refusal(held_out.read_held_out, tr.Stream(lambda skip=0: iter([MORE])))
+    asked = []
+    fresh = SimpleNamespace(n=None, example=lambda: None, fresh=lambda *given: asked.append(given))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(held_out, "as_sampler", lambda given: given)
+        assert "used up" in refusal(held_out.read_held_out, fresh)
+    assert asked == [(2**32 - 1, 1 << 16)]
+
+
+# ---- points ----------------------------------------------------------------------------------------------------------
+
+
+def bound(upper, estimate=-0.2, **more):
+    return ConstraintBound("a", estimate, upper, "range", 7.0, **more)
+
+
+def test_the_certified_pull_by_hand(monkeypatch):
+    """x(a) = (1 - a) x + a s with a = max U(x)+ / (U(x)+ - U(s)), and what is asked for at which confidence."""
+    asked = []
+
+    def given(*found):
+        answers = iter(found)
+        monkeypatch.setattr(certified, "bound_constraints", lambda *args: (asked.append(args), next(answers))[1])
+        return certified_pull(PROBLEM, X, -X, MORE, NAMES, (None, None), 0.9)
+
+    free = given((bound(-0.1), bound(0.0)))
+    assert free is not None
+    assert (free.a, free.bounds) == (0.0, (bound(-0.1), bound(0.0)))
+    assert free.x is X
+    found = given((bound(0.3, heavy=True, carried_by=(3,)), bound(-0.1)), (bound(-0.6), bound(-0.2)))
+    assert found is not None
+    assert [args[5] for args in asked] == pytest.approx([0.91, 0.91, 0.99])
+    assert [args[1] is X for args in asked] == [True, True, False]
+    a = 0.3 / (0.3 + 0.6) + 64 * np.finfo(float).eps
+    assert found.a == a
+    np.testing.assert_allclose(found.x, (1 - 2 * a) * X, rtol=1e-12)
+    means = h_of(np.asarray(found.x), MORE).mean(axis=0)
+    expected = [("a", means[0], (1 - a) * 0.3 - a * 0.6, "range", 0.0, True, (3,)),
+                ("a", means[1], -(1 - a) * 0.1 - a * 0.2, "range", 0.0, False, ())]  # fmt: skip
+    for b, (name, mean, upper, *rest) in zip(found.bounds, expected, strict=True):
+        assert (b.name, b.kind, b.rows_needed, b.heavy, b.carried_by) == (name, *rest)
+        assert (b.estimate, b.upper) == pytest.approx((mean, upper), abs=1e-14)
+    found = given((bound(0.3), bound(-0.1)), (bound(-0.6), bound(0.0)))  # 0 will do where nothing is above
+    assert found is not None
+    assert found.a == pytest.approx(1 / 3)
+    also_heavy = given((bound(0.3), bound(-0.1)), (bound(-0.6, heavy=True), bound(0.0)))
+    assert also_heavy is not None
+    assert also_heavy.bounds[0].heavy
+    assert given((bound(0.3), bound(0.1)), (bound(-0.6), bound(0.0))) is None
+    assert given((bound(0.3), bound(-0.1)), (bound(-0.6), bound(0.1))) is None
+    assert given((bound(np.inf), bound(-0.1)), (bound(-0.6), bound(-0.1))) is None
+    most = given((bound(1.0), bound(-0.1)), (bound(-1e-20), bound(-0.1)))
+    assert most is not None
+    assert most.a == 1.0
+
+
+def test_the_inner_point_is_asked_for_with_lowered_levels(monkeypatch):
+    widths, asked, rows = np.array([0.4, 0.1]), [], []
+    monkeypatch.setattr(
+        certified, "bound_constraints",
+        lambda problem, x, some, *rest: (rows.append((len(some), rest)), (bound(0.2, -0.2), bound(0.3, 0.2)))[1],
+    )  # fmt: skip
+
+    def again(problem):
+        asked.append(np.asarray(problem.levels))
+        return SimpleNamespace(pull=None if len(asked) < 2 else 1, x="found")
+
+    assert inner_point(PROBLEM, X, ROWS, 20, NAMES, (None, None), 0.9, again) == "found"
+    np.testing.assert_allclose(asked, [np.array([0.5, 0.4]) - 3.0 * widths, np.array([0.5, 0.4]) - 1.5 * widths])
+    assert rows == [(20, (NAMES, (None, None), 0.9))]
+    asked = []
+    assert (
+        inner_point(
+            PROBLEM, X, ROWS, 148, NAMES, (None, None), 0.9, lambda p: (again(p), SimpleNamespace(pull=None))[1]
+        )
+        is None
+    )
+    np.testing.assert_allclose(asked[0], np.array([0.5, 0.4]) - 3.0 * widths * np.sqrt(37 / 148))
+    assert len(asked) == 2
+    monkeypatch.setattr(certified, "bound_constraints", lambda *given: (bound(np.inf),))
+    assert inner_point(PROBLEM, X, ROWS, 20, ["a"], (None,), 0.9, again) is None
+    asked = []
+    monkeypatch.setattr(certified, "bound_constraints", lambda *given: (bound(0.2, -0.2),))
+    inner_point(replace(PROBLEM, levels=0.5), X, ROWS, 20, ["a"], (None,), 0.9, again)
+    assert asked[0].shape == ()
+    inner_point(replace(PROBLEM, levels=np.array([0.5])), X, ROWS, 20, ["a"], (None,), 0.9, again)
+    assert asked[-1].shape == (1,)
+
+
+def test_the_gap_in_expectation_by_hand():
+    """Batches are tenths of the rows in a fixed order; each lower bound is what `solve` says of the Lagrangian."""
+    rows = np.random.default_rng(6).normal(size=(207, 3))
+    dual, asked = np.array([0.7, -0.3]), []
+
+    def solve(problem, batch, **options):
+        asked.append((np.asarray(batch), options))
+        lam = np.array([0.7, 0.0])
+        value = full_values(problem, X, jnp.asarray(batch))[0]
+        f = ((np.asarray(X) - batch) ** 2).sum(1).mean() / 2
+        assert float(value) == pytest.approx(f + lam @ h_of(np.asarray(X), batch).mean(axis=0))
+        return SimpleNamespace(lower=f - 0.1 * len(asked))
+
+    found = population.population_gap(PROBLEM, X, dual, rows, 0.9, solve)
+    assert found == pytest.approx(float(studentised_upper(0.1 * np.arange(1.0, 11.0), 0.9)), rel=1e-9)
+    order = np.random.default_rng(0).permutation(207)[:200].reshape(10, 20)
+    assert all(np.array_equal(batch, rows[at]) for (batch, _), at in zip(asked, order, strict=True))
+    assert asked[0][1] == {"x0": None, "record": 0, "progress": False}
+    without = replace(PROBLEM, domain=tr.L2Ball(2.0))
+    assert population.population_gap(without, X, dual, rows, 0.9, lambda *a, **o: SimpleNamespace(lower=9e9)) == 0.0
+    starts = []
+    population.population_gap(
+        without, X, dual, rows, 0.9, lambda *a, **o: (starts.append(o["x0"]), SimpleNamespace(lower=None))[1]
+    )
+    assert starts == [X]
+    assert population.population_gap(PROBLEM, X, dual, rows[:199], 0.9, solve) is None
+    assert population.population_gap(PROBLEM, X, np.array([np.nan, 1.0]), rows, 0.9, solve) is None
+    assert population.population_gap(PROBLEM, X, dual, rows, 0.9, lambda *a, **o: SimpleNamespace(lower=None)) is None
+
+
+def test_a_watched_point_by_hand():
+    ranges = (Range(-6.0, 6.0, False), Range(-1.0, 1.0, False))
+    begun = watch.Watch.begin(PROBLEM, X, NAMES, ranges, 0.9, 2)
+    assert begun.levels.tolist() == [0.5, 0.4]
+    after = begun.after(PROBLEM, MORE[:5]).after(PROBLEM, MORE[5:13])
+    h = h_of(np.asarray(X), MORE[:13]) + [0.5, 0.4]
+    alike = Anytime.start(np.array([-6.0, -1.0]), np.array([6.0, 1.0])).add(h)
+    found = after.certificate(NAMES)
+    spent = 1 - 0.1 / 6
+    np.testing.assert_allclose([b.upper for b in found.constraints], alike.upper(spent) - [0.5, 0.4], rtol=1e-9)
+    np.testing.assert_allclose([b.estimate for b in found.constraints], h.mean(axis=0) - [0.5, 0.4], rtol=1e-9)
+    for b in found.constraints:
+        assert (b.kind, b.heavy, b.carried_by) == ("range", False, ())
+        assert b.rows_needed == bounds.rows_needed(b.estimate, b.upper, 13)
+    assert [b.name for b in found.constraints] == NAMES
+    assert (found.samples, found.anytime, found.confidence, found.x) == (13, True, 0.9, X)
+    assert begun.after(PROBLEM, MORE[:1]).seen.n == 1
+    assert "on second needs the range of h" in refusal(watch.Watch.begin, PROBLEM, X, NAMES, (ranges[0], None), 0.9, 1)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_watched_value_may_leave_its_range_by_sixteen_units_of_rounding(sign):
+    """The unit is eps (|low| + |high| + |level|) = 4 eps here."""
+    problem = tr.Problem(
+        lambda x, theta: x[0], lambda x, theta: theta[:1] * x[0], tr.Box(-2.0, 2.0, shape=1), levels=0.5
+    )
+    begun = watch.Watch.begin(problem, jnp.ones(1), ["a"], (Range(-2.0, 1.5, False),), 0.9, 1)
+    unit, end = 4 * np.finfo(float).eps, 1.5 if sign > 0 else -2.0
+    within = begun.after(problem, np.array([[end + sign * 15 * unit]]))
+    assert within.seen.mean == pytest.approx(end, abs=0)
+    with pytest.raises(ValueError, match="range"):
+        begun.after(problem, np.array([[end + sign * 17.5 * unit]]))
+
+
+# ---- judges ----------------------------------------------------------------------------------------------------------
+
+
+def finished(names, **changed) -> tr.Result:
+    """The result of a run that went well."""
+    none = pd.Series([0.0] * len(names), index=pd.Index(names))
+    return tr.Result(**{
+        "x": X, "output": "average", "mean": X, "last": X, "dual": np.zeros(2), "dual_last": np.zeros(2), "objective": 1.0,
+        "objective_error": 0.25, "constraints": none, "errors": none, "measured_on": "", "at_random": False,
+        "trace": pd.DataFrame(), "status": Status.FINISHED, "message": "", "cost": None, "method": tr.CSOA(), "state": None,
+        "point": "the mean", "notes": ("kept",), "lower": 1.0,
+    } | changed)  # fmt: skip
+
+
+class Case:
+    """A run that is ready, and the held-out rows that judge it."""
+
+    def __init__(self, monkeypatch):
+        self.ready = prepare(PROBLEM, ROWS, tr.CSOA(), steps=5, passes=None, batch_size=None, seeds=(0,), x0=None)
+        self.judges = judges.Judges(self.ready, MORE, 0.9, (-9.0, 9.0))
+        self.monkeypatch, self.asked = monkeypatch, []
+
+    def pulled(self, found, again: Any = "again", inner: Any = "inner", inside=None, **changed):
+        """What becomes of a result where an inner point and a certified pull are found."""
+        self.asked = []
+        self.monkeypatch.setattr(judges, "inner_point", lambda *given: (self.asked.append(given), inner)[1])
+        self.monkeypatch.setattr(judges, "certified_pull", lambda *given: (self.asked.append(given), found)[1])
+        return self.judges.pulled(finished(self.ready.names, **changed), again, inside)
+
+
+def test_a_certified_result_in_all_its_fields(monkeypatch):
+    case = Case(monkeypatch)
+    x, inner, uppers = 0.5 * X, -X, (bound(-0.1), bound(-0.2))
+    earlier = Pull(X, 0.5, 1.0, 2.0, -X)
+    told = {"pull": earlier, "notes": ("kept", str(earlier)), "at_random": True}  # nothing of which holds any longer
+    found, asked = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner, **told), case.asked
+    assert found.notes == ("kept",)
+    assert found.pull is not None
+    assert found.certificate is not None
+    assert asked[0][1:4] == (X, case.ready.sampler.rows, 60)
+    assert asked[0][4:] == (case.ready.names, case.judges.ranges, 0.9, "again")
+    assert asked[1][1:4] == (X, inner, case.judges.rows)
+    f = [((np.asarray(p) - ROWS) ** 2).sum(1).mean() / 2 for p in (x, X, inner)]
+    pulled = Pull(x, 0.25, f[0] - f[1], 0.25 * (f[2] - f[1]), inner)
+    assert found.pull[1:4] == pytest.approx(pulled[1:4], rel=1e-9)
+    assert (found.output, found.point) == ("certified", "the mean, pulled until the held-out rows certify it")
+    assert found.message == f"The certified point was {pulled}"
+    assert found.status is Status.CERTIFIED
+    assert found.objective == pytest.approx(f[0])
+    h = h_of(np.asarray(x), ROWS)
+    size = np.abs(h).mean(axis=0) + [0.5, 0.4]
+    assert list(found.constraints.index) == list(found.errors.index) == case.ready.names
+    np.testing.assert_allclose(found.constraints, h.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(found.errors), 16 * np.finfo(float).eps * size, rtol=1e-9)
+    assert found.objective_error == pytest.approx(16 * np.finfo(float).eps * f[0])
+    assert (found.measured_on, found.at_random) == ("all 37 rows", False)
+    assert found.seen.of == 60
+    again = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner, seen=held_out.marks_of(ROWS))
+    assert (again.seen.of, len(again.seen.numbers)) == (97, 97)
+    assert again.objective is not None
+    assert found.x is x
+    assert found.certificate.constraints == uppers
+    assert (found.certificate.confidence, found.certificate.samples) == (0.9, 60)
+    assert found.certificate.gap == found.gap
+    assert found.certificate.anytime is False
+    assert found.certificate.x is x
+    alone = case.pulled(certified.CertifiedPull(X, 0.0, uppers), inner=inner)
+    assert (alone.output, alone.message, alone.point) == ("certified", "Nothing had to be pulled.", "the mean")
+
+
+def test_what_becomes_of_a_status(monkeypatch):
+    case = Case(monkeypatch)
+    some, uppers = certified.CertifiedPull(X, 0.0, (bound(-0.1),)), (bound(0.1),)
+    monkeypatch.setattr(judges, "bound_constraints", lambda *given: uppers)
+    ends = {}
+    for status in Status:
+        there, not_there = case.pulled(some, status=status), case.pulled(None, status=status)
+        ends[status.name] = [there.status.name, there.output, not_there.status.name, not_there.message]
+        assert not_there.certificate is not None
+        assert not_there.certificate.constraints == uppers
+    same("ends of certified runs", ends)
+    case.pulled(None, again=None, inside=np.array([0.1, 0.2, 0.3]))
+    np.testing.assert_array_equal(case.asked[0][2], [0.1, 0.2, 0.3])
+    assert (case.pulled(some, inner=None).message, len(case.asked)) == (judges._NO_INNER, 1)
+
+
+def test_judges_refuse_what_they_cannot_judge_by():
+    ready = prepare(PROBLEM, ROWS, tr.CSOA(), steps=5, passes=None, batch_size=None, seeds=(0,), x0=None)
+    assert "are also among the rows" in refusal(judges.Judges, ready, ROWS, 0.9, None)
+    assert "confidence" in refusal(judges.Judges, ready, MORE, 1.0, None)
+    assert "ranges" in refusal(judges.Judges, ready, MORE, 0.9, 3)
+    assert "shapes" in refusal(judges.Judges, ready, MORE[:, :2], 0.9, None)

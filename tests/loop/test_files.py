@@ -1,0 +1,118 @@
+"""Files of arrays with what is said about them: the hash, what is left after a failure, what is swept."""
+
+import hashlib
+import json
+import os
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from tightrope import files
+from tightrope.files import FileError, read_file, replace_file, seal, sweep, write_file
+
+ARRAYS = {"b": np.arange(6.0).reshape(2, 3).T, "a": np.array([1, 2], np.int32)}
+ABOUT = {"format": "tightrope thing 3", "z": 1, "a": [None, "x"]}
+
+
+def test_the_hash_is_over_names_kinds_shapes_and_values():
+    sha = hashlib.sha256(json.dumps(ABOUT, sort_keys=True).encode())
+    sha.update(b"a <i4 (2,)")
+    sha.update(np.array([1, 2], "<i4").tobytes())
+    sha.update(b"b <f8 (3, 2)")
+    sha.update(np.arange(6.0).reshape(2, 3).T.tobytes(order="C"))
+    assert seal(ABOUT, ARRAYS) == sha.hexdigest()
+    assert seal(dict(reversed(ABOUT.items())), ARRAYS) == sha.hexdigest()  # whatever the order of the keys
+    assert seal(ABOUT) == seal(ABOUT, {}) == hashlib.sha256(json.dumps(ABOUT, sort_keys=True).encode()).hexdigest()
+
+
+def test_what_was_written_is_read(tmp_path):
+    path = tmp_path / "a.thing"
+    write_file(path, ARRAYS, ABOUT)
+    arrays, about = read_file(path, "tightrope thing 3")
+    assert about == ABOUT
+    assert set(arrays) == set(ARRAYS)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, ARRAYS[name])
+        assert array.dtype == ARRAYS[name].dtype
+    assert [p.name for p in tmp_path.iterdir()] == ["a.thing"]
+
+
+def test_what_cannot_be_read_says_why(tmp_path):
+    path = tmp_path / "a.thing"
+
+    def said(content=None, form="tightrope thing 3"):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(FileError) as caught:
+            read_file(path, form)
+        return str(caught.value).replace(str(path), "FILE")
+
+    assert said().startswith("FILE cannot be read as a thing (")
+    assert said(b"a letter").startswith("FILE cannot be read as a thing (")
+    assert said(save(ARRAYS)) == "FILE is not a tightrope thing."
+    assert said(save(ARRAYS, {"tightrope": "[1]"})) == "FILE is not a tightrope thing."
+    write_file(path, ARRAYS, ABOUT)
+    assert said(form="tightrope other thing 3") == "FILE is not a tightrope other thing."
+    assert said(form="tightrope thing 4") == "FILE was written by another version of tightrope."
+    sealed = {"tightrope": json.dumps(ABOUT | {"sha256": seal(ABOUT, {})})}
+    damaged = "FILE was changed or damaged after it was written: its hash does not match."
+    assert said(save({"a": ARRAYS["a"]}, sealed)) == damaged
+    assert said(save({"a": ARRAYS["a"]}, {"tightrope": json.dumps(ABOUT)})) == damaged
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "a.thing"
+    replace_file(path, b"old")
+    synced = []
+    monkeypatch.setattr(files.os, "fsync", lambda number: synced.append(os.fstat(number).st_size))
+    replace_file(path, b"new")
+    assert synced == [
+        len(b"new")
+    ]  # written before it is asked to be kept, and before it takes the place of the old one
+
+    def fails(*given):
+        raise OSError("no")
+
+    monkeypatch.setattr(files.os, "replace", fails)
+    with pytest.raises(OSError, match="no"):
+        replace_file(path, b"newer")
+    assert path.read_bytes() == b"new"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.thing"]
+    monkeypatch.setattr(files, "open", fails, raising=False)
+    with pytest.raises(OSError, match="no"):
+        replace_file(path, b"newer")
+
+
+def test_what_dead_processes_left_is_swept_and_nothing_else(tmp_path, monkeypatch):
+    dead, alive = 2**22 + 1, os.getpid()  # beyond the largest number of a process
+    names = [
+        f".a.{dead}.tmp",
+        f".a.{alive}.tmp",
+        ".a.x.tmp",
+        f".b.{dead}.tmp",
+        f"a.{dead}.tmp",
+        ".a.tmp",
+        f".a.{10**30}.tmp",
+    ]
+    for name in names:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(files.os, "name", "nt")
+    sweep(tmp_path / "a")
+    assert len(list(tmp_path.iterdir())) == len(names)
+    monkeypatch.setattr(files.os, "name", "posix")
+    sweep(tmp_path / "a")
+    assert {p.name for p in tmp_path.iterdir()} == {
+        f".a.{alive}.tmp",
+        ".a.x.tmp",
+        f".b.{dead}.tmp",
+        f"a.{dead}.tmp",
+        ".a.tmp",
+    }
+    assert files._lives(alive)
+
+    def somebody_elses(*given):
+        raise PermissionError
+
+    monkeypatch.setattr(files.os, "kill", somebody_elses)
+    assert files._lives(alive)
