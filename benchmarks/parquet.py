@@ -210,7 +210,12 @@ def main() -> None:
     if given.part:
         run_part(given.part[0], given.part[1], float(given.part[2]))
         return
-    passes = {"throughput": given.passes, "svrg": given.svrg_passes, "fair": given.fair_passes, "subset": given.fair_passes}
+    passes = {
+        "throughput": given.passes,
+        "svrg": given.svrg_passes,
+        "fair": given.fair_passes,
+        "subset": given.fair_passes,
+    }
     with tempfile.TemporaryDirectory(dir=given.at) as folder:
         began = time.perf_counter()
         rows = make(Path(folder), given.gb)
