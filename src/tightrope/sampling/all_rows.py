@@ -55,16 +55,16 @@ class Streamed:
         self.few, self.n, self.reader = jax.tree.map(jnp.asarray, few), n, reader  # the reader lives as long as this
         self.number: Any = jnp.asarray(_known_as(reader), jnp.int32)
 
-    def tree_flatten(self) -> tuple[tuple[Tree, Any], int]:
+    def tree_flatten(self) -> tuple[tuple[Tree, Any], Any]:
         """Arrays, and what is static."""
         return (self.few, self.number), self.n
 
     @classmethod
-    def tree_unflatten(cls, n: int, children: tuple[Tree, Any]) -> "Streamed":
+    def tree_unflatten(cls, static: Any, children: tuple[Tree, Any]) -> "Streamed":
         """From arrays, inside compiled code."""
         new = object.__new__(cls)
         new.few, new.number = children
-        new.n = n
+        new.n = static
         return new
 
     def slice(self, start: Array, size: int) -> Tree:

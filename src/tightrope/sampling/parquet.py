@@ -256,7 +256,10 @@ class Parquet(Sampler):
 
     def pick(self, item: Tree) -> Tree:
         """The samples themselves; on a mesh each device has its own."""
-        return item if self.mesh is None else Share(*item, self.mesh)
+        if self.mesh is None:
+            return item
+        rows, weights = item
+        return Share(rows, weights, self.mesh)
 
 
 def _of_mesh(mesh: Any, _: Any) -> Parquet:
@@ -338,6 +341,7 @@ class _SharedDraws(Draws):
 
     def __init__(self, source: Parquet, plan: Plan):
         assert source.shares is not None
+        assert source.mesh is not None
         sizes = np.array([sum(source.files.groups[g].rows for g in share) for share in source.shares])
         self.source, self.plan = source, plan
         self.turns = turns = Turns(source.mesh, sizes, plan, lambda key, s, first, count: np.arange(count))
@@ -487,7 +491,7 @@ class _Visit:
         self.source, self.key, self.rows, self.size = source, key, rows, size
         self.groups = np.asarray(groups)
         self.n = sum(source.files.groups[g].rows for g in groups)
-        self.last: Tree = None  # row: blocks of steps share a round where it is not whole in either
+        self.last: list[np.ndarray] | None = None  # row: blocks of steps share a round where it is not whole in either
         self.ahead: _Ahead | None = None
         self.position = -1
         self.rest: Tree = None
@@ -496,10 +500,12 @@ class _Visit:
         """Put rows number start..start+count-1 into these places, shaped (steps, batch, ...). The row that was read last
         may be asked for once more."""
         flat = [leaf.reshape(-1, *leaf.shape[2:]) for leaf in jax.tree.leaves(places)]
-        done = int(self.last is not None and self.position == start + 1)
-        for out, row in zip(flat, self.last if done else (), strict=bool(done)):
-            out[0] = row
-        if not done and self.position != start:
+        done = 0
+        if self.last is not None and self.position == start + 1:
+            for out, row in zip(flat, self.last, strict=True):
+                out[0] = row
+            done = 1
+        elif self.position != start:
             self._start(start)
         while done < count:
             if self.rest is None:
