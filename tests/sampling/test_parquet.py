@@ -325,8 +325,8 @@ def test_wrong_arguments_are_refused(folder, arguments, sentence):
 # ---- over a mesh ---------------------------------------------------------------------------------------------------------
 
 
-def spread(folder, **how):
-    return tr.Parquet(folder, COLUMNS, mesh=jax.make_mesh((1,), ("rows",)), **({"shards": 4, "shuffle": 40} | how))
+def spread(folder, shards=4):
+    return tr.Parquet(folder, COLUMNS, mesh=jax.make_mesh((1,), ("rows",)), shards=shards, shuffle=40)
 
 
 def test_shards_of_a_folder_give_their_rows_in_passes_of_their_own(folder):

@@ -38,6 +38,9 @@ def launch(count, *command, **more):
         pytest.param(
             ("csoa:4", "split-csoa:2,4,8", "fw-csoa:2,4,8", "svrg-csoa:2,8", "resumed"), marks=pytest.mark.slow
         ),
+        pytest.param(
+            ("csoa:2,4,8:float32", "svrg-csoa:2,4,8:float32", "completion:1,2,8", "sweep:1,2,8"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_samples_and_results_do_not_depend_on_the_number_of_devices(asked):

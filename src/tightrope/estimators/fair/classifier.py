@@ -203,8 +203,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                 200,000 at most. `difference` needs arrays.
             y: labels of two kinds; of files, the name of the column.
             sensitive_features: a column or several: binary, categorical or continuous. Required with a constraint.
-            sample_weight: a weight for each row, not negative; of files, the name of the column. Rates and accuracy are judged
-                by these weights, too; those of `class_weight` are for training alone.
+            sample_weight: a weight for each row, not negative; of files, the name of the column. Rates and accuracy are
+                judged by these weights, too; those of `class_weight` are for training alone.
 
         Raises:
             Refused: where `p_rule` cannot be promised; it says what binds and what can be had, and `frontier()` has the

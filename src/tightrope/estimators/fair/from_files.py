@@ -196,14 +196,14 @@ def refuse_what_needs_rows(model: "FairLogisticRegression") -> None:
     if model.difference is not None:
         raise ValueError(
             f"difference={model.difference:g} is kept by a path of classifiers that need all rows in memory, and files were "
-            "given; expected p_rule=... or covariance=.... Or fit a part of the rows that fits into memory: a rate is known to "
-            "a fifth of a percent by 200,000 of them."
+            "given; expected p_rule=... or covariance=.... Or fit a part of the rows that fits into memory: by 200,000 of "
+            "them a rate is known to a fifth of a percent."
         )
     if model.p_rule is not None and (model.constraint == "rates" or model.search == "batch"):
         asked = "constraint='rates'" if model.constraint == "rates" else "search='batch'"
         raise ValueError(
-            f"{asked} looks at rows in memory, and files were given; expected constraint='auto' or 'covariance' and search as "
-            "it is by default: from files p_rule is kept by the largest covariance of which rows held out show that it does."
+            f"{asked} looks at rows in memory, and files were given; expected constraint='auto' or 'covariance', and search "
+            "as it is by default: from files a p_rule is kept by the largest covariance of which rows held out show it."
         )
 
 
@@ -437,7 +437,8 @@ def measure(model: "FairLogisticRegression", people: People, known: Known) -> Mo
             c = np.stack([w if label is None else w * (positive == label) for label in NOTIONS[model.notion]])
             new = (
                 w.sum(), w @ D, w @ D**2, w @ E, w @ E**2, c.sum(axis=1), c @ E, c @ D,
-                np.stack([(own[:, None] * E).T @ D for own in c]), counted.sum(), counted @ np.abs(X), counted @ (middle != X),
+                np.stack([(own[:, None] * E).T @ D for own in c]),
+                counted.sum(), counted @ np.abs(X), counted @ (middle != X),
             )  # fmt: skip
             sums = new if sums is None else tuple(a + b for a, b in zip(sums, new, strict=True))
             largest = np.maximum(largest, np.abs(s).max(axis=0, initial=0.0))
@@ -458,7 +459,7 @@ def measure(model: "FairLogisticRegression", people: People, known: Known) -> Mo
     )
     few = [(int(j), int(differ[j])) for j in np.flatnonzero((differ > 0) & (differ <= limit) & carries)]
     scaling = Scaling.of(mean, deviation, model.fit_intercept)
-    return Moments(scaling, W / n, C / n, s_shift + sE, unit, V, size / max(rows, 1), largest, int(rows), few)
+    return Moments(scaling, float(W) / n, C / n, s_shift + sE, unit, V, size / max(rows, 1), largest, int(rows), few)
 
 
 # ---- training ------------------------------------------------------------------------------------------------------------
