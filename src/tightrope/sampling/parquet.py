@@ -435,7 +435,8 @@ class _InOrder(Reader):
         """Rows start..start+size-1, counted from the first one that is this reader's."""
         start += self.first
         with self.lock:
-            going = next((one for one in self.passes if one.begin <= start <= one.end), None)
+            near = (one for one in self.passes if one.begin <= start and self._nearer(one, start))
+            going = next(near, None)
             if going is not None:
                 self.passes.remove(going)
             else:
@@ -445,6 +446,11 @@ class _InOrder(Reader):
             rows = going.read(start, size)
             self.passes.append(going)
             return rows
+
+    def _nearer(self, one: "_Pass", start: int) -> bool:
+        """Whether a pass has not far to go to a row: a row group that is opened anew is read from its beginning."""
+        starts = self.source.files.starts
+        return int(starts[int(np.searchsorted(starts, start, side="right")) - 1]) <= one.end
 
 
 class _Pass:

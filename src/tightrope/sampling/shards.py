@@ -27,6 +27,7 @@ from tightrope.tree import Array, Tree, pytree, static
 
 AXIS = "shards"
 SHARDS = 64
+_AT_ONCE = 1 << 15  # rows of a shard whose order is made at once: to begin with new random numbers takes 12 us
 _ROUNDS = 1024  # whose rotations are drawn at once
 _ROTATIONS, _OF_SHARD = 1, 2  # what random numbers are for; shards count on from the second
 
@@ -350,24 +351,24 @@ class Turns:
         each, counts = len(self.own) // mine, self.sizes[self.own] * (number / self.n / b)
         offsets = (np.arange(each) * (self.width or last + 1 - first)).astype(np.int32)
         rotations = self._rotations(key, first, last)
+        alone = self.devices == 1 and not self.whole_rounds  # every sample is this device's, and its slot is its number
         for k in range(mine):
             its = slice(k * each, (k + 1) * each)
             place = np.empty((last + 1 - first, each), np.int32)
             for column, s in enumerate(self.own[its]):
                 rows = self.entries(key, int(s), first, len(place))
-                np.add(rows, offsets[column], out=place[:, column])
+                np.add(rows, offsets[column], out=place[:, self.where[s] if alone else column])
             if self.whole_rounds:
                 at[:, k] = place.reshape(steps, room)
                 if weights is not None:
                     weights[:, k] = np.tile(counts[its], room // each)[None]
                 continue
-            if self.devices == 1:  # every sample is this device's: its slot is its number
-                turned, skipped = self._turned(self.own, rotations), start * b - first * number
-                for found, into in ((place, at), (np.broadcast_to(counts[None], place.shape), weights)):
+            if alone:
+                skipped = start * b - first * number
+                for found, into in ((place, at), (np.broadcast_to(counts[self.order], place.shape), weights)):
                     if into is not None:
-                        by_number = np.empty(place.shape, into.dtype)
-                        np.put_along_axis(by_number, turned, found, axis=1)
-                        into[:, 0] = by_number.reshape(-1)[skipped : skipped + steps * b].reshape(steps, b)
+                        by_number = _rotated(found, rotations).reshape(-1)
+                        into[:, 0] = by_number[skipped : skipped + steps * b].reshape(steps, b)
                 continue
             assert weights is not None
             step, slot = self._slots(self.own[its], rotations, first, start, steps)
@@ -415,7 +416,7 @@ class ShardOrder:
 
     def __init__(self, data: Shards, replace: bool, plan: Plan):
         sizes = np.diff(data.starts)
-        passes = {int(s): Passes(int(sizes[s]), replace) for s in own_shards(data.mesh, data.number)}
+        passes = {int(s): Passes(int(sizes[s]), replace, _AT_ONCE) for s in own_shards(data.mesh, data.number)}
 
         def entries(key: tuple[int, int], s: int, first: int, count: int) -> np.ndarray:
             return passes[s].entries(key_of(key, s), first, count)
@@ -439,6 +440,13 @@ class ShardOrder:
             self.weights = kept
         assert kept is not None
         return turns.spread(at), kept
+
+
+def _rotated(rounds: np.ndarray, rotations: np.ndarray) -> np.ndarray:
+    """Every round from the place of its rotation on, and then from its beginning: windows of rounds that stand twice."""
+    twice = np.concatenate([rounds, rounds], axis=1)
+    windows = np.lib.stride_tricks.sliding_window_view(twice, rounds.shape[1], axis=1)
+    return windows[np.arange(len(rounds)), rotations]
 
 
 def key_of(key: tuple[int, int], s: int) -> tuple[int, int, int]:
