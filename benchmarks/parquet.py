@@ -174,7 +174,7 @@ def subset(folder: str, passes: float) -> dict[str, float | str]:
     gaps = [float("nan") if result.gap is None else result.gap for result in found]
     return {
         "rows": files.n, "gaps": str(gaps),
-        "objectives": float(np.subtract(*(result.objective for result in found))),
+        "objectives": float(np.ptp([result.objective or 0.0 for result in found])),
         "x": float(np.max(np.abs(found[0].x - found[1].x))),
         "coefficients": float(np.max(np.abs(models[0].coef_ - models[1].coef_))),
         "decisions": float(np.mean(models[0].predict(frame[FEATURES]) == models[1].predict(frame[FEATURES]))),
