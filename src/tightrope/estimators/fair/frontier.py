@@ -76,11 +76,13 @@ def _decisions(built: Built, thresholds: np.ndarray, X: np.ndarray, seed: int) -
     return X @ coef.T + intercept > 0
 
 
-def largest_that_keeps(table: pd.DataFrame, p_rule: float, column: str, how: str, task: Task) -> float:
+def largest_that_keeps(
+    table: pd.DataFrame, p_rule: float, column: str, how: str, task: Task, from_files: bool = False
+) -> float:
     """The largest threshold of a path that keeps the rule by this column; refused where none does."""
     enough = table[table[column] >= p_rule]
     if not len(enough):
-        raise refusal(p_rule, table, task, column, how)
+        raise refusal(p_rule, table, task, column, how, from_files)
     return float(enough["threshold"].max())
 
 
