@@ -231,7 +231,8 @@ def fit_files(model: "FairLogisticRegression", people: People, seed: int) -> Fro
     thresholds, coef, intercept = _path(model, training, known, moments, seed)
     task, decided = _judged(model, judges, known, coef, intercept)
     table = judge_path(task, thresholds, decided, float(model.confidence), seed)
-    threshold = largest_that_keeps(table, model.p_rule, "p_rule_bound", f"with {model.confidence:.0%} confidence", task)
+    how = f"with {model.confidence:.0%} confidence"
+    threshold = largest_that_keeps(table, model.p_rule, "p_rule_bound", how, task, from_files=True)
     trained = _train(model, training, known, moments, threshold, seed)
     return FromFiles(trained, known, moments, threshold, table)
 

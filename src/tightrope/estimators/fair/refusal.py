@@ -73,8 +73,8 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
         else "constraint='auto' (--constraint auto), with search and method as they are by default"
     )
     said.append(
-        f"Bounds on rates reach further than a covariance: {further}. Features that stand in for the sensitive attribute can "
-        "be left out (--drop)."
+        f"Bounds on rates reach further than a covariance: {further}. Features that stand in for the sensitive attribute "
+        "can be left out (--drop)."
     )
     return Refused(" ".join(said), table)
 
