@@ -10,7 +10,6 @@ from pathlib import Path
 
 import jax
 import pytest
-from haste import compiled_in_haste
 
 import tightrope as tr
 
@@ -161,7 +160,7 @@ def test_everything_public_has_a_docstring():
 
 def test_the_examples_in_docstrings_are_right():
     tried = 0
-    with jax.enable_x64(False), compiled_in_haste():  # as a reader runs them, and each once
+    with jax.enable_x64(False):  # as a reader runs them, and each once
         for module in everything():
             outcome = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
             assert outcome.failed == 0, module.__name__
