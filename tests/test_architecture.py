@@ -5,7 +5,6 @@ import doctest
 import importlib
 import inspect
 import pkgutil
-import re
 from pathlib import Path
 
 import jax
@@ -166,11 +165,3 @@ def test_the_examples_in_docstrings_are_right():
             assert outcome.failed == 0, module.__name__
             tried += outcome.attempted
     assert tried > 20
-
-
-def test_the_first_example_of_the_readme_runs_as_printed(tmp_path, monkeypatch):
-    readme = SOURCE.parent.parent / "README.md"
-    block = re.search(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
-    assert block is not None
-    monkeypatch.chdir(tmp_path)
-    exec(compile(block.group(1), "README.md", "exec"), {"__name__": "readme"})
