@@ -254,7 +254,11 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
     if _gives_feasible(ready.method):
         return None
     candidates = [ready.x] if given is None else [_inside(ready, given), ready.x]
-    towards = strictly_feasible(ready.problem, ready.sampler.rows, candidates, minimize)
+
+    def solve(problem: Problem, _: Tree, **options: Any) -> Result:
+        return minimize(problem, ready.sampler, **options)  # which knows more than its rows: files have an order
+
+    towards = strictly_feasible(ready.problem, ready.sampler.rows, candidates, solve)
     if towards is None and tol is not None:
         raise ValueError("tol needs a strictly feasible point and none was found; give one as feasible_point.")
     return towards

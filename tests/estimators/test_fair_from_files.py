@@ -9,14 +9,24 @@ import pyarrow.parquet as pq
 import pytest
 
 import tightrope as tr
-from tightrope.estimators.fair.from_files import _problem, _Standardised, look_at, measure, read_people
+from tightrope.estimators.fair.from_files import (
+    _JUDGES,
+    _problem,
+    _Standardised,
+    at_random,
+    look_at,
+    measure,
+    read_people,
+)
+from tightrope.estimators.fair.frontier import judge_path, largest_that_keeps, path_of_thresholds
+from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.task import read_task
-from tightrope.estimators.fair.training import build
+from tightrope.estimators.fair.training import build, path_of, train
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.sampling import Parquet
 from tightrope.tables.classifier import TableClassifier
 from tightrope.tables.encoder import TableEncoder
-from tightrope.tables.from_files import at_random, fit_folder, predict_folder
+from tightrope.tables.from_files import fit_folder, predict_folder
 
 N = 600
 RNG = np.random.default_rng(0)
@@ -43,16 +53,20 @@ def folder(tmp_path):
         (["x", "y", "z", "sex", "race"], {"sensitive": ["sex", "race"]}),
         (["x", "y", "z", "sex"], {"sensitive": "sex", "notion": "equal_opportunity", "class_weight": "balanced"}),
         (["x", "y", "z", "age"], {"sensitive": ["age"], "fit_intercept": False, "class_weight": {"no": 1, "yes": 3}}),
+        (["x", "y", "z", "race"], {"sensitive": "race", "notion": "equalized_odds", "sample_weight": "age"}),
+        (["x", "y", "z", "sex"], {"sensitive": "sex", "notion": "false_positive_rate_parity", "sample_weight": "age"}),
     ],
 )
 def test_the_problem_is_that_of_the_arrays(folder, columns, asked, monkeypatch):
     monkeypatch.setattr("tightrope.estimators.fair.from_files._MANY", 100)
+    weight = asked.pop("sample_weight", None)
     model, twin = (tr.FairLogisticRegression(covariance=0.05, **asked) for _ in range(2))
-    built = build(read_task(twin, PEOPLE[columns], INCOME, None, None)).at(0.05)
-    people = read_people(model, Parquet(folder, [*columns, "income"]), "income", None, None)
+    built = build(read_task(twin, PEOPLE[columns], INCOME, None, None if weight is None else PEOPLE[weight])).at(0.05)
+    read = [*columns, "income", *([weight] if weight else [])]
+    people = read_people(model, Parquet(folder, read), "income", None, weight)
     known = look_at(model, people)
     moments = measure(model, people, known)
-    problem, levels = _problem(model, known, moments)
+    problem, levels = _problem(model, known, moments, 0.05)
     assert built.task.sensitive is not None
     assert known.attributes == built.task.sensitive.attributes
     np.testing.assert_array_equal(model.classes_, twin.classes_)
@@ -85,7 +99,10 @@ def test_the_classifier_is_that_of_the_arrays(folder):
 @pytest.mark.parametrize(
     ("asked", "given", "sentence"),
     [
-        ({"p_rule": 0.8, "sensitive": "sex"}, {}, "p_rule=0.8 is judged by predictions out of fold"),
+        ({"difference": 0.1, "sensitive": "sex"}, {}, r"difference=0\.1 is kept by a path .* expected p_rule"),
+        ({"p_rule": 0.8, "constraint": "rates", "sensitive": "sex"}, {}, "constraint='rates' looks at rows in memory"),
+        ({"covariance": 0.1, "sensitive": "sex"}, {"sample_weight": SEX}, "sample_weight is a ndarray and X are files"),
+        ({"covariance": 0.1, "sensitive": "sex"}, {"sample_weight": "w"}, "The files have no column 'w'"),
         ({"covariance": 0.1, "sensitive": "sex"}, {}, "column 'race' is large_string; expected numbers"),
         ({"covariance": 0.1, "sensitive": "sox"}, {}, "The files have no column 'sox'"),
         ({"covariance": 0.1}, {"sensitive_features": SEX}, "sensitive_features was given with files"),
@@ -95,6 +112,36 @@ def test_the_classifier_is_that_of_the_arrays(folder):
 def test_what_cannot_be_had_from_files_is_refused(folder, asked, given, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         tr.FairLogisticRegression(**asked).fit(str(folder), **({"y": "income"} | given))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Of the groups of race, 2 are treated as one")
+def test_a_p_rule_is_judged_by_rows_held_out_as_it_would_be_in_memory(folder, monkeypatch):
+    monkeypatch.setattr("tightrope.estimators.fair.from_files.HELD_OUT", 0.5)
+    paths = []
+    monkeypatch.setattr(
+        "tightrope.estimators.fair.from_files.path_of", lambda *given: paths.append(path_of(*given)) or paths[-1]
+    )
+    columns, asked = ["x", "y", "z", "race"], {"p_rule": 0.6, "sensitive": "race", "confidence": 0.8}
+    files = Parquet(folder, [*columns, "age", "income"])
+    model = tr.FairLogisticRegression(**asked).fit(files, "income", sample_weight="age")
+    task = read_task(tr.FairLogisticRegression(**asked), PEOPLE[columns], INCOME, None, PEOPLE["age"])
+    assert task.sensitive is not None
+    assert model.attributes_ == task.sensitive.attributes
+    judging = at_random(np.arange(N), _JUDGES) < 0.5
+    built, judges = build(task.take(np.flatnonzero(~judging))), task.take(np.flatnonzero(judging))
+    thresholds = path_of_thresholds(built, 0)
+    ((coef, intercept),) = paths
+    table = judge_path(judges, thresholds, judges.X @ coef.T + intercept > 0, 0.8, 0)
+    pd.testing.assert_frame_equal(model.frontier(), table, rtol=1e-3)
+    assert model.threshold_ == pytest.approx(largest_that_keeps(table, 0.6, "p_rule_bound", "", judges), rel=1e-3)
+    exact = train(built.at(model.threshold_), method="auto", passes=None, tol=1e-12, seed=0)
+    np.testing.assert_allclose(model.coef_[0], exact.coef, rtol=1e-5)
+    np.testing.assert_allclose(coef[np.argmin(np.abs(thresholds - model.threshold_))], exact.coef, rtol=0.1)
+    monkeypatch.setattr("tightrope.estimators.fair.from_files.path_of", lambda *_: (coef, intercept))
+    with pytest.raises(Refused, match=r"p_rule=0\.99 cannot .* give a part of the rows"):
+        model.set_params(p_rule=0.99).fit(files, "income", sample_weight="age")
+    assert not hasattr(model, "coef_")
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

@@ -634,7 +634,7 @@ def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(pr
     offered = np.floor(100 * best) / 100
     had = table[table["p_rule_bound"] >= offered].iloc[0]
     assert f"p_rule={offered:g} can be had, at an accuracy of {had['accuracy']:.3f} (--p-rule {offered:g}" in said
-    assert frontier._largest(table, offered, "p_rule_bound", "", None) == had["threshold"]  # pyright: ignore
+    assert frontier.largest_that_keeps(table, offered, "p_rule_bound", "", None) == had["threshold"]  # pyright: ignore
 
 
 def refusal_of(asked: float, bound: float, estimate: float, n: tuple[int, int] = (300, 340)) -> str:
@@ -683,7 +683,7 @@ def test_a_path_is_judged_by_weights():
     for kept, weight in ((np.arange(N), times), (rows, None)):
         model = tr.FairLogisticRegression(p_rule=0.5, constraint="covariance", class_weight={-1.0: 1.0, 1.0: 9.0})
         task = read_task(model, X[kept], Y[kept], SEX[kept], weight)
-        tables.append(frontier._table(task, np.array([0.1, 0.2]), decided[kept], 0.95, 0))
+        tables.append(frontier.judge_path(task, np.array([0.1, 0.2]), decided[kept], 0.95, 0))
     for name in ("accuracy", "p_rule", "selected", "group", "against"):
         pd.testing.assert_series_equal(tables[0][name], tables[1][name])
     right = np.average(decided == (Y > 0)[:, None], axis=0, weights=times)

@@ -1,7 +1,9 @@
 """Run by test_shards.py, alone or by `tightrope launch`: each process gives its own rows, of which there are not as many as
 the others have, and keeps what it has found in FOLDER/PROCESS.npy.
 
-`python in_processes.py FOLDER [kill|columns|empty]`.
+`python in_processes.py FOLDER [kill|columns|empty|files|vanishing|others]`. The last three read the same rows from the
+Parquet files in FOLDER/data, of which each process reads its own row groups; one of these files vanishes, or process 1 is
+given another folder.
 """
 
 import os
@@ -15,6 +17,7 @@ import jax
 import numpy as np
 
 import tightrope as tr
+from tightrope.problem import full_data
 
 if "OMPI_COMM_WORLD_SIZE" in os.environ:
     jax.distributed.initialize()
@@ -37,7 +40,14 @@ problem = tr.Problem(
     tr.L2Ball(1.0, shape=D),
     levels=-0.5,
 )
-data = tr.Rows(part, mesh=jax.make_mesh((jax.device_count(),), ("rows",)))
+mesh, method = jax.make_mesh((jax.device_count(),), ("rows",)), tr.CSOA(eta0=0.5, upsilon0=0.1)
+if WRONG in ("files", "vanishing", "others"):
+    method = tr.SVRGCSOA(refresh_every=10)
+    full_data._MOST_READ = 32  # slices smaller than a part: files are read again in every pass
+    place = FOLDER / "data" / "part-0.parquet" if WRONG == "others" and me == 1 else FOLDER / "data"
+    data = tr.Parquet(place, {"a": ["a0", "a1", "a2"], "b": "b"}, mesh=mesh, shards=4, shuffle=40)
+else:
+    data = tr.Rows(part, mesh=mesh)
 assert data.n == N
 
 
@@ -52,15 +62,17 @@ def show(now) -> None:
     if WRONG == "kill" and now.step >= 40:
         (FOLDER / "now").touch()
         time.sleep(5)
+    if WRONG == "vanishing":
+        (FOLDER / "data" / "part-1.parquet").unlink(missing_ok=True)
 
 
 if WRONG == "kill" and me == 2:
     threading.Thread(target=die_in_the_middle, daemon=True).start()
 options = {"checkpoint": FOLDER / "run", "checkpoint_every": 10} if count > 2 or (FOLDER / "run").exists() else {}
-result = tr.minimize(
-    problem, data, method=tr.CSOA(eta0=0.5, upsilon0=0.1), steps=80, batch_size=16, record=8, callback=show, **options
-)
+result = tr.minimize(problem, data, method=method, steps=80, batch_size=16, record=8, callback=show, **options)
 print(f"{result.cost.steps} steps taken")
+if WRONG == "vanishing":
+    (FOLDER / f"{me}.txt").write_text(f"{result.status.name}: {result.message}")
 np.save(
     FOLDER / f"{me}.npy",
     np.concatenate([np.ravel(np.asarray(v, float)) for v in (result.x, result.objective, result.constraints)]),

@@ -13,6 +13,7 @@ import tightrope as tr
 from tightrope.problem.full_data import each_row, full_jacobian, full_values
 from tightrope.sampling import Plan
 from tightrope.sampling.all_rows import Reader, Streamed, UnreadableError, kept, plain_errors, slice_of, stepping
+from tightrope.sampling.parquet import shared_out
 from tightrope.sampling.parquet_files import Files
 
 N, D = 230, 3
@@ -319,3 +320,42 @@ def test_a_file_that_is_harmed_between_passes_ends_the_run_and_loses_nothing(fol
 def test_wrong_arguments_are_refused(folder, arguments, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         tr.Parquet(folder, **arguments)
+
+
+# ---- over a mesh ---------------------------------------------------------------------------------------------------------
+
+
+def spread(folder, shards=4):
+    return tr.Parquet(folder, COLUMNS, mesh=jax.make_mesh((1,), ("rows",)), shards=shards, shuffle=40)
+
+
+def test_shards_of_a_folder_give_their_rows_in_passes_of_their_own(folder):
+    source = spread(folder)
+    assert [len(share) for share in shared_out(source.files, 4)] == [3, 3, 2, 2]  # 20 rows, 30 rows, and shorter ones
+    sizes = np.array([60, 60, 60, 50])
+    steps = 4 * 60 // 3  # as many rounds as the largest shard has rows
+    (_, y), weights = rows_of(source, steps, batch_size=3, seeds=(2,))
+    seen = np.bincount(y.reshape(-1).astype(int), weights=weights.reshape(-1), minlength=N)
+    np.testing.assert_allclose(np.add.reduceat(seen, [0, 60, 120, 180]), sizes * steps / N)  # means are unbiased
+    np.testing.assert_allclose(seen[:180], steps / N)
+    assert set(np.bincount(y.reshape(-1).astype(int), minlength=N)[180:]) == {1, 2}
+    (_, again), _ = rows_of(source, 30, start=41, at_once=7, batch_size=3, seeds=(2,))  # within a round
+    np.testing.assert_array_equal(again, y[:, 41:71])
+
+
+def test_means_over_parts_are_those_of_the_rows(folder, monkeypatch):
+    monkeypatch.setattr("tightrope.sampling.parquet._KEPT_ROWS", 40)
+    source = spread(folder)
+    assert source.content != spread(folder, shards=2).content
+    look = jax.jit(lambda rows: full_jacobian(PROBLEM, X, rows, 32)[:2])
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), look(source.rows), truth(X))
+    numbered = jax.jit(lambda rows: each_row(lambda theta: theta[1], rows, 50))(source.rows)
+    np.testing.assert_array_equal(numbered, np.arange(N))
+    (folder / "part-1.parquet").unlink()
+    with pytest.raises(UnreadableError, match=r"part-1\.parquet"), plain_errors():
+        jax.block_until_ready(look(source.rows))
+
+
+def test_row_groups_that_cannot_be_shared_out_are_refused(folder):
+    with pytest.raises(UnreadableError, match="10 row groups cannot be shared out among 16 shards"):
+        spread(folder, shards=16)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from jax.sharding import Mesh
 
@@ -35,6 +37,9 @@ def launch(count, *command, **more):
         ("csoa:2,8", "svrg-csoa:4"),
         pytest.param(
             ("csoa:4", "split-csoa:2,4,8", "fw-csoa:2,4,8", "svrg-csoa:2,8", "resumed"), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            ("csoa:2,4,8:float32", "svrg-csoa:2,4,8:float32", "completion:1,2,8", "sweep:1,2,8"), marks=pytest.mark.slow
         ),
     ],
 )
@@ -78,6 +83,43 @@ def test_what_is_wrong_in_one_process_is_said_in_all(wrong, said, tmp_path):
     done = launch(2, sys.executable, HERE / "in_processes.py", tmp_path, wrong)
     assert done.returncode == 1
     assert said in done.stderr
+
+
+@pytest.fixture
+def with_files(tmp_path):
+    """The rows of `in_processes.py` in two files, whose row groups differ in size."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(200, 3)), rng.normal(size=200)
+    table = pa.table({f"a{k}": a[:, k] for k in range(3)} | {"b": b})
+    (tmp_path / "data").mkdir()
+    pq.write_table(table.slice(0, 90), tmp_path / "data" / "part-0.parquet", row_group_size=17)
+    pq.write_table(table.slice(90), tmp_path / "data" / "part-1.parquet", row_group_size=30)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_processes_read_their_own_row_groups(with_files):
+    script, found = HERE / "in_processes.py", []
+    for count in (2, 4):
+        done = launch(count, sys.executable, script, with_files, "files")
+        assert done.returncode == 0, done.stderr
+        found += [np.load(with_files / f"{k}.npy") for k in range(count)]
+    alone = run(script, with_files, "files")
+    assert alone.returncode == 0, alone.stderr
+    for other in found:
+        np.testing.assert_allclose(other, np.load(with_files / "0.npy"), rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_file_that_one_process_cannot_read_is_said_in_all(with_files):
+    done = launch(2, sys.executable, HERE / "in_processes.py", with_files, "others")
+    assert done.returncode == 1
+    assert "process 1 of 2 sees other files (90 rows) than process 0" in done.stderr
+    done = launch(2, sys.executable, HERE / "in_processes.py", with_files, "vanishing")
+    assert done.returncode == 0, done.stderr
+    said = [(with_files / f"{k}.txt").read_text() for k in range(2)]
+    assert all(words.startswith("STREAM_RAISED: After ") for words in said), said
+    assert any("part-1.parquet" in words for words in said)
 
 
 def test_launch_names_what_fails():

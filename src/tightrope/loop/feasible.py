@@ -15,6 +15,7 @@ import numpy as np
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values, linearised
+from tightrope.sampling.all_rows import one_row
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, float_dtype, pytree
 
@@ -152,14 +153,15 @@ def _with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, n
 @jax.jit(compiler_options=COMPILED_SOON)
 def _values_and_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
     problem = linearised(problem, x, data)
-    h = full_constraints(problem, x, data)
-    if h.size == 0:
-        return h, h
+    if problem.n_constraints(x, one_row(data)) == 0:
+        nothing = jnp.zeros(0, float_dtype(x))
+        return nothing, nothing
     if problem.exact_constraints is not None:
+        h = full_constraints(problem, x, data)
         values, rows = jnp.abs(h), jax.jacrev(full_constraints, 1)(problem, x, data)
     else:
         values = full_mean(lambda theta: jnp.abs(problem.sample_values(x, theta)[1]), data)
-        rows = full_jacobian(problem, x, data)[3]
+        _, h, _, rows = full_jacobian(problem, x, data)
     products = [jnp.tensordot(jnp.abs(r).reshape(r.shape[0], -1), jnp.abs(v).reshape(-1), 1)
                 for r, v in zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)]  # fmt: skip
     return h, values + sum(products) + jnp.abs(jnp.asarray(problem.levels, values.dtype))

@@ -21,8 +21,8 @@ from tightrope.problem.nested import (
     with_inner_moving,
 )
 from tightrope.problem.problem import Problem, constraint_rows
+from tightrope.sampling.all_rows import Parts, first_row, in_memory, one_row, slice_of
 from tightrope.sampling.all_rows import count as count
-from tightrope.sampling.all_rows import first_row, in_memory, one_row, slice_of
 from tightrope.sampling.all_rows import spread as spread
 from tightrope.sampling.shards import Shards, weighted
 from tightrope.tree import Array, Mean, Tree, platform
@@ -212,21 +212,26 @@ def fold_rows(
     if isinstance(data, Shards) and some is None:
         sums = data.total(lambda rows, real: _own_sums(of_slice, rows, real, rows_a_slice))
         return jax.tree.map(lambda v: v / n, sums)
-    sums, weight = _sums(of_slice, data, rows_a_slice, some)
+    if isinstance(data, Parts) and some is None:
+        size = min(rows_a_slice or rows_a_slice_of(data), min(data.counts))
+        sums = data.total(lambda part, rows: _sums(of_slice, part, size, None, rows)[0])
+        return jax.tree.map(lambda v: v / n, sums)
+    sums, weight = _sums(of_slice, data, rows_a_slice, some, n)
     return jax.tree.map(lambda v: v / (n if some is None else weight.astype(v.dtype)), sums)
 
 
 def _own_sums(of_slice: Callable[[Tree, Array], Tree], rows: Tree, real: Array, rows_a_slice: int | None) -> Tree:
     """Sums over the rows of one device, without the places that are empty."""
-    return _sums(lambda part, weights: of_slice(part[0], weights * part[1]), (rows, real), rows_a_slice, None)[0]
+    counted = rows, real
+    return _sums(lambda part, w: of_slice(part[0], w * part[1]), counted, rows_a_slice, None, count(counted))[0]
 
 
 def _sums(
-    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None, some: Some | None
+    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None, some: Some | None, n: Any
 ) -> tuple[Tree, Array]:
-    """The sum over slices, and how many rows it counts."""
-    n = count(data)
-    size = min(rows_a_slice or rows_a_slice_of(data), n)
+    """The sum over slices of the first n rows, and how many rows it counts; n may be traced where it is at least a slice."""
+    size = rows_a_slice or rows_a_slice_of(data)
+    size = min(size, n) if isinstance(n, int) else size
     every = -(-n // size)
 
     def sums_of(k):

@@ -11,14 +11,16 @@ import itertools
 import logging
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tightrope.sampling.shards import Shards
+from tightrope.sampling.shards import AXIS, Shards, on_every_device
 from tightrope.tree import Array, Tree
 
 _readers: "weakref.WeakValueDictionary[int, Reader]" = weakref.WeakValueDictionary()
@@ -51,50 +53,162 @@ class Streamed:
 
     def __init__(self, reader: Reader, n: int, few: Tree):
         self.few, self.n, self.reader = jax.tree.map(jnp.asarray, few), n, reader  # the reader lives as long as this
-        number = next(_numbers)
-        _readers[number] = reader
-        self.number: Any = jnp.asarray(number, jnp.int32)
+        self.number: Any = jnp.asarray(_known_as(reader), jnp.int32)
 
-    def tree_flatten(self) -> tuple[tuple[Tree, Any], int]:
+    def tree_flatten(self) -> tuple[tuple[Tree, Any], Any]:
         """Arrays, and what is static."""
         return (self.few, self.number), self.n
 
     @classmethod
-    def tree_unflatten(cls, n: int, children: tuple[Tree, Any]) -> "Streamed":
+    def tree_unflatten(cls, static: Any, children: tuple[Tree, Any]) -> "Streamed":
         """From arrays, inside compiled code."""
         new = object.__new__(cls)
         new.few, new.number = children
-        new.n = n
+        new.n = static
         return new
 
     def slice(self, start: Array, size: int) -> Tree:
         """Rows from `start` on, which may be traced."""
-        leaves, kind = jax.tree.flatten(self.few)
-        # Numbers of 64 bits come as pairs of words: whether JAX has them is known to one thread, and another may call back.
-        wide = [leaf.dtype.itemsize == 8 for leaf in leaves]
-        dtypes = [np.dtype(leaf.dtype) for leaf in leaves]
-        shapes = [
-            jax.ShapeDtypeStruct((size, *leaf.shape[1:], *([2] if w else [])), jnp.uint32 if w else leaf.dtype)
-            for leaf, w in zip(leaves, wide, strict=True)
-        ]
+        return _asked(self.number, self.few, start, size)
 
-        def ask(number: Any, start: Any) -> list[np.ndarray]:
+
+def _known_as(reader: Reader) -> int:
+    """The number by which compiled code knows a reader."""
+    number = next(_numbers)
+    _readers[number] = reader
+    return number
+
+
+def _asked(number: Array, like: Tree, start: Array, size: int) -> Tree:
+    """Rows from `start` on of the reader with this number, whose rows are like these."""
+    leaves, kind = jax.tree.flatten(like)
+    # Numbers of 64 bits come as pairs of words: whether JAX has them is known to one thread, and another may call back.
+    wide = [leaf.dtype.itemsize == 8 for leaf in leaves]
+    dtypes = [np.dtype(leaf.dtype) for leaf in leaves]
+    shapes = [
+        jax.ShapeDtypeStruct((size, *leaf.shape[1:], *([2] if w else [])), jnp.uint32 if w else leaf.dtype)
+        for leaf, w in zip(leaves, wide, strict=True)
+    ]
+
+    def ask(number: Any, start: Any) -> list[np.ndarray]:
+        try:
+            rows = jax.tree.leaves(_readers[int(number)].read(int(start), size))
+            whole = [np.ascontiguousarray(a, dtype) for a, dtype in zip(rows, dtypes, strict=True)]
+            return [a.view(np.uint32).reshape(s.shape) if w else a for a, s, w in zip(whole, shapes, wide, strict=True)]
+        except BaseException as error:
+            _failures.append(error)
+            raise
+
+    words = jax.pure_callback(ask, shapes, number, start)
+    rows = [
+        jax.lax.bitcast_convert_type(a, leaf.dtype) if w else a for a, leaf, w in zip(words, leaves, wide, strict=True)
+    ]
+    return jax.tree.unflatten(kind, rows)
+
+
+@jax.tree_util.register_pytree_node_class
+class Parts(Streamed):
+    """All rows of files of which every device of a mesh reads a part: sums over rows meet in one collective.
+
+    Whoever wants some rows on every device (`slice`) has each process read them; all processes see all of the files.
+
+    Args:
+        own: who reads the part of each device of this process, in their order.
+        whole: who reads all rows.
+        counts: how many rows each device of the mesh has.
+        few: some of all rows, spread evenly, that are kept in memory.
+        mesh: the devices.
+    """
+
+    def __init__(self, own: list[Reader], whole: Reader, counts: tuple[int, ...], few: Tree, mesh: Mesh):
+        self.readers = (*own, whole)  # they live as long as this
+        self.n, self.counts, self.mesh = sum(counts), counts, mesh
+        self.few = on_every_device(mesh, few)
+        of_whole = _known_as(whole)
+        numbers = np.array([[_known_as(reader), of_whole] for reader in own], np.int32)
+        sharding = NamedSharding(mesh, PartitionSpec(AXIS))
+        self.number = jax.make_array_from_process_local_data(sharding, numbers, (len(counts), 2))
+
+    def tree_flatten(self) -> tuple[tuple[Tree, Any], Any]:
+        """Arrays, and what is static."""
+        return (self.few, self.number), (self.counts, self.mesh)
+
+    @classmethod
+    def tree_unflatten(cls, static: Any, children: tuple[Tree, Any]) -> "Parts":
+        """From arrays, inside compiled code."""
+        new = object.__new__(cls)
+        new.few, new.number = children
+        new.counts, new.mesh = static
+        new.n = sum(new.counts)
+        return new
+
+    def slice(self, start: Array, size: int) -> Tree:
+        """Rows from `start` on, on every device; the start may be traced."""
+
+        def local(number: Array, few: Tree, start: Array) -> Tree:
+            return _asked(number[0, 1], few, start, size)
+
+        specs = PartitionSpec(AXIS), PartitionSpec(), PartitionSpec()
+        return _on_mesh(self.mesh, local, specs)(self.number, self.few, jnp.asarray(start))
+
+    def total(self, fn: Callable[[Tree, Array], Tree]) -> Tree:
+        """The sum over devices of fn(part, rows), where a part is a source and has so many rows, in one collective.
+
+        A part that cannot be read must not leave the others waiting: its reader goes on with nothing, and what has happened
+        is said after the collective, by everybody.
+        """
+
+        def local(number: Array, few: Tree, count: Array) -> Tree:
+            part = Streamed.tree_unflatten(self.n, (few, number[0, 0]))
+            vector, back = ravel_pytree(fn(part, count[0]))
+            failed = jax.pure_callback(_failed, jax.ShapeDtypeStruct((), jnp.int32), number[0, 0], vector[:1])
+            sums, failed = jax.lax.psum(vector, AXIS), jax.lax.pmax(failed, AXIS)
+            nothing = jax.pure_callback(_raised, jax.ShapeDtypeStruct((), jnp.int32), number[0, 0], failed)
+            return back(sums + nothing.astype(sums.dtype))
+
+        counts = np.asarray(self.counts, np.int32)
+        specs = PartitionSpec(AXIS), PartitionSpec(), PartitionSpec(AXIS)
+        return _on_mesh(self.mesh, local, specs)(self.number, self.few, jnp.asarray(counts))
+
+
+def _on_mesh(mesh: Mesh, local: Callable[..., Tree], specs: Any) -> Callable[..., Tree]:
+    return jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(), check_vma=False)
+
+
+class Patient(Reader):
+    """Reads a device's part. Where that fails it gives zeros, and remembers why until it is asked."""
+
+    def __init__(self, reader: Reader, like: Tree):
+        self.reader, self.like, self.error = reader, like, None
+
+    def read(self, start: int, size: int) -> Tree:
+        """Rows start..start+size-1, or zeros."""
+        if self.error is None:
             try:
-                rows = jax.tree.leaves(_readers[int(number)].read(int(start), size))
-                whole = [np.ascontiguousarray(a, dtype) for a, dtype in zip(rows, dtypes, strict=True)]
-                return [
-                    a.view(np.uint32).reshape(s.shape) if w else a for a, s, w in zip(whole, shapes, wide, strict=True)
-                ]
-            except BaseException as error:
-                _failures.append(error)
-                raise
+                return self.reader.read(start, size)
+            except Exception as error:
+                self.error = error
+        return jax.tree.map(lambda s: np.zeros((size, *s.shape), s.dtype), self.like)
 
-        words = jax.pure_callback(ask, shapes, self.number, start)
-        rows = [
-            jax.lax.bitcast_convert_type(a, leaf.dtype) if w else a
-            for a, leaf, w in zip(words, leaves, wide, strict=True)
-        ]
-        return jax.tree.unflatten(kind, rows)
+
+def _failed(number: Any, _: Any) -> np.ndarray:
+    """Whether a part could not be read: the number of this process, counted from 1, or 0."""
+    reader: Any = _readers[int(number)]
+    return np.int32(0 if reader.error is None else jax.process_index() + 1)  # pyright: ignore[reportReturnType]
+
+
+def _raised(number: Any, failed: Any) -> np.ndarray:
+    """Raise what this process or another has met in its part; nothing where all could be read."""
+    if int(failed):
+        reader: Any = _readers[int(number)]
+        said, reader.error = reader.error, None  # with the file back in place the next pass may do
+        if said is None:
+            said = UnreadableError(
+                f"Process {int(failed) - 1} of {jax.process_count()} cannot read its part of the files; it says why."
+            )
+        _failures.append(said)
+        raise said
+    return np.int32(0)  # pyright: ignore[reportReturnType]
 
 
 def _is_source(data: Any) -> bool:

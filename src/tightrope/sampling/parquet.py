@@ -11,10 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sampling.all_rows import Reader, Streamed
+from tightrope._errors import whole_number
+from tightrope.sampling.all_rows import Parts, Patient, Reader, Streamed, UnreadableError
 from tightrope.sampling.base import Blocks, Buffer, Draws, Plan, Sampler, block_length
 from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, names_in
+from tightrope.sampling.processes import failing_together, said_by_all, spans_processes
 from tightrope.sampling.rows import Order
+from tightrope.sampling.shards import Share, Turns, asked_mesh, key_of, on_every_device, own_shards
 from tightrope.tree import Array, Tree
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ _KEPT_ROWS, _KEPT_BYTES, _KEPT_GROUPS = 65_536, 16 * 2**20, 32  # of a sample th
 _ALIGNMENT = 64  # bytes
 _PASSES = 3  # that are under way at once
 _AHEAD = 2  # batches or buffers that are read while one is computed on
+_SHARDS = 16  # over a mesh: each has a row group open, and they are all open at once
 
 
 class Parquet(Sampler):
@@ -50,6 +54,11 @@ class Parquet(Sampler):
             Rows that stand together in a file should not be alike, or row groups small: a buffer should hold several.
         decode: a function of a `pyarrow.RecordBatch` that returns a sample's arrays, one row per row, for what the
             arguments above cannot say. `columns` is then the list of columns to read.
+        mesh: devices, a `jax.sharding.Mesh`, of this process or of several that all see the same files: each reads the row
+            groups of its own devices, and they add up what they find in one collective a step. Samples do not depend on how
+            many devices there are.
+        shards: on a mesh, into how many logical shards the row groups are shared out, in their order: a multiple of the
+            number of devices, and no more than there are row groups.
 
     Example:
         >>> import os, tempfile, pyarrow as pa, pyarrow.parquet as pq, tightrope as tr
@@ -74,7 +83,11 @@ class Parquet(Sampler):
         categories: Mapping[str, Sequence[Any]] | None = None,
         shuffle: bool | int = True,
         decode: Callable[["pa.RecordBatch"], Tree] | None = None,
+        mesh: Any = None,
+        shards: int = _SHARDS,
     ):
+        whole_number("Parquet", "shards", shards)
+        self.mesh = asked_mesh(mesh, [], shards)
         if isinstance(shuffle, bool):
             rows = None if shuffle else 0
         elif isinstance(shuffle, int | np.integer) and shuffle > 0:
@@ -87,6 +100,14 @@ class Parquet(Sampler):
             raise ValueError(
                 "Parquet: decode was given, and dtypes or categories, too; expected decode to see to them."
             )
+        with failing_together(self.together, (UnreadableError, ValueError, TypeError, ImportError)):
+            self._read(path, columns, dtypes, categories, decode, rows)
+            self.shares = None if self.mesh is None else shared_out(self.files, shards)
+        if self.together:
+            self._refuse_other_files()
+
+    def _read(self, path: Any, columns: Any, dtypes: Any, categories: Any, decode: Any, rows: int | None) -> None:
+        """What the footers and the first rows say."""
         wanted = None if columns is None else names_in(columns)
         self.files = files = path if isinstance(path, Files) else Files(path, wanted)
         self.n: int = files.n  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -102,6 +123,21 @@ class Parquet(Sampler):
         self._example, self.row_bytes = self._first()
         self.shuffle = max(1, _BUFFER_BYTES // self.row_bytes) if rows is None else rows
         self._rows: Tree = None  # what methods look at, once one has
+
+    def _refuse_other_files(self) -> None:
+        """Processes have parts of one table: refuse where they see different ones."""
+        said = said_by_all([self.n, self.files.content])
+        for process, (n, content) in enumerate(said):
+            if content != said[0][1]:
+                raise UnreadableError(
+                    f"Parquet: process {process} of {len(said)} sees other files ({n:,} rows) than process 0 "
+                    f"({said[0][0]:,} rows); expected one folder that all processes see, of which each reads its own part."
+                )
+
+    @property
+    def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether several processes read parts of the files."""
+        return self.mesh is not None and spans_processes(self.mesh)
 
     def __repr__(self) -> str:
         return f"Parquet({len(self.files.names):,} files, {self.n:,} rows, {len(self.columns)} columns)"
@@ -124,7 +160,7 @@ class Parquet(Sampler):
     @property
     def in_memory(self) -> bool:
         """Whether all rows fit into a buffer, and are kept as arrays."""
-        return self.n <= self.shuffle and self.n * self.row_bytes <= _BUFFER_BYTES
+        return self.mesh is None and self.n <= self.shuffle and self.n * self.row_bytes <= _BUFFER_BYTES
 
     @property
     def rows(self) -> Tree:
@@ -132,9 +168,20 @@ class Parquet(Sampler):
         if self._rows is None:
             if self.in_memory:
                 self._rows = jax.tree.map(jnp.asarray, _joined(list(self.batches())))
+            elif self.mesh is not None:
+                self._rows = self._parts(self.mesh)
             else:
                 self._rows = Streamed(_InOrder(self), self.n, self._sample())
         return self._rows
+
+    def _parts(self, mesh: Any) -> Parts:
+        """All rows, of which every device reads those of its own shards: they stand side by side."""
+        assert self.shares is not None
+        each, firsts = len(self.shares) // mesh.devices.size, [share[0] for share in self.shares]
+        bounds = self.files.starts[[*firsts[::each], len(self.files.groups)]]
+        own = own_shards(mesh, len(self.shares))[::each] // each  # devices of this process
+        readers: list[Reader] = [Patient(_InOrder(self, int(bounds[device])), self._example) for device in own]
+        return Parts(readers, _InOrder(self), tuple(np.diff(bounds).tolist()), self._sample(), mesh)
 
     def _sample(self) -> Tree:
         """Rows spread evenly over some of the row groups, which are spread evenly over the files."""
@@ -176,7 +223,8 @@ class Parquet(Sampler):
     @property
     def content(self) -> tuple[Any, ...]:
         """The files, and what is read of them in which order."""
-        return self.files.content, str(self.columns), str(self.shuffle), str(self.categories)
+        shards = () if self.shares is None else (str(len(self.shares)),)
+        return self.files.content, str(self.columns), str(self.shuffle), str(self.categories), *shards
 
     def example(self) -> Tree:
         """The shapes and dtypes of one sample."""
@@ -200,11 +248,46 @@ class Parquet(Sampler):
         if self.in_memory:
             order, rows = Order(self.n, False, plan), self.rows
             return Blocks(plan, self.row_bytes, lambda start, count: _gathered(rows, order(start, count)))
-        return _FileDraws(self, plan)
+        return _FileDraws(self, plan) if self.mesh is None else _SharedDraws(self, plan)
+
+    def placed(self, point: Tree) -> Tree:
+        """A point on every device of a mesh; without one, as it is."""
+        return point if self.mesh is None else on_every_device(self.mesh, point)
+
+    def pick(self, item: Tree) -> Tree:
+        """The samples themselves; on a mesh each device has its own."""
+        if self.mesh is None:
+            return item
+        rows, weights = item
+        return Share(rows, weights, self.mesh)
 
 
-# To compiled code all of them are alike: what they read reaches it through buffers.
-jax.tree_util.register_pytree_node(Parquet, lambda _: ((), None), lambda *_: object.__new__(Parquet))
+def _of_mesh(mesh: Any, _: Any) -> Parquet:
+    source = object.__new__(Parquet)
+    source.mesh = mesh
+    return source
+
+
+# To compiled code all of them are alike, but for the mesh: what they read reaches it through buffers.
+jax.tree_util.register_pytree_node(Parquet, lambda source: ((), source.mesh), _of_mesh)
+
+
+def shared_out(files: Files, shards: int) -> list[range]:
+    """The numbers of the row groups of every shard: they stay in their order, and cuts are where the shares of rows differ
+    least from equal ones."""
+    count, starts = len(files.groups), files.starts
+    if count < shards:
+        raise UnreadableError(
+            f"Parquet: {count:,} row groups cannot be shared out among {shards} shards; expected one for each at least. "
+            "Write smaller row groups, or give fewer shards, a multiple of the number of devices."
+        )
+    cuts = [0]
+    for s in range(1, shards):
+        wanted = files.n * s / shards
+        after = int(np.searchsorted(starts, wanted))
+        nearest = after - 1 if after and wanted - starts[after - 1] < starts[after] - wanted else after
+        cuts.append(min(max(nearest, cuts[-1] + 1), count - (shards - s)))
+    return [range(a, b) for a, b in zip(cuts, [*cuts[1:], count], strict=True)]
 
 
 @jax.jit
@@ -223,7 +306,8 @@ class _FileDraws(Draws):
     def __init__(self, source: Parquet, plan: Plan):
         self.source, self.plan = source, plan
         which, rows = itertools.product(plan.seeds, range(plan.draws)), plan.steps * plan.batch_size
-        self.visits = {(seed, draw): _Visit(source, seed, draw, rows) for seed, draw in which}
+        every = range(len(source.files.groups))
+        self.visits = {key: _Visit(source, key, every, rows, _buffer_rows(source)) for key in which}
         self.length = block_length(source.row_bytes * plan.draws * plan.batch_size * len(plan.seeds))
         self.start, self.end, self.items = 0, 0, ()
 
@@ -243,6 +327,70 @@ class _FileDraws(Draws):
         for leaf in jax.tree.leaves(out):
             leaf[:, :, steps:] = 0  # these only fill the shape
         return jax.tree.map(lambda a: jnp.asarray(np.moveaxis(a, 1, 2)), out)
+
+
+def _buffer_rows(source: Parquet) -> int:
+    """How many rows are read at a time, and shuffled together where they are shuffled."""
+    return source.shuffle or max(1, _BUFFER_BYTES // (4 * source.row_bytes))
+
+
+class _SharedDraws(Draws):
+    """Blocks of samples of rows over a mesh: every shard of this process is visited by itself, pass after pass, and gives
+    one row in every round (`shards.py` says in which order). Its buffers hold the shard's share of the rows that are
+    shuffled together."""
+
+    def __init__(self, source: Parquet, plan: Plan):
+        assert source.shares is not None
+        assert source.mesh is not None
+        sizes = np.array([sum(source.files.groups[g].rows for g in share) for share in source.shares])
+        self.source, self.plan = source, plan
+        self.turns = turns = Turns(source.mesh, sizes, plan, lambda key, s, first, count: np.arange(count))
+        rows = -(-plan.steps * plan.batch_size // turns.number) + 1
+        at_once = max(1, _buffer_rows(source) // turns.number)
+        self.visits = {
+            (*key, s): _Visit(source, key_of(key, s), source.shares[s], rows, at_once)
+            for key in itertools.product(plan.seeds, range(plan.draws))
+            for s in turns.own.tolist()
+        }
+        self.length = block_length(source.row_bytes * plan.draws * plan.batch_size * len(plan.seeds))
+        self.start, self.end, self.items = 0, 0, ()
+
+    def take(self, t: int, count: int) -> Buffer:
+        if not self.start <= t < self.end:
+            end = min(t + self.length, self.plan.steps)
+            with failing_together(self.source.together, (UnreadableError,)):
+                rows, weights = self._block(t, end - t)
+            spread = self.turns.spread
+            self.items = jax.tree.map(spread, rows), spread(weights)
+            self.start, self.end = t, end
+        return Buffer(self.items, t - self.start, min(count, self.end - t))
+
+    def _block(self, start: int, steps: int) -> tuple[Tree, np.ndarray]:
+        """Rows and weights of steps start .. start+steps-1, shaped (seeds, steps, draws, devices, room, ...)."""
+        plan, turns = self.plan, self.turns
+        shape = len(plan.seeds), self.length, plan.draws, turns.here, turns.room
+        out = jax.tree.map(lambda s: np.zeros((*shape, *s.shape), s.dtype), self.source.example())
+        weights = np.zeros(shape, jnp.result_type(float))
+        for i, seed in enumerate(plan.seeds):
+            for draw in range(plan.draws):
+                at = np.zeros((steps, turns.here, turns.room), np.int32)
+                turns.fill(at, weights[i, :steps, draw], (seed, draw), start)
+                self._gather((seed, draw), start, at, jax.tree.map(lambda a, i=i, d=draw: a[i, :, d], out))
+        return out, weights
+
+    def _gather(self, key: tuple[int, int], start: int, at: np.ndarray, out: Tree) -> None:
+        """Read what the shards of this process give in the rounds of these steps, and put it where it belongs."""
+        turns, (first, last) = self.turns, self.turns.rounds(start, len(at))
+        each, count = len(turns.own) // turns.here, last + 1 - first
+        for device in range(turns.here):
+            found = jax.tree.map(lambda s: np.empty((each, count, *s.shape), s.dtype), self.source.example())
+            for k, s in enumerate(turns.own[device * each : (device + 1) * each].tolist()):
+                self.visits[*key, s].read(first, count, jax.tree.map(lambda a, k=k: a[k, :, None], found))
+
+            def put(into: np.ndarray, rows: np.ndarray, device: int = device) -> None:
+                into[: len(at), device] = rows.reshape(-1, *rows.shape[2:])[at[:, device]]
+
+            jax.tree.map(put, out, found)
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -279,14 +427,16 @@ class _InOrder(Reader):
     """All rows in the order of the files, for passes over them. One program may have several passes under way at once, and
     each goes on where it stands."""
 
-    def __init__(self, source: Parquet):
-        self.source, self.lock = source, Lock()
+    def __init__(self, source: Parquet, first: int = 0):
+        self.source, self.first, self.lock = source, first, Lock()
         self.passes: list[_Pass] = []  # that of the last slice is the last
 
     def read(self, start: int, size: int) -> Tree:
-        """Rows start..start+size-1."""
+        """Rows start..start+size-1, counted from the first one that is this reader's."""
+        start += self.first
         with self.lock:
-            going = next((one for one in self.passes if one.begin <= start <= one.end), None)
+            near = (one for one in self.passes if one.begin <= start and self._nearer(one, start))
+            going = next(near, None)
             if going is not None:
                 self.passes.remove(going)
             else:
@@ -296,6 +446,11 @@ class _InOrder(Reader):
             rows = going.read(start, size)
             self.passes.append(going)
             return rows
+
+    def _nearer(self, one: "_Pass", start: int) -> bool:
+        """Whether a pass has not far to go to a row: a row group that is opened anew is read from its beginning."""
+        starts = self.source.files.starts
+        return int(starts[int(np.searchsorted(starts, start, side="right")) - 1]) <= one.end
 
 
 class _Pass:
@@ -325,25 +480,39 @@ class _Pass:
 
 
 class _Visit:
-    """One order of all rows, pass after pass: row groups in a random order, cut into buffers, each shuffled.
+    """One order of the rows of some row groups, pass after pass: groups in a random order, cut into buffers, each shuffled.
 
-    The order of pass k is that of a counter-based generator keyed by (seed, draw, k), the one within its buffer b by
-    (seed, draw, k, b): where row number p stands follows from p, without reading what comes before.
+    The order of pass k is that of a counter-based generator keyed by (key, k), the one within its buffer b by
+    (key, k, b): where row number p stands follows from p, without reading what comes before.
+
+    Args:
+        source: the files.
+        key: has the seed in it.
+        groups: the numbers of the row groups.
+        rows: how many will be asked for.
+        size: how many a buffer has.
     """
 
-    def __init__(self, source: Parquet, seed: int, draw: int, rows: int):
-        self.source, self.key, self.rows = source, (seed, draw), rows  # how many will be asked for
-        self.size = source.shuffle or max(1, _BUFFER_BYTES // (4 * source.row_bytes))
+    def __init__(self, source: Parquet, key: tuple[int, ...], groups: Sequence[int], rows: int, size: int):
+        self.source, self.key, self.rows, self.size = source, key, rows, size
+        self.groups = np.asarray(groups)
+        self.n = sum(source.files.groups[g].rows for g in groups)
+        self.last: list[np.ndarray] | None = None  # row: blocks of steps share a round where it is not whole in either
         self.ahead: _Ahead | None = None
         self.position = -1
         self.rest: Tree = None
 
     def read(self, start: int, count: int, places: Tree) -> None:
-        """Put rows number start..start+count-1 into these places, shaped (steps, batch, ...)."""
-        if self.position != start:
-            self._start(start)
+        """Put rows number start..start+count-1 into these places, shaped (steps, batch, ...). The row that was read last
+        may be asked for once more."""
         flat = [leaf.reshape(-1, *leaf.shape[2:]) for leaf in jax.tree.leaves(places)]
         done = 0
+        if self.last is not None and self.position == start + 1:
+            for out, row in zip(flat, self.last, strict=True):
+                out[0] = row
+            done = 1
+        elif self.position != start:
+            self._start(start)
         while done < count:
             if self.rest is None:
                 assert self.ahead is not None
@@ -357,7 +526,7 @@ class _Visit:
                 out[done : done + take] = rows[:take]
             self.rest = None if take == len(self.rest[0]) else [rows[take:] for rows in self.rest]
             done += take
-        self.position = start + count
+        self.position, self.last = start + count, [out[-1].copy() for out in flat]
 
     def _start(self, start: int) -> None:
         if self.ahead is not None:
@@ -366,8 +535,8 @@ class _Visit:
 
     def _buffers(self, start: int) -> Iterator[Tree]:
         """Shuffled buffers, from row number `start` of the order on."""
-        first, at = divmod(start, self.source.n)
-        for k in range(first, -(-self.rows // self.source.n)):
+        first, at = divmod(start, self.n)
+        for k in range(first, -(-self.rows // self.n)):
             for b, rows in self._of_pass(k, at // self.size):
                 skip = at - b * self.size if at > b * self.size else 0
                 yield jax.tree.map(lambda a, skip=skip: a[skip:], rows)
@@ -376,17 +545,17 @@ class _Visit:
     def _of_pass(self, k: int, first: int) -> Iterator[tuple[int, Tree]]:
         """The buffers of pass k from buffer number `first` on, with their numbers."""
         groups, shuffled = self.source.files.groups, bool(self.source.shuffle)
-        order = self._generator(k).permutation(len(groups)) if shuffled else np.arange(len(groups))
+        order = self._generator(k).permutation(self.groups) if shuffled else self.groups
         ends = np.cumsum([groups[g].rows for g in order])
         begin = first * self.size
         at = int(np.searchsorted(ends, begin, side="right"))
         skip = begin - (int(ends[at - 1]) if at else 0)
         batches = self.source._of_groups(order[at:].tolist(), skip)
         left: Tree = None  # of the last batch
-        for b in range(first, -(-self.source.n // self.size)):
-            if k * self.source.n + b * self.size >= self.rows:  # nobody will ask for these
+        for b in range(first, -(-self.n // self.size)):
+            if k * self.n + b * self.size >= self.rows:  # nobody will ask for these
                 return
-            count = min(self.size, self.source.n - b * self.size)
+            count = min(self.size, self.n - b * self.size)
             places = self._generator(k, b).permutation(count) if shuffled else np.arange(count)
             buffer, done = jax.tree.map(lambda s, n=count: np.empty((n, *s.shape), s.dtype), self.source.example()), 0
             while done < count:

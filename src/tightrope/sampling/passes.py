@@ -17,9 +17,9 @@ class Passes:
     """An endless sequence of passes over n rows for every key. Of few rows the current pass is kept; of many, the places
     that are asked for are computed, because to shuffle millions takes longer than a short run on them."""
 
-    def __init__(self, n: int, replace: bool):
+    def __init__(self, n: int, replace: bool, at_once: int = _INDICES_AT_ONCE):
         self.n, self.replace = n, replace
-        self.passes = max(1, _INDICES_AT_ONCE // max(n, 1))  # short passes are made several at a time
+        self.passes = max(1, at_once // max(n, 1))  # short passes are made several at a time
         self.kept: dict[Key, tuple[int, np.ndarray]] = {}
 
     def entries(self, key: Key, start: int, count: int) -> np.ndarray:

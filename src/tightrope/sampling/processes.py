@@ -4,7 +4,9 @@ All of them must ask for the same things in the same order. What each would deci
 first one decides for all.
 """
 
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -34,6 +36,23 @@ def said_by_all(mine: Any) -> list[Any]:
     padded[: text.size] = text
     texts = np.asarray(process_allgather(padded)).reshape(len(lengths), -1)
     return [json.loads(texts[k, :length].tobytes()) for k, length in enumerate(lengths)]
+
+
+@contextlib.contextmanager
+def failing_together(together: bool, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """What one process raises all of them raise, so that none waits for another that has left; the others say of whom it
+    is. Alone, nothing is changed."""
+    mine: Exception | None = None
+    try:
+        yield
+    except errors as error:
+        mine = error
+    said = said_by_all(None if mine is None else str(mine)) if together else []
+    if mine is not None:
+        raise mine
+    for process, words in enumerate(said):
+        if words is not None:
+            raise errors[0](f"Process {process} of {len(said)}: {words}")
 
 
 def said_by_first(mine: Any) -> Any:

@@ -27,6 +27,8 @@ from tightrope.tree import Array, Tree, pytree, static
 
 AXIS = "shards"
 SHARDS = 64
+_AT_ONCE = 1 << 15  # rows of a shard whose order is made at once: to begin with new random numbers takes 12 us
+_IN_CACHE = 512  # rounds that are put in their order at once
 _ROUNDS = 1024  # whose rotations are drawn at once
 _ROTATIONS, _OF_SHARD = 1, 2  # what random numbers are for; shards count on from the second
 
@@ -210,7 +212,7 @@ def _with_shards(mesh: Mesh, number: int) -> Mesh:
     devices = mesh.devices.size
     if number % devices:
         raise ValueError(
-            f"Rows: {number} logical shards cannot be shared out among {devices} devices; expected a multiple of their "
+            f"{number} logical shards cannot be shared out among {devices} devices; expected a multiple of their "
             f"number. Give shards={-(-number // devices) * devices}, and keep to it: samples depend on it."
         )
     return mesh
@@ -302,72 +304,74 @@ def van_der_corput(number: int) -> np.ndarray:
     return np.array([k for k in reversed_bits if k < number])
 
 
-class ShardOrder:
-    """The samples of steps: for every device the places of its rows in its own memory, and what they count."""
+class Turns:
+    """Which samples of steps come from which shard: for every device, where its own are found, and what they count.
 
-    def __init__(self, data: Shards, replace: bool, plan: Plan):
-        self.data, self.plan, self.devices = data, plan, data.mesh.devices.size
-        self.own, self.order = own_shards(data.mesh, data.number), van_der_corput(data.number)
-        self.sizes, self.where = np.diff(data.starts), np.argsort(self.order)
-        self.passes = {s: Passes(int(self.sizes[s]), replace) for s in self.own}
-        self.room = _room(self.order, data.number // self.devices, plan.batch_size)
-        self.sharding = NamedSharding(data.mesh, PartitionSpec(None, None, None, AXIS))
-        self.weights: Array | None = None  # of a whole block of steps, where they are the same for all
+    Args:
+        mesh: the devices, which own the same number of shards each, side by side.
+        sizes: how many rows every shard has.
+        plan: how a run wants its samples.
+        entries: what shard s gives in rounds first .. first+count-1 to the key (seed, draw): numbers of rows, by which a
+            device finds them among those of the shard.
+        width: how far apart shards lie in the memory of their device; by default as many rows as were asked for.
+    """
 
-    def __call__(self, start: int, count: int) -> tuple[Array, Array]:
-        """Places and weights of steps start .. start+count-1, shaped (seeds, count, draws, devices * room)."""
-        plan, mine = self.plan, len(self.own) * self.devices // self.data.number
-        shape = len(plan.seeds), count, plan.draws, mine, self.room
-        at = np.zeros(shape, np.int32)
-        weights = None if self.weights is not None else np.zeros(shape, jnp.result_type(float))
-        used = max(0, min(count, plan.steps - start))  # the rest only fills the shape, which must not depend on T
-        for i, seed in enumerate(plan.seeds):
-            for draw in range(plan.draws):
-                own = None if weights is None else weights[i, :used, draw]
-                self._fill(at[i, :used, draw], own, (seed, draw), start)
-        flat, total = ((*shape[:3], devices * self.room) for devices in (mine, self.devices))
+    def __init__(
+        self, mesh: Mesh, sizes: np.ndarray, plan: Plan, entries: Callable[..., np.ndarray], width: int | None = None
+    ):
+        self.sizes, self.plan, self.entries, self.width = sizes, plan, entries, width
+        self.n, self.number, self.devices = int(sizes.sum()), len(sizes), mesh.devices.size
+        self.own, self.order = own_shards(mesh, self.number), van_der_corput(self.number)
+        self.here = len(self.own) * self.devices // self.number  # devices of this process
+        self.where = np.argsort(self.order)
+        self.room = _room(self.order, self.number // self.devices, plan.batch_size)
+        self.sharding = NamedSharding(mesh, PartitionSpec(None, None, None, AXIS))
 
-        def spread(a: np.ndarray) -> Array:
-            return jax.make_array_from_process_local_data(self.sharding, a.reshape(flat), total)
+    def spread(self, a: np.ndarray) -> Array:
+        """What this process has for its devices, shaped (seeds, steps, draws, devices, room, ...), over the mesh."""
+        before, after = a.shape[:3], a.shape[5:]
+        flat, total = ((*before, count * self.room, *after) for count in (self.here, self.devices))
+        return jax.make_array_from_process_local_data(self.sharding, a.reshape(flat), total)
 
-        kept = self.weights if weights is None else spread(weights)
-        if used == count and (self.whole_rounds or (self.devices == 1 and np.ptp(self.sizes) == 0)):
-            self.weights = kept
-        assert kept is not None
-        return spread(at), kept
+    def rounds(self, start: int, steps: int) -> tuple[int, int]:
+        """The first and the last round of which these steps have samples."""
+        b = self.plan.batch_size
+        return start * b // self.number, ((start + steps) * b - 1) // self.number
 
     @property
     def whole_rounds(self) -> bool:
         """Whether a step has whole rounds, so that every step's rows count alike, and their order in it does not matter."""
-        return self.plan.batch_size % self.data.number == 0
+        return self.plan.batch_size % self.number == 0
 
-    def _fill(self, at: np.ndarray, weights: np.ndarray | None, key: tuple[int, int], start: int) -> None:
+    def fill(self, at: np.ndarray, weights: np.ndarray | None, key: tuple[int, int], start: int) -> None:
         """Places and weights of this process's samples, shaped (steps, devices, room); a round has one of each shard."""
-        (steps, mine, room), number, b = at.shape, self.data.number, self.plan.batch_size
+        (steps, mine, room), number, b = at.shape, self.number, self.plan.batch_size
         if not steps:
             return
-        first, last = start * b // number, ((start + steps) * b - 1) // number
-        each, counts = len(self.own) // mine, self.sizes[self.own] * (number / self.data.n / b)
-        offsets = (np.arange(each) * self.data.width).astype(np.int32)
+        first, last = self.rounds(start, steps)
+        each, counts = len(self.own) // mine, self.sizes[self.own] * (number / self.n / b)
+        offsets = (np.arange(each) * (self.width or last + 1 - first)).astype(np.int32)
         rotations = self._rotations(key, first, last)
+        alone = self.devices == 1 and not self.whole_rounds  # every sample is this device's, and its slot is its number
         for k in range(mine):
             its = slice(k * each, (k + 1) * each)
-            place = np.empty((last + 1 - first, each), np.int32)
+            rows = np.empty((each, last + 1 - first), np.int32)
             for column, s in enumerate(self.own[its]):
-                rows = self.passes[s].entries((*key, _OF_SHARD + int(s)), first, len(place))
-                np.add(rows, offsets[column], out=place[:, column])
+                rows[self.where[s] if alone else column] = (
+                    self.entries(key, int(s), first, rows.shape[1]) + offsets[column]
+                )
+            place = _turned_over(rows)
             if self.whole_rounds:
                 at[:, k] = place.reshape(steps, room)
                 if weights is not None:
                     weights[:, k] = np.tile(counts[its], room // each)[None]
                 continue
-            if self.devices == 1:  # every sample is this device's: its slot is its number
-                turned, skipped = self._turned(self.own, rotations), start * b - first * number
-                for found, into in ((place, at), (np.broadcast_to(counts[None], place.shape), weights)):
+            if alone:
+                skipped = start * b - first * number
+                for found, into in ((place, at), (np.broadcast_to(counts[self.order], place.shape), weights)):
                     if into is not None:
-                        by_number = np.empty(place.shape, into.dtype)
-                        np.put_along_axis(by_number, turned, found, axis=1)
-                        into[:, 0] = by_number.reshape(-1)[skipped : skipped + steps * b].reshape(steps, b)
+                        by_number = _rotated(found, rotations).reshape(-1)
+                        into[:, 0] = by_number[skipped : skipped + steps * b].reshape(steps, b)
                 continue
             assert weights is not None
             step, slot = self._slots(self.own[its], rotations, first, start, steps)
@@ -380,7 +384,7 @@ class ShardOrder:
     ) -> tuple[np.ndarray, np.ndarray]:
         """For one sample of each of a device's shards in every round from `first` on: its step, counted from `start`, and
         its slot in the batch of that step; -1 where the step is not among the `steps`."""
-        number, b = self.data.number, self.plan.batch_size
+        number, b = self.number, self.plan.batch_size
         j = (
             self._turned(shards, rotations)
             + (np.arange(len(rotations)) * number + first * number - start * b).astype(np.int32)[:, None]
@@ -398,7 +402,7 @@ class ShardOrder:
     def _turned(self, shards: np.ndarray, rotations: np.ndarray) -> np.ndarray:
         """The places of shards in rounds that are turned so."""
         turned = self.where[shards].astype(np.int32)[None] - rotations.astype(np.int32)[:, None]
-        return np.where(turned < 0, turned + np.int32(self.data.number), turned)
+        return np.where(turned < 0, turned + np.int32(self.number), turned)
 
     def _rotations(self, key: tuple[int, int], first: int, last: int) -> np.ndarray:
         """Those of rounds first .. last."""
@@ -406,8 +410,59 @@ class ShardOrder:
         drawn = [
             np.random.Generator(np.random.Philox(np.random.SeedSequence([*key, _ROTATIONS, group]))) for group in groups
         ]
-        every = np.concatenate([rng.integers(self.data.number, size=_ROUNDS) for rng in drawn])
+        every = np.concatenate([rng.integers(self.number, size=_ROUNDS) for rng in drawn])
         return every[first - groups[0] * _ROUNDS : last + 1 - groups[0] * _ROUNDS]
+
+
+class ShardOrder:
+    """The samples of steps, of rows in memory: for every device the places of its rows, and what they count."""
+
+    def __init__(self, data: Shards, replace: bool, plan: Plan):
+        sizes = np.diff(data.starts)
+        passes = {int(s): Passes(int(sizes[s]), replace, _AT_ONCE) for s in own_shards(data.mesh, data.number)}
+
+        def entries(key: tuple[int, int], s: int, first: int, count: int) -> np.ndarray:
+            return passes[s].entries(key_of(key, s), first, count)
+
+        self.plan, self.turns = plan, Turns(data.mesh, sizes, plan, entries, data.width)
+        self.weights: Array | None = None  # of a whole block of steps, where they are the same for all
+
+    def __call__(self, start: int, count: int) -> tuple[Array, Array]:
+        """Places and weights of steps start .. start+count-1, shaped (seeds, count, draws, devices * room)."""
+        plan, turns = self.plan, self.turns
+        shape = len(plan.seeds), count, plan.draws, turns.here, turns.room
+        at = np.zeros(shape, np.int32)
+        weights = None if self.weights is not None else np.zeros(shape, jnp.result_type(float))
+        used = max(0, min(count, plan.steps - start))  # the rest only fills the shape, which must not depend on T
+        for i, seed in enumerate(plan.seeds):
+            for draw in range(plan.draws):
+                own = None if weights is None else weights[i, :used, draw]
+                turns.fill(at[i, :used, draw], own, (seed, draw), start)
+        kept = self.weights if weights is None else turns.spread(weights)
+        if used == count and (turns.whole_rounds or (turns.devices == 1 and np.ptp(turns.sizes) == 0)):
+            self.weights = kept
+        assert kept is not None
+        return turns.spread(at), kept
+
+
+def _turned_over(rows: np.ndarray) -> np.ndarray:
+    """The transpose, written in parts that a cache holds."""
+    turned = np.empty(rows.shape[::-1], rows.dtype)
+    for k in range(0, len(turned), _IN_CACHE):
+        turned[k : k + _IN_CACHE] = rows[:, k : k + _IN_CACHE].T
+    return turned
+
+
+def _rotated(rounds: np.ndarray, rotations: np.ndarray) -> np.ndarray:
+    """Every round from the place of its rotation on, and then from its beginning: windows of rounds that stand twice."""
+    twice = np.concatenate([rounds, rounds], axis=1)
+    windows = np.lib.stride_tricks.sliding_window_view(twice, rounds.shape[1], axis=1)
+    return windows[np.arange(len(rounds)), rotations]
+
+
+def key_of(key: tuple[int, int], s: int) -> tuple[int, int, int]:
+    """By which the random numbers of a shard are drawn."""
+    return *key, _OF_SHARD + s
 
 
 def _room(order: np.ndarray, each: int, batch_size: int) -> int:

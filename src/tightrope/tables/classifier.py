@@ -125,9 +125,11 @@ class Fitted:
         if fair.frontier_ is not None:
             path = fair.frontier_
             bound = float(path["p_rule_bound"].iloc[int(np.argmin(np.abs(path["threshold"] - fair.threshold_)))])
+            of_files = isinstance(self.train, range)
+            how = "rows of these that were kept to judge" if of_files else f"{fair.search} on the rows fitted to"
             said += [
-                f"It was found by {fair.search} on the rows fitted to, for a p%-rule of {fair.p_rule:g}: there it is at "
-                f"least {bound:.3f}, with {fair.confidence:.0%} confidence."
+                f"It was found by {how}, for a p%-rule of {fair.p_rule:g}: there it is at least {bound:.3f}, with "
+                f"{fair.confidence:.0%} confidence."
             ]
         return said
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope.estimators.fair.classifier import FairLogisticRegression
-from tightrope.estimators.fair.from_files import People, refuse_rates
+from tightrope.estimators.fair.from_files import MOST_JUDGING, People, at_random, refuse_what_needs_rows
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.sampling.parquet_files import Files, Flaw, decoded
 from tightrope.tables.classifier import (
@@ -29,8 +29,8 @@ from tightrope.tables.encoder import TableEncoder
 AT_ONCE = 65_536
 """Rows in a part."""
 
-MOST_MEASURED = 200_000
-"""Rows that are measured on at most: a rate is then known to a fifth of a percent."""
+MOST_MEASURED = MOST_JUDGING
+"""Rows that are measured on at most."""
 
 
 def fit_folder(
@@ -46,13 +46,13 @@ def fit_folder(
     seed: int = 0,
     **parameters: Any,
 ) -> Fitted:
-    """`fit_table` for Parquet files: arguments as there, `covariance` the constraint, and nothing missing.
+    """`fit_table` for Parquet files: arguments as there, `covariance` or `p_rule` the constraint, and nothing missing.
 
-    Of the rows a share is held out, and 200,000 at most.
+    Of the rows a share is held out, and 200,000 at most; others, drawn likewise from the rest, judge a `p_rule`.
     """
     check_share(test_share)
     fair = FairLogisticRegression(**parameters, random_state=seed)
-    refuse_rates(fair)
+    refuse_what_needs_rows(fair)
     fair.sensitive, fair.sensitive_as_features = list(sensitive), sensitive_as_features
     files = Files(folder)
     share = min(test_share, MOST_MEASURED / files.n)
@@ -138,15 +138,6 @@ def parts_of(
 def first_rows(files: Files) -> pd.DataFrame:
     """A few rows with all columns."""
     return _frame(next(files.batches(files.groups[0], files.columns, 64)))
-
-
-def at_random(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """A number between 0 and 1 for every row, a function of its number and the seed alone (splitmix64)."""
-    with np.errstate(over="ignore"):
-        z = (numbers.astype(np.uint64) + np.uint64(seed) * np.uint64(0x100000001B3)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return (z ^ (z >> np.uint64(31))) / 2.0**64
 
 
 def _values(files: Files, name: str) -> list[Any]:

@@ -1,7 +1,8 @@
 """Logistic regression that meets a fairness constraint, as a scikit-learn classifier."""
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,11 +199,12 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         Args:
             X: features: an array, a sparse matrix, or a table of pandas, polars or pyarrow. Or Parquet files, which need not
                 fit into memory: the path of a folder, or a `Parquet` that says which columns; sensitive ones are then named
-                by `sensitive`, and the constraint is `covariance`.
+                by `sensitive`. A `p_rule` is then kept by the covariance, and judged by rows held out of training: 30 %, and
+                200,000 at most. `difference` needs arrays.
             y: labels of two kinds; of files, the name of the column.
             sensitive_features: a column or several: binary, categorical or continuous. Required with a constraint.
-            sample_weight: a weight for each row, not negative. Rates and accuracy are judged by these weights, too; those of
-                `class_weight` are for training alone.
+            sample_weight: a weight for each row, not negative; of files, the name of the column. Rates and accuracy are
+                judged by these weights, too; those of `class_weight` are for training alone.
 
         Raises:
             Refused: where `p_rule` cannot be promised; it says what binds and what can be had, and `frontier()` has the
@@ -213,25 +215,32 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             return self.fit_people(read_people(self, X, y, sensitive_features, sample_weight))
         task, seed = read_task(self, X, y, sensitive_features, sample_weight).with_weight(), self._seed()
         self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
-        try:
+        with self._forgetting_where_refused():
             self._fit_by_covariance(task, seed) if asked_of(self) is None else self._fit_by_rates(task, seed)
-        except Refused as refused:
-            for name in set(_LEARNT) & vars(self).keys():  # there is no classifier, not even an earlier one
-                delattr(self, name)
-            self.frontier_ = refused.frontier
-            raise
         self._stream = None
         return self
 
     def fit_people(self, people: People) -> "FairLogisticRegression":
         """Learn from files, of which it is known what their columns are; `fit` does it for a path."""
-        trained, known, moments = fit_files(self, people, self._seed())
+        with self._forgetting_where_refused():
+            trained, known, moments, threshold, frontier = fit_files(self, people, self._seed())
         warn_of_few(moments.few if known.sensitive is not None else [], people.names)
         warn_of_gap(trained.result, len(moments.scaling.mean), moments.rows)
         self.n_features_in_, self.feature_names_in_ = len(people.names), np.array(people.names, object)
         self.attributes_, self._stream = known.attributes, None
-        self._keep(trained, self.covariance, None)
+        self._keep(trained, threshold, frontier)
         return self
+
+    @contextlib.contextmanager
+    def _forgetting_where_refused(self) -> Iterator[None]:
+        """Where a rule is refused there is no classifier, not even an earlier one, but the path that was tried."""
+        try:
+            yield
+        except Refused as refused:
+            for name in set(_LEARNT) & vars(self).keys():
+                delattr(self, name)
+            self.frontier_ = refused.frontier
+            raise
 
     def _fit_by_rates(self, task: Task, seed: int) -> None:
         run = fit_by_rates(self, task, seed)

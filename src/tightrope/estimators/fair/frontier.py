@@ -34,13 +34,15 @@ def choose(built: Built, p_rule: float, *, search: str, folds: int, confidence: 
     if search == "cross-validation":
         table = compute_frontier(built, folds=folds, confidence=confidence, seed=seed)
         how = f"with {confidence:.0%} confidence"
-        return ChosenThreshold(_largest(table, p_rule, "p_rule_bound", how, built.task), table)
+        return ChosenThreshold(largest_that_keeps(table, p_rule, "p_rule_bound", how, built.task), table)
     rows = np.random.default_rng(seed).permutation(len(built.task.y))[:BATCH_ROWS]
     part = built if len(rows) == len(built.task.y) else build(built.task.take(np.sort(rows)))
     thresholds = path_of_thresholds(part, seed)
     decided = _decisions(part, thresholds, part.task.X, seed)
-    table = _table(part.task, thresholds, decided, confidence, seed)
-    return ChosenThreshold(_largest(table, p_rule, "p_rule", "on the rows it was solved on", part.task), table)
+    table = judge_path(part.task, thresholds, decided, confidence, seed)
+    return ChosenThreshold(
+        largest_that_keeps(table, p_rule, "p_rule", "on the rows it was solved on", part.task), table
+    )
 
 
 def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) -> pd.DataFrame:
@@ -58,7 +60,7 @@ def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) 
     strata = task.sensitive.strata(task.y > 0)  # every fold has some of each
     for fit_on, rows in StratifiedKFold(folds, shuffle=True, random_state=seed).split(task.X, strata):
         decided[rows] = _decisions(build(task.take(fit_on)), thresholds, task.X[rows], seed)
-    return _table(task, thresholds, decided, confidence, seed)
+    return judge_path(task, thresholds, decided, confidence, seed)
 
 
 def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
@@ -74,14 +76,18 @@ def _decisions(built: Built, thresholds: np.ndarray, X: np.ndarray, seed: int) -
     return X @ coef.T + intercept > 0
 
 
-def _largest(table: pd.DataFrame, p_rule: float, column: str, how: str, task: Task) -> float:
+def largest_that_keeps(
+    table: pd.DataFrame, p_rule: float, column: str, how: str, task: Task, from_files: bool = False
+) -> float:
+    """The largest threshold of a path that keeps the rule by this column; refused where none does."""
     enough = table[table[column] >= p_rule]
     if not len(enough):
-        raise refusal(p_rule, table, task, column, how)
+        raise refusal(p_rule, table, task, column, how, from_files)
     return float(enough["threshold"].max())
 
 
-def _table(task: Task, thresholds: np.ndarray, decided: np.ndarray, confidence: float, seed: int) -> pd.DataFrame:
+def judge_path(task: Task, thresholds: np.ndarray, decided: np.ndarray, confidence: float, seed: int) -> pd.DataFrame:
+    """The rows of a frontier: what classifiers, a column of decisions each, are worth on rows they were not trained on."""
     bounds, pairs = _bounds(task, decided, confidence, seed)
     share = task.judged / task.judged.sum()
     hits = decided == (task.y > 0)[:, None]

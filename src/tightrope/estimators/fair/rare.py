@@ -35,13 +35,13 @@ def judgeable(read: Sensitive, counted: np.ndarray, rate: float) -> Sensitive:
 
     Args:
         read: the attributes of n rows.
-        counted: (n,) booleans, the rows that count.
+        counted: (n,) booleans, the rows that count; or how often each of them does.
         rate: what share of them is expected to be decided positive.
     """
     least = smallest_group(rate)
     for i in grouped_attributes(read):
         attribute = read.attributes[i]
-        counts = np.bincount(read.groups(i)[counted], minlength=len(attribute.groups))
+        counts = np.bincount(read.groups(i), weights=counted, minlength=len(attribute.groups)).astype(int)
         if len(counts) < 3 or counts.min() >= least:
             continue
         largest = int(np.argmax(counts))

@@ -85,7 +85,7 @@ def read_task(
     if first and classes is None and len(np.unique(positive[weight > 0])) < 2:
         raise ValueError("y has only one class among the rows with weight; expected two.")
     if first and sensitive is not None:
-        _refuse_weightless(sensitive, weight)
+        refuse_weightless(sensitive, weight)
         counted, rate = weight > 0, float(np.average(positive, weights=people))
         if model.notion != "demographic_parity":  # by the rarer of the labels among whose owners groups are compared
             labels = [counted & (positive == label) for label in NOTIONS[model.notion]]
@@ -111,7 +111,7 @@ def _dense(X: Any) -> np.ndarray:
     return X.toarray()
 
 
-def _refuse_weightless(sensitive: Sensitive, weight: np.ndarray) -> None:
+def refuse_weightless(sensitive: Sensitive, weight: np.ndarray) -> None:
     """Refuse groups that have rows and no weight: nothing can be learnt or said of them."""
     for i in grouped_attributes(sensitive):
         groups, codes = sensitive.attributes[i].groups, sensitive.groups(i)

@@ -191,13 +191,19 @@ def budget(n: int) -> float:
 
 def train_path(built: Built, thresholds: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (L, d) and intercepts (L,) along a path of thresholds, all of them in one compiled sweep."""
-    levels = thresholds[:, None] * np.ones(np.size(built.problem.levels))
+    return path_of(built.problem, built.data, built.scaling, thresholds, seed)
+
+
+def path_of(
+    problem: Problem, data: Any, scaling: Scaling, thresholds: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`train_path` for a problem whose attributes have groups, so that its thresholds are in units of one."""
+    levels = thresholds[:, None] * np.ones(np.size(problem.levels))
     with jax.enable_x64(True):
         table = sweep(
-            built.problem, built.data, SVRGCSOA(), passes=_PATH_PASSES, levels=levels, seeds=(seed,), points=True,
-            progress=False,
-        )  # fmt: skip
-    back = [built.scaling.back(np.asarray(x, float)) for x in table["x"]]
+            problem, data, SVRGCSOA(), passes=_PATH_PASSES, levels=levels, seeds=(seed,), points=True, progress=False
+        )
+    back = [scaling.back(np.asarray(x, float)) for x in table["x"]]
     return np.stack([coef for coef, _ in back]), np.array([intercept for _, intercept in back])
 
 
