@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Cost, Info, Inner, Refreshing, dual_step
+from tightrope.methods.directions import Along, gradients_for, leading, no_directions, rows_for
 from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
     Corrected,
@@ -18,14 +19,17 @@ from tightrope.methods.snapshot import (
     probe_size,
     take_snapshot,
 )
-from tightrope.methods.widths import length_in, rows_in, slope_in, step_along
+from tightrope.methods.widths import length_in, move_of, projected, rows_in, slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.problem.full_data import full_mean, tangent
+from tightrope.problem.full_data import count, full_mean, spread, tangent
 from tightrope.problem.nested import Tangent, inner_size, with_inner_linear
 from tightrope.sets import ConvexSet
+from tightrope.sets.metric import Metric
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
+_DIRECTIONS = 8
+_MANY = 500  # coordinates
 _TRUST = 0.05  # the share of the gap that noise may cost at first
 _MORE = 1.5  # times that after an epoch that was better than all before ...
 _LESS = 4.0  # ... and a part of it after one that was not ...
@@ -44,6 +48,7 @@ class Steps(NamedTuple):
     gamma: Array  # dual steps, constraint by constraint
     trust: Array
     noise: Array  # what noise may cost, in units of F
+    along: Along | None = None  # other widths along some directions
 
 
 class Sums(NamedTuple):
@@ -185,6 +190,7 @@ class SVRGCSOA(Refreshing):
     r: Any = 0.0
     refresh_every: int | None = static(default=None)
     batch_size: int = static(default=1)
+    directions: int | None = static(default=None, least=0)
 
     name = "svrg-csoa"
     tuned = ("primal_scale", "dual_scale")
@@ -197,11 +203,16 @@ class SVRGCSOA(Refreshing):
 
     def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "SVRGCSOA":
         """With room for the mean inside, where the problem is nested."""
+        size = ravel(x)[0].size
+        if self.directions is None:
+            directions = _DIRECTIONS if size > _MANY and problem.domain.has_metrics else 0
+        else:
+            directions = min(self.directions, size)
+        method = replace(self, directions=directions)
         if not problem.nested:
-            return self
-        inside = inner_size(problem, x, theta)
-        given = self.primal_scale, self.dual_scale, self.upsilon, self.r, self.refresh_every, self.batch_size
-        return NestedSVRGCSOA(*given, inside)
+            return method
+        given = vars(method)
+        return replace(NestedSVRGCSOA(inside=inner_size(problem, x, theta)), **given)
 
     def default_batch(self, n: int) -> int:
         """64, where that leaves 64 to 2,048 steps an epoch: enough steps to converge, few enough to be quick."""
@@ -215,6 +226,10 @@ class SVRGCSOA(Refreshing):
         """A pass, and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each."""
         return n + probe_size(n) * (7 + 2 * _PROBE_ROUNDS)
 
+    def gradients_of_refreshes(self, steps: int, n: int) -> int:
+        """With the products that find directions, once."""
+        return super().gradients_of_refreshes(steps, n) + gradients_for(n, self.batch_size, self.directions or 0)
+
     def cost_of_refresh(self, domain: ConvexSet) -> Cost:
         """A look where the objective pulls, and the lower bound: by a linear minimisation, or by a projection."""
         return Cost(0, 0, projections=1, lmos=1) if domain.has_lmo else Cost(0, 0, projections=2)
@@ -222,14 +237,16 @@ class SVRGCSOA(Refreshing):
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""
         zero, none, snap = jnp.zeros((), lam.dtype), jnp.zeros_like(lam), no_snapshot(x, lam)
-        steps = Steps(zero, zero, none, none, zero, zero)
+        along = no_directions(self.directions, x) if self.directions else None
+        steps = Steps(zero, zero, none, none, zero, zero, along)
         return SVRGCSOAState(x, lam, snap, _no_steps(x, lam), steps, no_judge(snap), jnp.ones((), jnp.int32))
 
     def refresh(self, problem: Problem, state: SVRGCSOAState, data: Tree) -> SVRGCSOAState:
         """A new snapshot, one pass over all rows, its judgement, and step sizes to match."""
         first, old = state.t == 1, state.steps
         snap = take_snapshot(problem, *state.epoch.mean(state.x, state.lam), data)
-        wid, probe = problem.domain.widths(snap.w), probe_rows(data)
+        along, probe = self._along(problem, state, snap, data), probe_rows(data)
+        wid = _metric(problem, snap.w, along)
         slopes = self._slopes(problem, state, snap, wid, probe)
         weight, size = self._weight(problem, state, snap, wid, slopes)
         of_mean, of_rows = self._probed(problem, state, snap, wid, probe, slopes)
@@ -238,17 +255,18 @@ class SVRGCSOA(Refreshing):
         judge, better = judged(problem, state.judge, snap, slopes, wid, first)
         trust = jnp.where(better, jnp.minimum(_MORE * old.trust, 1), jnp.maximum(old.trust / _LESS, _LEAST))
         trust = jnp.where(first, _TRUST, trust)
-        steps = Steps(smoothness, weight, slopes, gamma, trust, trust * judge.gap)
+        steps = Steps(smoothness, weight, slopes, gamma, trust, trust * judge.gap, along)
         new = SVRGCSOAState(snap.w, state.lam, snap, _no_steps(snap.w, snap.lam), steps, judge, state.t)
         return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, state)
 
     def step(self, problem: Problem, state: SVRGCSOAState, theta: Tree) -> tuple[SVRGCSOAState, Info]:
         """A corrected primal step, then a corrected dual step that looks ahead."""
-        x, lam, steps, wid = state.x, state.lam, state.steps, problem.domain.widths(state.x)
+        x, lam, steps, wid = state.x, state.lam, state.steps, _metric(problem, state.x, state.steps.along)
         gamma = self.dual_scale * steps.gamma
         seen = correct(problem, state.snap, x, lam, theta)
         stiffness = jnp.maximum(steps.smoothness, state.epoch.curvature(steps.noise)) + steps.weight
-        x_next = problem.domain.project(step_along(wid, x, self.primal_scale / nonzero(stiffness), seen.gradient))
+        x_next = step_along(wid, x, self.primal_scale / nonzero(stiffness), seen.gradient)
+        x_next = projected(wid, problem.domain, x_next)
         ahead = seen.value + 2 * correct_slope(problem, state.snap, x, subtract(x_next, x), theta)
         lam_next = dual_step(lam, ahead, gamma=gamma, shrink=gamma * self.r, upsilon=self.upsilon)
         exact = problem.exact_constraints is not None
@@ -274,6 +292,23 @@ class SVRGCSOA(Refreshing):
         return Inner(judge.safe.w, float(judge.gap), scale) if h.size and np.all(h < 0) else None
 
     # ---- what the step sizes are made of ------------------------------------------------------------------------------
+
+    def _along(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, data: Tree) -> Along | None:
+        """Directions in which the Lagrangian bends most at the start, and the widths along them."""
+        known = state.steps.along
+        if known is None:
+            return None
+        k, wid, n = known.widths.size, problem.domain.widths(snap.w), count(data)
+
+        def look(_: Along) -> Along:
+            slopes = jnp.linalg.norm(rows_in(wid, snap.rows), axis=1)
+            assumed = norm(slope_in(wid, snap.grad)) / nonzero(slopes) / max(1, slopes.size)
+            lam = jnp.maximum(state.lam, jnp.where(slopes > 0, assumed, 0))
+            size = rows_for(n, self.batch_size, k)
+            rows = jax.tree.map(lambda a: a[:size], spread(data, n // size))
+            return leading(problem, snap.w, lam, rows, wid, k, self.batch_size)
+
+        return jax.lax.cond(state.t == 1, look, lambda same: same, known)
 
     def _slopes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree) -> Array:
         """|grad H_i| at the snapshot, or how fast h_i changed along the last epoch where that is faster."""
@@ -376,6 +411,12 @@ class NestedSVRGCSOA(SVRGCSOA):
         return NestedState(*after, touching), info
 
 
+def _metric(problem: Problem, x: Tree, along: Along | None) -> Tree:
+    """How lengths are counted: in widths of the domain, and in others along some directions."""
+    wid = problem.domain.widths(x)
+    return wid if along is None else Metric(wid, along.directions, along.widths)
+
+
 def _no_steps(x: Tree, lam: Array) -> Epoch:
     zero, none = jnp.zeros((), lam.dtype), jnp.zeros_like(lam)
     return Epoch(jax.tree.map(jnp.zeros_like, x), Sums(none, none, none, zero, zero, zero, zero, zero).packed())
@@ -409,7 +450,7 @@ def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, wid: Tree, b
         return f + jnp.dot(lam, h)
 
     def curvature(theta, v):
-        move = slope_in(wid, v)
+        move = move_of(wid, v)
         return slope_in(wid, jax.jvp(lambda x: jax.grad(lagrangian)(x, theta), (w,), (move,))[1])
 
     def of_row(theta):
