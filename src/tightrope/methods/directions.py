@@ -11,11 +11,12 @@ import jax.numpy as jnp
 
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, nonzero, ravel
-
 _ROUNDS = 3  # of products with the Hessian, of all directions at once
-_ROWS = 512  # whose Hessian it is, and no less than ...
-_BATCHES = 4  # ... so many batches: what they miss of a direction is then less than the noise of a batch
+_SHARE = 0.5  # of a pass that they may cost
+_LEAST, _MOST = 64, 512  # rows whose Hessian it is, and ...
+_BATCHES = 4  # ... no fewer than one batch, no more than so many: what they miss is then less than a batch's own noise
 _PAYS = 1.5  # times longer steps are worth the work
+_FLOOR = 1e-4  # of the largest curvature: less than this is not told from none in single precision
 
 
 class Along(NamedTuple):
@@ -31,14 +32,24 @@ def no_directions(k: int, x: Tree) -> Along:
     return Along(jnp.eye(k, v.size, dtype=v.dtype), jnp.ones((k,), v.dtype))
 
 
+def affordable(n: int, batch_size: int, most: int) -> int:
+    """How many directions can be found on n rows."""
+    return min(most, _budget(n) // max(_LEAST, batch_size))
+
+
 def rows_for(n: int, batch_size: int, k: int) -> int:
-    """How many of n rows are looked at: their products cost about a pass at most."""
-    return max(1, min(n // (2 * k * _ROUNDS), max(_ROWS, _BATCHES * batch_size)))
+    """How many of n rows are looked at for k directions."""
+    return max(1, min(_budget(n) // k, max(_MOST, _BATCHES * batch_size)))
 
 
 def gradients_for(n: int, batch_size: int, k: int) -> int:
-    """Per-row gradients that it takes: a product is two."""
+    """Per-row gradients that k directions take: a product is two."""
     return rows_for(n, batch_size, k) * (1 + 2 * k * _ROUNDS) if k else 0
+
+
+def _budget(n: int) -> int:
+    """Rows times directions."""
+    return int(_SHARE * n) // (2 * _ROUNDS)
 
 
 def leading(problem: Problem, w: Tree, lam: Array, rows: Tree, widths: Tree, k: int, batch_size: int) -> Along:
@@ -67,7 +78,7 @@ def leading(problem: Problem, w: Tree, lam: Array, rows: Tree, widths: Tree, k: 
     rest = jnp.sum(Q0 * Y0) - 2 * jnp.sum(inside * (Y0 @ U.T)) + jnp.sum(inside**2 * e)
     rest = jnp.maximum(rest, 0) * (flat.size / k)
     level = jnp.maximum(e[-1], rest / batch_size)  # the noise of a batch asks for steps as short as that
-    level = jnp.maximum(level, 1e-4 * e[0])
+    level = jnp.maximum(level, _FLOOR * e[0])
     left = jnp.minimum(e, level)
     before, after = e[0] + (rest + jnp.sum(e)) / batch_size, left[0] + (rest + jnp.sum(left)) / batch_size
     pays = before > _PAYS * after

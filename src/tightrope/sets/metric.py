@@ -24,9 +24,13 @@ class Metric(NamedTuple):
     along: Array  # a_i, positive, in units of the coordinates' widths
 
     def stretched(self, y: Array, power: int) -> Array:
-        """y, or each row of a matrix, times a_i^power along u_i."""
+        """y, or each row of a matrix, times a_i^power along u_i; y itself where no width differs."""
         factors = self.along**power - 1 if power > 0 else 1 / self.along**-power - 1
-        return y + ((y @ self.directions.T) * factors) @ self.directions
+
+        def turned(y: Array) -> Array:
+            return y + ((y @ self.directions.T) * factors) @ self.directions
+
+        return jax.lax.cond(jnp.any(factors != 0), turned, lambda y: y, y)
 
     def of_coordinates(self, x: Tree) -> Array:
         """The widths of x's coordinates, as a vector."""

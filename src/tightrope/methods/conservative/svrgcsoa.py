@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Cost, Info, Inner, Refreshing, dual_step
-from tightrope.methods.directions import Along, gradients_for, leading, no_directions, rows_for
+from tightrope.methods.directions import Along, affordable, gradients_for, leading, no_directions, rows_for
 from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
     Corrected,
@@ -28,7 +28,7 @@ from tightrope.sets.metric import Metric
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
-_DIRECTIONS = 8
+_DIRECTIONS = 16
 _MANY = 500  # coordinates
 _TRUST = 0.05  # the share of the gap that noise may cost at first
 _MORE = 1.5  # times that after an epoch that was better than all before ...
@@ -220,7 +220,9 @@ class SVRGCSOA(Refreshing):
 
     def for_rows(self, n: int, batch_size: int) -> "SVRGCSOA":
         """An epoch visits every row about once."""
-        return replace(self, refresh_every=self.refresh_every or max(1, n // batch_size), batch_size=batch_size)
+        every, directions = self.refresh_every or max(1, n // batch_size), self.directions
+        directions = directions and affordable(n, batch_size, directions)
+        return replace(self, refresh_every=every, batch_size=batch_size, directions=directions)
 
     def gradients_a_refresh(self, n: int) -> int:
         """A pass, and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each."""
