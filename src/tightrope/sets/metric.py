@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from tightrope.tree import Array, Tree, nonzero, ravel
 
-_ROUNDS = 8  # of Newton's method at most; a handful is enough
+_ROUNDS = 16  # of Newton's method at most; a handful is enough
 
 
 class Metric(NamedTuple):
@@ -25,10 +25,10 @@ class Metric(NamedTuple):
 
     def stretched(self, y: Array, power: int) -> Array:
         """y, or each row of a matrix, times a_i^power along u_i; y itself where no width differs."""
-        factors = self.along**power - 1 if power > 0 else 1 / self.along**-power - 1
+        factors = (self.along if power > 0 else 1 / self.along) ** abs(power) - 1
 
         def turned(y: Array) -> Array:
-            return y + ((y @ self.directions.T) * factors) @ self.directions
+            return y + (y @ self.directions.T * jnp.broadcast_to(factors, (*y.shape[:-1], factors.size))) @ self.directions
 
         return jax.lax.cond(jnp.any(factors != 0), turned, lambda y: y, y)
 
@@ -45,23 +45,32 @@ def nearest_in_ball(metric: Metric, x: Tree, radius: Array) -> Tree:
     """
     v, back = ravel(x)
     widths = metric.of_coordinates(x)
-    moved, bent = metric.directions * widths, metric.along**2 - 1  # P = diag(widths^2) + moved' diag(bent) moved
+    moved, bent = metric.directions * widths[None], metric.along**2 - 1  # P = diag(widths^2) + moved' diag(bent) moved
 
-    def solve(m: Array, v: Array) -> Array:
-        """(I + m P)^-1 v, by Woodbury's formula."""
+    def inverse(m: Array) -> Callable[[Array], Array]:
+        """(I + m P)^-1, by Woodbury's formula."""
         plain = 1 / (1 + m * widths**2)
-        small = jnp.eye(bent.size, dtype=v.dtype) + m * bent[:, None] * ((moved * plain) @ moved.T)
-        return plain * (v - m * (jnp.linalg.solve(small, bent * (moved @ (plain * v))) @ moved))
+        small = jnp.eye(bent.size, dtype=v.dtype) + m * bent[:, None] * ((moved * plain[None]) @ moved.T)
+        core = jnp.linalg.inv(small) * bent[None]
+        return lambda u: plain * (u - m * ((core @ (moved @ (plain * u))) @ moved))
 
-    def closer(_: Array, m: Array) -> Array:
-        y = solve(m, v)
-        z = solve(m, y)
-        falls = jnp.dot(y, widths**2 * z + (bent * (moved @ z)) @ moved)  # -|y(m)|^2 / 2 rises that fast
+    def newton(m: Array, y: Array, z: Array) -> Array:
+        falls = jnp.dot(y, widths**2 * z + (bent * (moved @ z)) @ moved)  # -|y(m)|^2 / 2 rises as fast as that
         size = jnp.linalg.norm(y)
         return m + jnp.maximum(size / nonzero(radius) - 1, 0) * size**2 / nonzero(falls)
 
+    def closer(so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        rounds, m, _ = so_far
+        solve = inverse(m)
+        y = solve(v)
+        return rounds + 1, newton(m, y, solve(y)), y
+
+    def outside(so_far: tuple[Array, Array, Array]) -> Array:
+        rounds, _, y = so_far
+        return (rounds < _ROUNDS) & (jnp.linalg.norm(y) > radius * (1 + _enough(v)))
+
     def cut(v: Array) -> Array:
-        y = solve(jax.lax.fori_loop(0, _ROUNDS, closer, jnp.zeros((), v.dtype)), v)
+        y = jax.lax.while_loop(outside, closer, (jnp.int32(0), newton(jnp.zeros((), v.dtype), v, v), v))[2]
         return y * (radius / nonzero(jnp.maximum(jnp.linalg.norm(y), radius)))
 
     return back(jax.lax.cond(jnp.linalg.norm(v) > radius, cut, lambda v: v, v))
@@ -81,13 +90,24 @@ def nearest_in_box(metric: Metric, x: Tree, clip: Callable[[Tree], Tree]) -> Tre
         y = ravel(clip(back(aim)))[0]
         return y, y == aim
 
-    def closer(_: Array, c: Array) -> Array:
+    def closer(so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        rounds, c, _ = so_far
         y, free = nearest(c)
-        left = c - directions @ ((y - v) / nonzero(widths))
-        small = jnp.eye(c.size, dtype=c.dtype) + (directions * free) @ directions.T * stiff
-        return c - jnp.linalg.solve(small, left)
+        small = jnp.eye(c.size, dtype=c.dtype) + (directions * free[None]) @ directions.T * stiff[None]
+        off = jnp.linalg.solve(small, c - directions @ ((y - v) / nonzero(widths)))
+        return rounds + 1, c - off, jnp.max(jnp.abs(off))
 
-    def cut(_: Array) -> Array:
-        return nearest(jax.lax.fori_loop(0, _ROUNDS, closer, jnp.zeros_like(stiff)))[0]
+    def unsolved(so_far: tuple[Array, Array, Array]) -> Array:
+        rounds, c, off = so_far
+        return (rounds < _ROUNDS) & (off > _enough(v) * jnp.max(jnp.abs(c)))
+
+    def cut(v: Array) -> Array:
+        some = jnp.ones((), v.dtype)
+        return nearest(jax.lax.while_loop(unsolved, closer, (jnp.int32(0), jnp.zeros_like(stiff), some))[1])[0]
 
     return back(jax.lax.cond(jnp.all(ravel(clip(x))[0] == v), lambda v: v, cut, v))
+
+
+def _enough(v: Array) -> float:
+    """How accurate a root need be, as a fraction: Newton's method doubles the digits, so that this is about rounding."""
+    return float(jnp.finfo(v.dtype).eps) ** 0.75

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Cost, Info, Inner, Refreshing, dual_step
-from tightrope.methods.directions import Along, affordable, gradients_for, leading, no_directions, rows_for
+from tightrope.methods.directions import Bends, affordable, find_bends, gradients_for, nothing_known
 from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
     Corrected,
@@ -21,10 +21,9 @@ from tightrope.methods.snapshot import (
 )
 from tightrope.methods.widths import length_in, move_of, projected, rows_in, slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.problem.full_data import count, full_mean, spread, tangent
+from tightrope.problem.full_data import full_mean, tangent
 from tightrope.problem.nested import Tangent, inner_size, with_inner_linear
 from tightrope.sets import ConvexSet
-from tightrope.sets.metric import Metric
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
@@ -48,7 +47,7 @@ class Steps(NamedTuple):
     gamma: Array  # dual steps, constraint by constraint
     trust: Array
     noise: Array  # what noise may cost, in units of F
-    along: Along | None = None  # other widths along some directions
+    bends: Bends | None = None  # by which lengths are counted in widths of their own
 
 
 class Sums(NamedTuple):
@@ -239,16 +238,16 @@ class SVRGCSOA(Refreshing):
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""
         zero, none, snap = jnp.zeros((), lam.dtype), jnp.zeros_like(lam), no_snapshot(x, lam)
-        along = no_directions(self.directions, x) if self.directions else None
-        steps = Steps(zero, zero, none, none, zero, zero, along)
+        bends = nothing_known(self.directions, x) if self.directions else None
+        steps = Steps(zero, zero, none, none, zero, zero, bends)
         return SVRGCSOAState(x, lam, snap, _no_steps(x, lam), steps, no_judge(snap), jnp.ones((), jnp.int32))
 
     def refresh(self, problem: Problem, state: SVRGCSOAState, data: Tree) -> SVRGCSOAState:
         """A new snapshot, one pass over all rows, its judgement, and step sizes to match."""
         first, old = state.t == 1, state.steps
         snap = take_snapshot(problem, *state.epoch.mean(state.x, state.lam), data)
-        along, probe = self._along(problem, state, snap, data), probe_rows(data)
-        wid = _metric(problem, snap.w, along)
+        bends, probe = self._bends(problem, state, snap, data), probe_rows(data)
+        wid = _lengths(problem, snap.w, bends)
         slopes = self._slopes(problem, state, snap, wid, probe)
         weight, size = self._weight(problem, state, snap, wid, slopes)
         of_mean, of_rows = self._probed(problem, state, snap, wid, probe, slopes)
@@ -257,13 +256,13 @@ class SVRGCSOA(Refreshing):
         judge, better = judged(problem, state.judge, snap, slopes, wid, first)
         trust = jnp.where(better, jnp.minimum(_MORE * old.trust, 1), jnp.maximum(old.trust / _LESS, _LEAST))
         trust = jnp.where(first, _TRUST, trust)
-        steps = Steps(smoothness, weight, slopes, gamma, trust, trust * judge.gap, along)
+        steps = Steps(smoothness, weight, slopes, gamma, trust, trust * judge.gap, bends)
         new = SVRGCSOAState(snap.w, state.lam, snap, _no_steps(snap.w, snap.lam), steps, judge, state.t)
         return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, state)
 
     def step(self, problem: Problem, state: SVRGCSOAState, theta: Tree) -> tuple[SVRGCSOAState, Info]:
         """A corrected primal step, then a corrected dual step that looks ahead."""
-        x, lam, steps, wid = state.x, state.lam, state.steps, _metric(problem, state.x, state.steps.along)
+        x, lam, steps, wid = state.x, state.lam, state.steps, _lengths(problem, state.x, state.steps.bends)
         gamma = self.dual_scale * steps.gamma
         seen = correct(problem, state.snap, x, lam, theta)
         stiffness = jnp.maximum(steps.smoothness, state.epoch.curvature(steps.noise)) + steps.weight
@@ -295,22 +294,19 @@ class SVRGCSOA(Refreshing):
 
     # ---- what the step sizes are made of ------------------------------------------------------------------------------
 
-    def _along(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, data: Tree) -> Along | None:
-        """Directions in which the Lagrangian bends most at the start, and the widths along them."""
-        known = state.steps.along
+    def _bends(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, data: Tree) -> Bends | None:
+        """Where the Lagrangian bends, as found at the start."""
+        known = state.steps.bends
         if known is None:
             return None
-        k, wid, n = known.widths.size, problem.domain.widths(snap.w), count(data)
 
-        def look(_: Along) -> Along:
+        def look(known: Bends) -> Bends:
+            wid, k = problem.domain.widths(snap.w), known.along.size
             slopes = jnp.linalg.norm(rows_in(wid, snap.rows), axis=1)
-            assumed = norm(slope_in(wid, snap.grad)) / nonzero(slopes) / max(1, slopes.size)
-            lam = jnp.maximum(state.lam, jnp.where(slopes > 0, assumed, 0))
-            size = rows_for(n, self.batch_size, k)
-            rows = jax.tree.map(lambda a: a[:size], spread(data, n // size))
-            return leading(problem, snap.w, lam, rows, wid, k, self.batch_size)
+            lam = jnp.maximum(state.lam, jnp.where(slopes > 0, _assumed(wid, snap, slopes), 0))
+            return find_bends(problem, snap.w, lam, data, wid, k, self.batch_size)
 
-        return jax.lax.cond(state.t == 1, look, lambda same: same, known)
+        return jax.lax.cond(state.t == 1, look, lambda known: known, known)
 
     def _slopes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree) -> Array:
         """|grad H_i| at the snapshot, or how fast h_i changed along the last epoch where that is faster."""
@@ -342,9 +338,8 @@ class SVRGCSOA(Refreshing):
         self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree, slopes: Array
     ) -> tuple[Array, Array]:
         """By the second derivatives of some rows: L of their mean, and L + L_max/b."""
-        # Until multipliers are known, assume that together they can hold the objective's gradient.
-        assumed = norm(slope_in(wid, snap.grad)) / nonzero(slopes) / max(1, slopes.size)
-        return _smoothness(problem, snap.w, jnp.maximum(state.lam, assumed), probe, wid, self.batch_size)
+        lam = jnp.maximum(state.lam, _assumed(wid, snap, slopes))
+        return _smoothness(problem, snap.w, lam, probe, wid, self.batch_size)
 
     def _smoothness(
         self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, of_mean: Array, of_rows: Array
@@ -413,10 +408,15 @@ class NestedSVRGCSOA(SVRGCSOA):
         return NestedState(*after, touching), info
 
 
-def _metric(problem: Problem, x: Tree, along: Along | None) -> Tree:
-    """How lengths are counted: in widths of the domain, and in others along some directions."""
+def _lengths(problem: Problem, x: Tree, bends: Bends | None) -> Tree:
+    """How lengths are counted: in widths of the domain, or so that curvatures are alike."""
     wid = problem.domain.widths(x)
-    return wid if along is None else Metric(wid, along.directions, along.widths)
+    return wid if bends is None else bends.metric(wid, x)
+
+
+def _assumed(wid: Tree, snap: Snapshot, slopes: Array) -> Array:
+    """Until multipliers are known: those that together can hold the objective's gradient."""
+    return norm(slope_in(wid, snap.grad)) / nonzero(slopes) / max(1, slopes.size)
 
 
 def _no_steps(x: Tree, lam: Array) -> Epoch:
