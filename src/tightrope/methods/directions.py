@@ -11,14 +11,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.snapshot import probe_rows
+from tightrope.methods.snapshot import Snapshot, probe_rows
 from tightrope.problem import Problem
 from tightrope.problem.full_data import count, full_mean
 from tightrope.sets.metric import Metric
 from tightrope.tree import Array, Tree, nonzero, ravel
 
 _ROUNDS = 3  # of products with the Hessian, of all directions at once
-_SHARE = 0.5  # of a pass that they may cost
+_SHARE = 1 / 3  # of a pass that they may cost
 _LEAST, _MOST = 64, 512  # rows whose Hessian it is, and ...
 _BATCHES = 4  # ... no fewer than one batch, no more than so many: what they miss is then less than a batch's own noise
 _PAYS = 1.5  # times longer steps are worth the work
@@ -53,8 +53,8 @@ def affordable(n: int, batch_size: int, most: int) -> int:
 
 
 def gradients_for(n: int, batch_size: int, k: int) -> int:
-    """Per-row gradients that it takes: two a row for scales, one where products begin, and two for each of them."""
-    return 2 * _rows_for_scales(n) + _rows_for(n, batch_size, k) * (1 + 2 * k * _ROUNDS) if k else 0
+    """Per-row gradients that it takes: one a row for scales, one where products begin, and two for each of them."""
+    return _rows_for_scales(n) + _rows_for(n, batch_size, k) * (1 + 2 * k * _ROUNDS) if k else 0
 
 
 def _rows_for_scales(n: int) -> int:
@@ -71,9 +71,12 @@ def _budget(n: int) -> int:
     return int(_SHARE * n) // (2 * _ROUNDS)
 
 
-def find_bends(problem: Problem, w: Tree, lam: Array, data: Tree, widths: Tree, k: int, batch_size: int) -> Bends:
-    """By gradients of some rows of the data at w, and by products with the Hessian of a few."""
-    n, (flat, back) = count(data), ravel(w)
+def find_bends(
+    problem: Problem, snap: Snapshot, lam: Array, data: Tree, widths: Tree, k: int, batch_size: int
+) -> Bends:
+    """By gradients of some rows of the data at a snapshot, and by products with the Hessian of a few."""
+    n, w = count(data), snap.w
+    flat, back = ravel(w)
     width = ravel(jax.tree.map(lambda a, v: jnp.broadcast_to(a, jnp.shape(v)), widths, w))[0]
 
     def slope(v: Array, rows: Tree) -> Array:
@@ -84,7 +87,7 @@ def find_bends(problem: Problem, w: Tree, lam: Array, data: Tree, widths: Tree, 
         return jax.grad(lagrangian)(v)
 
     some, few = (probe_rows(data, size) for size in (_rows_for_scales(n), _rows_for(n, batch_size, k)))
-    mean = slope(flat, some) * width
+    mean = ravel(problem.lagrangian_gradient(snap.grad, snap.rows, lam))[0] * width
     unit = nonzero(jnp.max(jnp.abs(mean)))
 
     def moments(theta: Tree) -> tuple[Array, Array]:
@@ -105,7 +108,8 @@ def _scales(mean: Array, squares: Array, fourth: Array, m: int) -> Array:
     """
     steep = squares + fourth / nonzero(squares) / m
     seen = squares > (_ROUNDED * float(jnp.finfo(mean.dtype).eps) * mean) ** 2
-    steep = jnp.where(seen, steep, jnp.nanmedian(jnp.where(seen, steep, jnp.nan)))
+    usual = jnp.exp(jnp.sum(jnp.where(seen, jnp.log(jnp.where(seen, steep, 1)), 0)) / jnp.maximum(jnp.sum(seen), 1))
+    steep = jnp.where(seen, steep, usual)
     differ = jnp.any(seen) & (jnp.max(steep) > _ALIKE**2 * jnp.min(steep))
     unit = jnp.sum(mean**2) / nonzero(jnp.sum(mean**2 / nonzero(steep)))
     return jnp.where(differ, jnp.clip(jnp.sqrt(unit / nonzero(steep)), 1 / _FAR, _FAR), 1)

@@ -24,13 +24,10 @@ class Metric(NamedTuple):
     along: Array  # a_i, positive, in units of the coordinates' widths
 
     def stretched(self, y: Array, power: int) -> Array:
-        """y, or each row of a matrix, times a_i^power along u_i; y itself where no width differs."""
+        """y, or each row of a matrix, times a_i^power along u_i."""
         factors = (self.along if power > 0 else 1 / self.along) ** abs(power) - 1
-
-        def turned(y: Array) -> Array:
-            return y + (y @ self.directions.T * jnp.broadcast_to(factors, (*y.shape[:-1], factors.size))) @ self.directions
-
-        return jax.lax.cond(jnp.any(factors != 0), turned, lambda y: y, y)
+        parts = y @ self.directions.T
+        return y + (parts * jnp.broadcast_to(factors, parts.shape)) @ self.directions
 
     def of_coordinates(self, x: Tree) -> Array:
         """The widths of x's coordinates, as a vector."""

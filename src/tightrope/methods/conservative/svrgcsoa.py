@@ -27,8 +27,10 @@ from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
-_DIRECTIONS = 16
-_MANY = 500  # coordinates
+_DIRECTIONS = 16  # at most, along which lengths are counted in widths of their own, ...
+_MANY = (
+    500  # ... where there are more coordinates than this: below, SQP is the better choice for what bends so differently
+)
 _TRUST = 0.05  # the share of the gap that noise may cost at first
 _MORE = 1.5  # times that after an epoch that was better than all before ...
 _LESS = 4.0  # ... and a part of it after one that was not ...
@@ -153,6 +155,10 @@ class SVRGCSOA(Refreshing):
     of x, its logarithm smoothed; at first |grad F|/D. |J| is the norm of the constraints' Jacobian divided by their slopes,
     and gamma is no more than the noise of the rows' own slopes allows.
 
+    Where there are many coordinates, lengths are counted so that curvatures are alike (see `tightrope.methods.directions`): a
+    look at some rows before the first step finds scales of columns and the directions in which the Lagrangian bends most. The
+    method is then the same in other coordinates, with projections in their metric.
+
     A judge compares snapshots by their merit (see `tightrope.methods.merit`). Near kinks noise does not vanish, and shorter
     steps are the price of accuracy: as long as snapshots become better, noise may cost a growing share of the gap, and a
     smaller one after an epoch that was not better. The output is the mean of the last epoch, or the best snapshot where the
@@ -169,6 +175,9 @@ class SVRGCSOA(Refreshing):
         upsilon: tightening of the constraints.
         r: regularisation of the multipliers.
         refresh_every: steps in an epoch; by default as many as visit every row once.
+        batch_size: rows in a batch; set by the run.
+        directions: the most directions along which lengths are counted in widths of their own, 0 for none. By default 16
+            on balls and boxes of more than 500 coordinates, and none elsewhere; fewer where there are few rows.
 
     Example:
         >>> import tightrope as tr
@@ -201,17 +210,18 @@ class SVRGCSOA(Refreshing):
     takes_nested = True
 
     def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "SVRGCSOA":
-        """With room for the mean inside, where the problem is nested."""
-        size = ravel(x)[0].size
-        if self.directions is None:
-            directions = _DIRECTIONS if size > _MANY and problem.domain.has_metrics else 0
-        else:
-            directions = min(self.directions, size)
-        method = replace(self, directions=directions)
+        """With directions where they pay, and with room for the mean inside where the problem is nested."""
+        domain, size = problem.domain, ravel(x)[0].size
+        if self.directions and not domain.has_metrics:
+            raise ValueError(
+                f"SVRGCSOA: directions is {self.directions} and {domain.name} has no projection in other metrics than "
+                "Euclid's; expected 0, or a ball or box (L2Ball, Box, LinfBall)."
+            )
+        usual = _DIRECTIONS if size > _MANY and domain.has_metrics else 0
+        method = replace(self, directions=min(usual if self.directions is None else self.directions, size))
         if not problem.nested:
             return method
-        given = vars(method)
-        return replace(NestedSVRGCSOA(inside=inner_size(problem, x, theta)), **given)
+        return replace(NestedSVRGCSOA(inside=inner_size(problem, x, theta)), **vars(method))
 
     def default_batch(self, n: int) -> int:
         """64, where that leaves 64 to 2,048 steps an epoch: enough steps to converge, few enough to be quick."""
@@ -304,7 +314,7 @@ class SVRGCSOA(Refreshing):
             wid, k = problem.domain.widths(snap.w), known.along.size
             slopes = jnp.linalg.norm(rows_in(wid, snap.rows), axis=1)
             lam = jnp.maximum(state.lam, jnp.where(slopes > 0, _assumed(wid, snap, slopes), 0))
-            return find_bends(problem, snap.w, lam, data, wid, k, self.batch_size)
+            return find_bends(problem, snap, lam, data, wid, k, self.batch_size)
 
         return jax.lax.cond(state.t == 1, look, lambda known: known, known)
 
