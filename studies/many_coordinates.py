@@ -122,17 +122,18 @@ def section(table: pd.DataFrame) -> list[str]:
     return [
         "## Many coordinates: lengths in which curvatures are alike",
         "",
-        "A step is as short as the largest curvature asks for. On balls and boxes of more than 500 coordinates, SVRG-CSOA looks",
-        "at some rows before its first step, for scales of the columns and for up to 16 directions in which the Lagrangian",
-        "bends most, and counts lengths so that curvatures are alike; projections are in that metric. Below: passes until the",
-        f"gap is certified to be 1e-2 / 1e-4 / 1e-6 of F at zero ({ROWS:,} rows, {COLUMNS} columns, |covariance| <= {BOUND} known",
-        f"exactly, at most {PASSES} passes, float64; the smallest gap where the last was not reached). The look counts: 0.4 passes.",
+        "A step is as short as the largest curvature asks for. On balls and boxes of more than 500 coordinates, SVRG-CSOA",
+        "looks at some rows before its first step, for scales of the columns and for up to 16 directions in which the",
+        "Lagrangian bends most, and counts lengths so that curvatures are alike; projections are in that metric. Below:",
+        f"passes until the gap is certified to be 1e-2 / 1e-4 / 1e-6 of F at zero ({ROWS:,} rows, {COLUMNS} columns,",
+        f"|covariance| <= {BOUND} known exactly, at most {PASSES} passes, float64; in brackets the smallest gap where the last",
+        "was not reached). The look counts: 0.4 passes.",
         "",
         *markdown([*table.columns], table.itertuples(index=False)),
         "",
-        "`spread` is the largest curvature over the usual one for factors, the condition number for a power law, and the ratio of",
-        "variances for units of their own. Independent columns lose nothing but the look. Where rows have no curvature (hinges)",
-        "there is nothing to find. `SVRGCSOA(directions=0)` does without, and is what all other sets have.",
+        "`spread` is the largest curvature over the usual one for factors, the condition number for a power law, and the",
+        "ratio of variances for units of their own. Independent columns lose nothing but the look. Where rows have no",
+        "curvature (hinges) there is nothing to find. `SVRGCSOA(directions=0)` does without, as all other sets do.",
     ]
 
 

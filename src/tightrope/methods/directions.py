@@ -6,6 +6,7 @@ their own differ by orders of magnitude, and features that are made of a few com
 these than elsewhere.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -19,10 +20,12 @@ from tightrope.tree import Array, Tree, nonzero, ravel
 
 _ROUNDS = 3  # of products with the Hessian, of all directions at once
 _SHARE = 1 / 3  # of a pass that they may cost
-_LEAST, _MOST = 64, 512  # rows whose Hessian it is, and ...
-_BATCHES = 4  # ... no fewer than one batch, no more than so many: what they miss is then less than a batch's own noise
+_LEAST, _MOST = 64, 512  # rows whose Hessian it is, or ...
+_BATCHES = 4  # ... from one batch to so many: what they miss of a direction is less than a batch's own noise
 _PAYS = 1.5  # times longer steps are worth the work
 _ALIKE = 3.0  # times as steep is what some rows say of columns that are equally steep
+_SOME = 16  # of so many rows one is looked at for scales, ...
+_ENOUGH = 4096  # ... and no more than so many
 _FLOOR = 1e-4  # of the largest curvature: less than this is not told from none in single precision
 _ROUNDED = 64  # units of rounding: rows that differ by less are equal
 _FAR = 1e3  # the most that a scale differs from one
@@ -58,7 +61,7 @@ def gradients_for(n: int, batch_size: int, k: int) -> int:
 
 
 def _rows_for_scales(n: int) -> int:
-    return max(1, min(n // 16, 4096))
+    return max(1, min(n // _SOME, _ENOUGH))
 
 
 def _rows_for(n: int, batch_size: int, k: int) -> int:
@@ -94,17 +97,19 @@ def find_bends(
         off = (slope(flat, jax.tree.map(lambda a: a[None], theta)) * width - mean) / unit
         return off**2, off**4
 
-    scales = _scales(mean / unit, *full_mean(moments, some), _rows_for_scales(n))
+    squares, fourth = full_mean(moments, some)
+    scales = _scales(mean / unit, squares, fourth, _rows_for_scales(n))
     width = width * scales
     product = jax.linearize(lambda v: slope(v, few), flat)[1]
     return Bends(scales, *_leading(lambda Q: jax.vmap(product)(Q * width[None]) * width[None], flat, k, batch_size))
 
 
 def _scales(mean: Array, squares: Array, fourth: Array, m: int) -> Array:
-    """Scales in which the gradients of m rows differ as much in any coordinate as in any other.
+    """Scales in which the gradients of m rows differ as much in any coordinate as in any other, by the mean squares and fourth
+    powers of their differences from the mean.
 
-    What all rows have in common says nothing of units: coordinates in which they do not differ are taken for usual ones. What
-    a single row would add counts too, because a coordinate may be rare. The gradient of all rows is as long as before.
+    What all rows have in common says nothing of units: coordinates in which they do not differ are taken for usual ones.
+    What a single row would add counts too, because a coordinate may be rare. The gradient of all rows is as long as before.
     """
     steep = squares + fourth / nonzero(squares) / m
     seen = squares > (_ROUNDED * float(jnp.finfo(mean.dtype).eps) * mean) ** 2
@@ -115,7 +120,7 @@ def _scales(mean: Array, squares: Array, fourth: Array, m: int) -> Array:
     return jnp.where(differ, jnp.clip(jnp.sqrt(unit / nonzero(steep)), 1 / _FAR, _FAR), 1)
 
 
-def _leading(products, like: Array, k: int, batch_size: int) -> tuple[Array, Array]:
+def _leading(products: Callable[[Array], Array], like: Array, k: int, batch_size: int) -> tuple[Array, Array]:
     """The directions of the largest curvatures, by subspace iteration from random ones, and widths along them.
 
     With those widths the curvature is that of the least of these directions, or what the noise of a batch asks steps to be

@@ -155,9 +155,9 @@ class SVRGCSOA(Refreshing):
     of x, its logarithm smoothed; at first |grad F|/D. |J| is the norm of the constraints' Jacobian divided by their slopes,
     and gamma is no more than the noise of the rows' own slopes allows.
 
-    Where there are many coordinates, lengths are counted so that curvatures are alike (see `tightrope.methods.directions`): a
-    look at some rows before the first step finds scales of columns and the directions in which the Lagrangian bends most. The
-    method is then the same in other coordinates, with projections in their metric.
+    Where there are many coordinates, lengths are counted so that curvatures are alike: a look at some rows before the first
+    step finds scales of columns and the directions in which the Lagrangian bends most (`tightrope.methods.directions`). It
+    is the same method in other coordinates, with projections in their metric.
 
     A judge compares snapshots by their merit (see `tightrope.methods.merit`). Near kinks noise does not vanish, and shorter
     steps are the price of accuracy: as long as snapshots become better, noise may cost a growing share of the gap, and a
