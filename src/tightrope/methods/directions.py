@@ -105,8 +105,8 @@ def find_bends(
 
 
 def _scales(mean: Array, squares: Array, fourth: Array, m: int) -> Array:
-    """Scales in which the gradients of m rows differ as much in any coordinate as in any other, by the mean squares and fourth
-    powers of their differences from the mean.
+    """Scales in which the gradients of m rows differ as much in any coordinate as in any other, by the means of squares and
+    of fourth powers of these differences.
 
     What all rows have in common says nothing of units: coordinates in which they do not differ are taken for usual ones.
     What a single row would add counts too, because a coordinate may be rare. The gradient of all rows is as long as before.

@@ -1,8 +1,8 @@
 """Other lengths than Euclid's: in widths, coordinate by coordinate, and in other widths along a few directions.
 
 With y = x / widths, orthonormal directions u_i in y and widths a_i along them, lengths are those of
-z = (I + sum_i (1/a_i - 1) u_i u_i') y. Step sizes and slopes are as in any other coordinates; what is not is the nearest point
-of a set. For balls it takes one number, found by Newton's method, and for boxes one for each direction.
+z = (I + sum_i (1/a_i - 1) u_i u_i') y. Step sizes and slopes are as in any other coordinates; what is not is the nearest
+point of a set. For balls it takes one number, found by Newton's method, and for boxes one for each direction.
 """
 
 from collections.abc import Callable
@@ -77,7 +77,8 @@ def nearest_in_box(metric: Metric, x: Tree, clip: Callable[[Tree], Tree]) -> Tre
     """The point of a box that is nearest to x in a metric; where x is inside, x. `clip` is the projection in Euclid's.
 
     In x / widths the metric's matrix is I + sum_i t_i u_i u_i' with t_i = 1/a_i^2 - 1, so that
-    y = clip(x - sum_i t_i c_i u_i) for c_i = <u_i, y - x>: as many piecewise linear equations as directions, solved by Newton's method.
+    y = clip(x - sum_i t_i c_i u_i) for c_i = <u_i, y - x>: as many piecewise linear equations as directions, solved by
+    Newton's method.
     """
     v, back = ravel(x)
     widths, directions, stiff = metric.of_coordinates(x), metric.directions, 1 / metric.along**2 - 1
