@@ -83,6 +83,7 @@ bench: install
 bench-fairness: $(PEERS)
 	.venv-peers/bin/python -m benchmarks.metric_frame
 	.venv-peers/bin/python -m benchmarks.fairness
+	.venv-peers/bin/python -m benchmarks.loose
 	OPENBLAS_NUM_THREADS=1 .venv-peers/bin/python -m benchmarks.fair_rates
 
 bench-completion: $(COMPLETION)

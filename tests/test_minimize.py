@@ -42,8 +42,8 @@ def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
 @pytest.mark.parametrize(
     ("coordinates", "constraints", "lacking", "chosen"),
     [
-        (500, 50, None, "sqp"),
-        (501, 1, None, "svrg-csoa"),
+        (1000, 50, None, "sqp"),
+        (1001, 1, None, "svrg-csoa"),
         (200, 50, "curvature", "bundle"),
         (201, 1, "curvature", "svrg-csoa"),
         (2, 51, None, "svrg-csoa"),
@@ -51,6 +51,12 @@ def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
 )
 def test_auto_takes_exact_methods_up_to_their_size(coordinates, constraints, lacking, chosen):
     assert choose.automatic(choose.Asked(BALL, True, coordinates, constraints, lacks=lambda: lacking))[0].name == chosen
+
+
+def test_programmes_on_sets_without_a_cheap_projection_are_dearer():
+    ball = tr.NuclearBall(1.0, shape=(25, 20))
+    for coordinates, chosen in ((500, "sqp"), (501, "svrf-csoa")):
+        assert choose.automatic(choose.Asked(ball, True, coordinates, 1, lacks=lambda: None))[0].name == chosen
 
 
 def test_auto_stays_in_a_domain_that_functions_do_not_leave():

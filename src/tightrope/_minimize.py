@@ -80,13 +80,13 @@ def minimize(
         problem: the problem.
         data: a pytree of arrays with a row per sample, or a `Rows`, `Parquet`, `Generator` or `Stream`.
         method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows, with
-            at most 50 constraints and unless `steps` is given, SQP where functions are smooth and there are at most 500
-            coordinates, and else the bundle method where there are at most 200; SVRG-CSOA otherwise. For streams and
-            generators it takes CSOA, which measures its own scales. Where the domain has no cheap projection, SVRF-CSOA
-            and Split-CSOA stand in for the latter two (FW-CSOA where f or h is not finite around the domain). The report
-            says which was taken, and why. Where the duality gap of SQP, SVRG-CSOA or SVRF-CSOA falls no more, or is out of
-            reach after half of the `passes`, the bundle goes on with the rest of them, up to 500 coordinates; the report
-            says so.
+            at most 50 constraints and unless `steps` is given, SQP where functions are smooth and there are at most 1,000
+            coordinates (500 without a cheap projection), and else the bundle method where there are at most 200; SVRG-CSOA
+            otherwise. For streams and generators it takes CSOA, which measures its own scales. Where the domain has no
+            cheap projection, SVRF-CSOA and Split-CSOA stand in for the latter two (FW-CSOA where f or h is not finite
+            around the domain). The report says which was taken, and why. Where the duality gap of SQP, SVRG-CSOA or
+            SVRF-CSOA falls no more, or is out of reach after half of the `passes`, the bundle goes on with the rest of
+            them, up to 500 coordinates; the report says so.
         steps: how many steps to take, T. Streams and generators need it.
         passes: for rows, instead of `steps`; a pass is as many per-row gradients as there are rows. With neither, a run on
             rows ends when its duality gap is at most 1e-4 of the scale of the objective (`Status.SOLVED`), when the gap no

@@ -36,6 +36,17 @@ def test_precision_is_when_all_that_is_missing_is_rounding():
     assert judge.look(1e-6, 1e-6, 1.0) is tr.Status.TOLERANCE
 
 
+def test_what_a_thousand_times_the_rounding_would_not_change_is_sure():
+    judge = Judge(1e-8, until_solved=False)
+    judge.look(4e-9, 0.0, 1.0)
+    assert judge.sure(6e-12)
+    assert not judge.sure(6.1e-12)
+    solved = Judge(None, until_solved=True)
+    solved.look(4e-4, 0.0, 10.0)  # 1e-4 of the scale is allowed
+    assert solved.sure(6e-7)
+    assert not solved.sure(6.1e-7)
+
+
 @pytest.mark.parametrize("gap", [math.inf, math.nan])
 def test_an_unknown_gap_ends_nothing(gap):
     judge = Judge(1.0, until_solved=False)

@@ -8,10 +8,10 @@ from tightrope.sampling.passes import Passes, shuffled
 
 
 def keys(seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).integers(2**64, size=6, dtype=np.uint64)
+    return np.random.default_rng(seed).integers(2**32, size=6, dtype=np.uint32)
 
 
-@pytest.mark.parametrize("n", [2, 3, 1000, 8192, 12_345])
+@pytest.mark.parametrize("n", [2, 3, 1000, 8192, 123_456])
 def test_a_permutation_that_is_computed_on_demand_has_every_row_once(n):
     whole = shuffled(n, keys(n), 0, n)
     np.testing.assert_array_equal(np.sort(whole), np.arange(n))
@@ -43,3 +43,11 @@ def test_passes_over_many_rows_are_whole_and_do_not_depend_on_where_reading_begi
     np.testing.assert_array_equal(order.entries(key, n - 7, 20), three[n - 7 : n + 13])
     assert not order.kept  # nothing is held for all rows
     assert np.mean(Passes(n, replace=False).entries((4, 0), 0, n) == three[:n]) < 0.01
+
+
+def test_places_near_the_largest_number_of_rows_do_not_overflow():
+    n = 2**31 - 1  # the most that fit into int32
+    found = shuffled(n, keys(0), n - 70_000, n)
+    assert len(np.unique(found)) == 70_000
+    assert found.min() >= 0
+    assert 0.49 < found.mean() / n < 0.51

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.certificate import ConstraintBound, Kind
 from tightrope.confidence import Anytime, binomial_upper, bounded_upper, skewness_shortfall, studentised_upper
 from tightrope.loop.gap import inside_of, on_host
@@ -76,7 +77,7 @@ def values_at(problem: Problem, x: Tree, rows: Tree) -> tuple[np.ndarray, np.nda
     return values[:, 0], values[:, 1:]
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _each(problem: Problem, x: Tree, rows: Tree) -> Array:
     def both(theta: Tree) -> Array:  # in one array: without constraints the other would be empty
         f, h = problem.sample_values(x, theta)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.certificate import ConstraintBound
 from tightrope.loop.bounds import Ranges, bound_constraints, sampled, values_at
 from tightrope.problem import Problem
@@ -92,6 +93,6 @@ def inner_point(
     return None
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _between(problem: Problem, x: Tree, inner: Tree, a: Array) -> Tree:
     return problem.domain.mix(x, inner, a)

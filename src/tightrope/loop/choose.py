@@ -11,8 +11,8 @@ from tightrope.methods import CSCGD, CSOA, METHODS, SQP, SVRGCSOA, Bundle, Metho
 from tightrope.sets import ConvexSet
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
-SMOOTH_COORDINATES = 500  # up to which second order pays on smooth functions, whatever their conditioning
 SECOND_COORDINATES = 500  # ... and up to half a second, a price worth paying where another method does not get there
+SMOOTH_COORDINATES = 1000  # up to which second order on smooth functions ends soon whatever their conditioning
 
 
 class Asked(NamedTuple):
@@ -39,7 +39,8 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     by_passes = asked.rows and not asked.steps and asked.constraints <= CONSTRAINTS
     size = f"with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
     fits = {"rows": True, "values": asked.values, "nested": asked.nested}
-    second = by_passes and asked.coordinates <= SMOOTH_COORDINATES and misfit(SQP, domain, **fits) is None
+    smooth = SECOND_COORDINATES if projection_free(domain) else SMOOTH_COORDINATES
+    second = by_passes and asked.coordinates <= smooth and misfit(SQP, domain, **fits) is None
     if second and asked.lacks() is None:
         return SQP(), f"{data}, {size}, and the functions are smooth"
     if by_passes and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:

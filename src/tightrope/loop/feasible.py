@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values, linearised
 from tightrope.sets import Box, Product
@@ -64,7 +65,7 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
     return Pull(point(a), a, f - f_x, a * (f_s - f_x), towards)
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _between(problem: Problem, x: Tree, towards: Tree, a: Any) -> Tree:
     return problem.domain.mix(x, towards, a)
 
@@ -148,7 +149,7 @@ def _with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, n
     return np.asarray(h, float), MARGIN * float(jnp.finfo(float_dtype(x)).eps) * np.asarray(size, float)
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _values_and_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
     problem = linearised(problem, x, data)
     h = full_constraints(problem, x, data)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.loop.feasible import BEYOND, MARGIN
 from tightrope.methods.snapshot import Snapshot, lower_bound
 from tightrope.problem import Problem, full_values
@@ -98,7 +99,7 @@ def judged_by_every_row(problem: Problem, x: Tree, data: Tree) -> float:
     """How many times larger the sizes at x are by every row than by a few; at least one."""
     if count(data) <= LOOK:
         return 1.0
-    few, every = (glance(problem, x, data, each, curvature=False).sizes for each in (False, True))
+    few, every = (glance(problem, x, data, each).sizes for each in (False, True))
     return max(float(np.max(b / np.where(a == 0, 1, a), initial=1)) for a, b in zip(few, every, strict=True))
 
 
@@ -137,13 +138,13 @@ def on_host(values: Any) -> list[np.ndarray]:
 # ---- compiled --------------------------------------------------------------------------------------------------------
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     (f, h), sizes, eps = full_values(problem, x, data), sizes_of(problem, x, few(data), curvature=False), eps_of(x)
     return f, h, UNITS * eps * sizes.f, UNITS * eps * sizes.h
 
 
-@jax.jit(static_argnames="every_row")
+@jax.jit(static_argnames="every_row", compiler_options=COMPILED_SOON)
 def _look(problem: Problem, snap: Snapshot, data: Tree, every_row: bool) -> _Seen:
     x, eps = snap.w, eps_of(snap.w)
     sizes = sizes_of(problem, x, few(data), curvature=True)

@@ -7,6 +7,7 @@ from tightrope.result import Status
 SOLVED = 1e-4  # the relative gap at which a run without a budget ends
 CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget is called finished
 _NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget
+_BEYOND_DOUBT = 1000  # times the rounding that a few rows show; for more, the others would have to be so much larger
 _PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled
 
 
@@ -29,13 +30,20 @@ class Judge:
             return None
         if self.tol is None and not self.until_solved:
             return Status.SOLVED if gap <= max(_NOTHING * scale, 2 * rounding) and gap <= SOLVED * scale else None
-        tol = self.tol if self.tol is not None else SOLVED * scale
-        if gap <= tol:
+        if gap <= self._allowed:
             return Status.TOLERANCE if self.tol is not None else Status.SOLVED
-        if gap - rounding <= min(tol, rounding):
+        if gap - rounding <= min(self._allowed, rounding):
             return Status.PRECISION
         self.best.append(min(gap, self.best[-1] if self.best else math.inf))
         return Status.STALLED if self.until_solved and self._stalled() else None
+
+    def sure(self, rounding: float) -> bool:
+        """Whether the gap is small enough however few rows its rounding was judged by."""
+        return self.gap + _BEYOND_DOUBT * rounding <= self._allowed
+
+    @property
+    def _allowed(self) -> float:
+        return self.tol if self.tol is not None else SOLVED * self.scale
 
     def _stalled(self) -> bool:
         wait = max(_PATIENCE, len(self.best) // 2)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.loop.gap import on_host
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.worth import SURE, least_mixture
@@ -54,7 +55,7 @@ def _room(ready: Prepared, x: Tree, samples: Tree) -> float:
     return float(SURE * error - mean)
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _best_weights(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
     """Weights whose mixture has a large least value over the domain, and that value: by multiplicative weights on the
     tangents at x."""

@@ -157,7 +157,7 @@ class _Run:
         if not judged or not isinstance(method, Refreshing):
             return False
         found, status = self._gap(method.snapshot(ready.state))
-        if position.step and status is not None:
+        if position.step and status is not None and not self.judge.sure(found.rounding):
             found, status = self._gap(method.snapshot(ready.state), every_row=True)
         self.bound, self.out.lower = found.best, found.best.certain
         if not position.step or status is None:
@@ -206,7 +206,7 @@ class _Run:
             self.stop(Status.INFEASIBLE, _said_of(proof.conflict, ready.names))
             return True
         rounding, status = proof.rounding, self.judge.look(proof.gap, proof.rounding, proof.scale)
-        if status not in (None, Status.STALLED):  # judge again, by the sizes of every row
+        if status not in (None, Status.STALLED) and not self.judge.sure(rounding):  # judge again, by every row
             more = judged_by_every_row(ready.problem, answer(ready.method, state)[0], ready.sampler.rows)
             rounding = more * proof.rounding
             status = self.judge.look(proof.gap + (more - 1) * proof.rounding, rounding, proof.scale)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.methods import Info, Method, Refreshing
 from tightrope.problem import Problem
 from tightrope.problem.problem import Split
@@ -136,7 +137,7 @@ def refresh(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any
     return _refresh_compiled(method, problem, state, data)
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _refresh_compiled(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any:
     return method.refresh(problem, state, data)
 
@@ -191,7 +192,7 @@ def track_names(variant: Variant, x: Tree) -> list[str]:
     return sorted(tracked)
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def average(carry: Carry) -> Tree:
     """The weighted mean of the iterates so far, of a method that averages; the last one where none counted yet."""
     weight, total, last = carry.totals.scalars.sum()[0], carry.totals.x.sum(), carry.state.x
@@ -212,7 +213,7 @@ def answer(method: Method, state: Any) -> tuple[Tree, Array]:
     return method.answer(state) if on_host else _answer_compiled(method, state)
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _answer_compiled(method: Method, state: Any) -> tuple[Tree, Array]:
     return method.answer(state)
 

@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.loop.gap import on_host
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.steps import Summary
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.rounding import UNITS, count, eps_of
+from tightrope.sampling.all_rows import first_row
 from tightrope.tree import Array, Tree, float_dtype, subtract
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
@@ -58,7 +60,7 @@ def worth_on_samples(problem: Problem, x: Tree, samples: Tree, what: str) -> Wor
     return Worth(float(f), h, 2 * float(error_f), 2 * error_h, said, True, samples)
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     """Means over rows, and of absolute values: rounding is counted in these."""
     problem = linearised(problem, x, data)
@@ -67,10 +69,14 @@ def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Ar
         f, h = problem.sample_values(x, theta)
         return f, h, jnp.abs(f), jnp.abs(h) + jnp.abs(jnp.asarray(problem.levels, h.dtype))
 
-    return full_mean(of_row, data)
+    if problem.exact_constraints is None:
+        return full_mean(of_row, data)
+    f, size_f = full_mean(lambda theta: of_row(theta)[::2], data)
+    _, h, _, size_h = of_row(jax.tree.map(lambda a: a[0], first_row(data)))  # they are the same in every row
+    return f, h, size_f, size_h
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     """Means over samples, and their standard errors."""
     problem = linearised(problem, x, data)
@@ -109,7 +115,7 @@ def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray, samples: Tree) -> st
     return f"On {_FRESH[1]:,} fresh samples every point of the domain violates one of {', '.join(names)}."
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def least_mixture(problem: Problem, x: Tree, dual: Array, data: Tree) -> tuple[Array, Array, Array]:
     """The least value of the tangent at x of sum_i dual_i H_i over the domain, its standard error, and the noise of h_i."""
     _, h = jax.vmap(lambda theta: problem.sample_values(x, theta))(data)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import WITHOUT_YNN
+from tightrope._jaxlib import COMPILED_SOON, WITHOUT_YNN
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, bent_like, fold_rows
@@ -22,7 +22,7 @@ _DAMPED = 0.1  # Powell's: a pair must bend at least this much of what the matri
 _FLAT = 1e-10  # of the unit of F: less curvature than this over the whole domain is none
 
 
-@functools.partial(jax.jit, static_argnames="rows_a_slice", compiler_options=WITHOUT_YNN)
+@functools.partial(jax.jit, static_argnames="rows_a_slice", compiler_options=COMPILED_SOON | WITHOUT_YNN)
 @full_precision
 def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: Some, rows_a_slice: int) -> Array:
     """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix: a forward derivative of the
@@ -132,7 +132,7 @@ def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
     return "smoothness" if last > _JUMP * late and last > noise else None
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 @full_precision
 def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree) -> Array:
     """By how much the slope changes along the whole line, in the interval that is left late, and at last; and what

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 from tightrope.precision import full_precision
 from tightrope.problem.nested import (
@@ -131,15 +132,21 @@ def full_jacobian(
     """
     if problem.nested:
         return _chain_rule(problem, x, data, rows_a_slice, some)
+    if problem.exact_constraints is not None:  # they are the same in every row
+        f, _, grad_f, _ = full_jacobian(problem.without_constraints, x, data, rows_a_slice, some)
+        _, h, _, each = problem.without_objective.jacobian(x, first_row(data))
+        return f, h, grad_f, each
 
     def values(point, rows, weights):
         f, h = jax.vmap(lambda one: problem.sample_values(point, one))(rows)
         return jnp.dot(weights.astype(f.dtype), f), weights.astype(h.dtype) @ h
 
     def by_rows(rows, weights):
-        (f, h), pull = jax.vjp(lambda point: values(point, rows, weights), x)
-        (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
-        return f, h, grad_f, constraint_rows(pull, f, h, x)
+        if problem.oracle is not None:  # which gives both at once
+            return problem.jacobian_of(lambda point: values(point, rows, weights), x)
+        f, pull_f = jax.vjp(lambda point: values(point, rows, weights)[0], x)
+        h, pull_h = jax.vjp(lambda point: values(point, rows, weights)[1], x)
+        return f, h, pull_f(jnp.ones_like(f))[0], constraint_rows(pull_h, h, x)
 
     def by_columns(rows, weights):
         def twice(point):
@@ -229,7 +236,11 @@ def _sums(
         weights = jnp.where(start + jnp.arange(size) >= which * size, 1.0, 0.0)
         return of_slice(rows, weights), jnp.sum(weights)
 
-    zeros = Mean.zeros_like(jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(sums_of, 0)))
+    zeros, back = ravel_pytree(jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(sums_of, 0)))
     last = every if some is None else some.slices
-    total = jax.lax.fori_loop(0, last, lambda k, total: total.add(sums_of(k)).close_group(), zeros)
-    return total.sum()
+
+    def add(k: Array, total: Mean) -> Mean:
+        """As one vector, because each array that is summed by itself is more to compile."""
+        return total.add(ravel_pytree(sums_of(k))[0]).close_group()
+
+    return back(jax.lax.fori_loop(0, last, add, Mean.zeros_like(zeros)).sum())

@@ -17,7 +17,7 @@ from tightrope.precision import in_full_precision
 from tightrope.problem.oracle import Oracle, oracle_values
 from tightrope.sampling.shards import Share, summed
 from tightrope.sets import ConvexSet
-from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, pytree, set_field, static
+from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, pytree, replace, set_field, static
 
 _FAR = 1e3  # the step along a line without curvature
 _EVALUATES = (
@@ -189,8 +189,8 @@ class Problem:
     def jacobian(self, x: Tree, theta: Tree) -> tuple[Array, Array, Tree, Tree]:
         """f, h, grad f and the N rows grad h_i (a leading axis of N on every leaf)."""
         if isinstance(theta, Share) and not self.nested:
-            return theta.total(lambda *part: self._jacobian(lambda point: self._weighted(point, *part), x))
-        return self._jacobian(lambda point: self.values(point, theta), x)
+            return theta.total(lambda *part: self.jacobian_of(lambda point: self._weighted(point, *part), x))
+        return self.jacobian_of(lambda point: self.values(point, theta), x)
 
     def _gradient(
         self, values: Callable[[Tree], tuple[Array, Array]], x: Tree, lam: Array
@@ -199,10 +199,11 @@ class Problem:
         (gradient,) = pull((jnp.ones_like(f), lam))
         return f, h, gradient
 
-    def _jacobian(self, values: Callable[[Tree], tuple[Array, Array]], x: Tree) -> tuple[Array, Array, Tree, Tree]:
+    def jacobian_of(self, values: Callable[[Tree], tuple[Array, Array]], x: Tree) -> tuple[Array, Array, Tree, Tree]:
+        """The same of any function that gives f and h."""
         (f, h), pull = jax.vjp(values, x)
         (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
-        return f, h, grad_f, constraint_rows(pull, f, h, x)
+        return f, h, grad_f, constraint_rows(lambda e: pull((jnp.zeros_like(f), e)), h, x)
 
     def _weighted(self, x: Tree, rows: Tree, weights: Array) -> tuple[Array, Array]:
         """Weighted sums of f(x, .) and of h(x, .) - levels over some rows: one device's part of `values`."""
@@ -255,6 +256,16 @@ class Problem:
             return jax.eval_shape(self.values, x, batch)[1].shape[0]
         return jax.eval_shape(self.sample_values, x, theta)[1].shape[0]
 
+    @property
+    def without_constraints(self) -> "Problem":
+        """Its objective alone."""
+        return replace(self, constraints=None, exact_constraints=None, levels=0.0)
+
+    @property
+    def without_objective(self) -> "Problem":
+        """Its constraints alone."""
+        return replace(self, objective=_nothing)
+
     def constraint_names(self, n: int) -> list[str]:
         """One name per constraint: the given ones, or h[0], h[1], ..."""
         return list(self.names) if self.names is not None else [f"h[{i}]" for i in range(n)]
@@ -300,6 +311,10 @@ class Problem:
 in_full_precision(Problem, _EVALUATES)
 
 
+def _nothing(x: Tree, theta: Tree, *params: Tree) -> Array:
+    return jnp.zeros((), float_dtype(x))
+
+
 def _sees_inner(fn: Callable[..., Any]) -> bool:
     """Whether a function has an argument `inner`, by which it sees the mean inside."""
     try:
@@ -336,11 +351,11 @@ def _checked_names(names: Any) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def constraint_rows(pull: Callable[..., tuple[Tree]], f: Array, h: Array, x: Tree) -> Tree:
-    """The rows grad h_i, from the transposed derivative of (f, h) at x."""
+def constraint_rows(pull: Callable[[Array], tuple[Tree]], h: Array, x: Tree) -> Tree:
+    """The rows grad h_i, from the transposed derivative of h at x."""
     if h.shape[0] == 0:  # nothing to map over
         return jax.tree.map(lambda v: jnp.zeros((0, *jnp.shape(v)), h.dtype), x)
-    return jax.vmap(lambda e: pull((jnp.zeros_like(f), e))[0])(jnp.eye(h.shape[0], dtype=h.dtype))
+    return jax.vmap(lambda e: pull(e)[0])(jnp.eye(h.shape[0], dtype=h.dtype))
 
 
 def batch_mean(fn: Callable[[Tree], Tree], theta: Tree) -> Tree:

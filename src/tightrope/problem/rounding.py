@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.precision import full_precision
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem
 from tightrope.sampling.all_rows import count as count
 from tightrope.sampling.all_rows import first_row, one_row, spread, stepping
-from tightrope.tree import Array, Tree, dot, float_dtype, ravel, replace
+from tightrope.tree import Array, Tree, dot, float_dtype, ravel
 
 UNITS = 16  # of eps; the worst sum that was found, of one number repeated, was off by 8
 LOOK = 256  # rows by which sizes are judged until a run is about to end
@@ -36,8 +37,7 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
     """
     if problem.exact_constraints is not None and count(data) > 1:  # they are the same in every row
         once = sizes_of(problem, x, first_row(data), curvature)
-        free = replace(problem, constraints=None, exact_constraints=None, levels=0.0)
-        return sizes_of(free, x, data, curvature)._replace(h=once.h, rows=once.rows)
+        return sizes_of(problem.without_constraints, x, data, curvature)._replace(h=once.h, rows=once.rows)
     problem = linearised(problem, x, data)
     levels = jnp.abs(jnp.asarray(problem.levels, float_dtype(x)))
     mixed = jax.tree.map(_with_any_signs, x)
@@ -76,10 +76,10 @@ class Glance(NamedTuple):
     sizes: Sizes
 
 
-def glance(problem: Problem, x: Tree, data: Tree, every_row: bool = False, curvature: bool = True) -> Glance:
+def glance(problem: Problem, x: Tree, data: Tree, every_row: bool = False) -> Glance:
     """A glance at a few rows, spread evenly, or at every one. It is one program whichever they are: bounds on rounding take
     long to compile, and a run needs them at its start, at its looks and at its end."""
-    return read_glance(glance_at(problem, x, data, every_row, curvature), x)
+    return read_glance(glance_at(problem, x, data, every_row), x)
 
 
 def read_glance(seen: Array, x: Tree) -> Glance:
@@ -90,9 +90,9 @@ def read_glance(seen: Array, x: Tree) -> Glance:
     return Glance(*means, Sizes(*sizes))
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 @full_precision
-def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any, curvature: Any) -> Array:
+def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any) -> Array:
     """`glance`, for a program to go on while the device looks: a value and a slope for F and each H_i, as means and as
     sizes, one after the other in one array, because each that is brought to the host takes its time."""
     problem = linearised(problem, x, data)
@@ -101,21 +101,21 @@ def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any, curvature: 
     size = max(1, min(LOOK, n, _NUMBERS // (kinds * (1 + d))))
     varying, same = problem, jnp.zeros((2, 0, 1 + d), dtype)
     if problem.exact_constraints is not None:  # they are the same in every row
-        varying, kinds = replace(problem, constraints=None, exact_constraints=None, levels=0.0), 1
-        same = _sums(problem, x, first_row(data), jnp.ones(1, dtype), curvature)[:, 1:]
+        varying, kinds = problem.without_constraints, 1
+        same = _sums(problem.without_objective, x, first_row(data), jnp.ones(1, dtype))[:, 1:]
     stride = jnp.where(every_row, 1, -(-n // LOOK))
 
     def add(k: Array, sums: Array) -> Array:
         index = (k * size + jnp.arange(size)) * stride
         rows = stepping(data, k * size * stride, size, stride)
-        return sums + _sums(varying, x, rows, (index < n).astype(dtype), curvature)
+        return sums + _sums(varying, x, rows, (index < n).astype(dtype))
 
     of = -(-n // stride)
     sums = jax.lax.fori_loop(0, -(-of // size), add, jnp.zeros((2, kinds, 1 + d), dtype))
     return jnp.ravel(jnp.concatenate([sums / of.astype(dtype), same], axis=1))
 
 
-def _sums(problem: Problem, x: Tree, rows: Tree, weights: Array, curvature: Any) -> Array:
+def _sums(problem: Problem, x: Tree, rows: Tree, weights: Array) -> Array:
     """Over weighted rows, the sums of a value and a slope of f and each h_i, and of their sizes: (2, 1 + N, 1 + d)."""
     flat, back = ravel(x)
 
@@ -130,7 +130,7 @@ def _sums(problem: Problem, x: Tree, rows: Tree, weights: Array, curvature: Any)
 
     if problem.oracle is None:
         (values, slopes), bend = jax.linearize(seen, flat)
-        bent = jax.lax.cond(curvature, lambda: _bent(bend, flat, weights), lambda: jnp.zeros_like(slopes[0]))
+        bent = _bent(bend, flat, weights)
     else:
         (values, slopes), bent = seen(flat), 0
 

@@ -1,13 +1,14 @@
 """The order in which rows are visited: reshuffled passes, or independent draws."""
 
+import math
+
 import numpy as np
 
 _INDICES_AT_ONCE = 4096
 _MANY = 1 << 17  # rows from which a pass is not shuffled as a whole before its first row is read
 _ROUNDS = 6
-_AT_ONCE = 1 << 13  # places that are computed at once: what a cache holds
-_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))  # odd, and without a pattern: those of SplitMix64
-_HALF = np.uint64(32)
+_AT_ONCE = 1 << 15  # places that are computed at once: what a cache holds
+_MIX = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)  # odd, and without a pattern: those of xxHash and MurmurHash3
 
 Key = tuple[int, ...]
 
@@ -35,7 +36,7 @@ class Passes:
         """Places begin .. end-1 of group k."""
         if self.n < _MANY or self.replace:
             return self._group(key, k)[begin:end]
-        return shuffled(self.n, _generator(key, k).integers(2**64, size=_ROUNDS, dtype=np.uint64), begin, end)
+        return shuffled(self.n, _generator(key, k).integers(2**32, size=_ROUNDS, dtype=np.uint32), begin, end)
 
     def _group(self, key: Key, k: int) -> np.ndarray:
         """Group k of passes: permutations, or independent draws; a function of (key, k) alone."""
@@ -58,28 +59,35 @@ def _generator(key: Key, k: int) -> np.random.Generator:
 def shuffled(n: int, keys: np.ndarray, begin: int, end: int) -> np.ndarray:
     """Places begin .. end-1 of a permutation of 0 .. n-1 that nobody has written down.
 
-    A Feistel network, which is one to one whatever its rounds do, permutes the numbers of as many bits as n - 1 has; what
-    falls outside is sent through again until it does not (Black and Rogaway: Ciphers with Arbitrary Finite Domains, 2002).
+    Row numbers are written as pairs (left, right). A Feistel network, which is one to one whatever its rounds add, permutes
+    the pairs; what is no row is sent through again until it is one (Black and Rogaway: Ciphers with Arbitrary Finite
+    Domains, 2002). Of all pairs, one in sqrt(n) is none at most.
     """
+    rights = math.isqrt(n - 1) + 1
+    sizes = np.uint32(-(-n // rights)), np.uint32(rights)
     found = np.empty(end - begin, np.int32)
     for start in range(0, len(found), _AT_ONCE):
         part = found[start : start + _AT_ONCE]
-        rows = np.arange(begin + start, begin + start + len(part), dtype=np.uint64)
-        rows = _feistel(rows, (n - 1).bit_length(), keys)
-        while len(outside := np.flatnonzero(rows >= np.uint64(n))):
-            rows[outside] = _feistel(rows[outside], (n - 1).bit_length(), keys)
+        rows = _feistel(np.arange(begin + start, begin + start + len(part), dtype=np.uint32), sizes, keys)
+        while len(outside := np.flatnonzero(rows >= n)):
+            rows[outside] = _feistel(rows[outside], sizes, keys)
         part[:] = rows
     return found
 
 
-def _feistel(numbers: np.ndarray, bits: int, keys: np.ndarray) -> np.ndarray:
-    """A permutation of the numbers of so many bits: in every round one half is mixed into the other, and they change
-    places."""
-    width, other = bits - bits // 2, bits // 2  # of the right half, and of the left one
-    left, right = numbers >> np.uint64(width), numbers & np.uint64((1 << width) - 1)
+def _feistel(numbers: np.ndarray, sizes: tuple[np.uint32, np.uint32], keys: np.ndarray) -> np.ndarray:
+    """A permutation of the numbers below the product of the sizes: in every round one half is turned by what the other says,
+    and they change places."""
+    size, other = sizes
+    left, right = np.divmod(numbers, other)
     for key in keys:
-        mixed = (right + key) * _MIX[0]
-        mixed = (mixed ^ (mixed >> _HALF)) * _MIX[1]
-        left, right = right, left ^ (mixed >> np.uint64(64 - other))
-        width, other = other, width
-    return (left << np.uint64(width)) | right
+        left, right, size, other = right, _turned(left, right + key, size), other, size
+    return left * other + right
+
+
+def _turned(half: np.ndarray, by: np.ndarray, size: np.uint32) -> np.ndarray:
+    """A half plus a random function of `by`, modulo its size, which is less than 2^16."""
+    mixed = by * _MIX[0]
+    mixed = (mixed ^ (mixed >> 15)) * _MIX[1]
+    half = half + ((mixed >> 16) * size >> 16)
+    return half - size * (half >= size)

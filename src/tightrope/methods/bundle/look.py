@@ -1,12 +1,13 @@
 """One look at all the data, on the host: what was seen, what it proves, and where to look next."""
 
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.methods.bundle.model import Bound, Combination, Looks, Model, Units, best_combination
 from tightrope.methods.bundle.solve import one_thread, region_of
 from tightrope.methods.bundle.state import BundleState, Kept, shapes_of_a_look
@@ -89,7 +90,7 @@ class Look:
 
     def _with_rounding(self, seen: Array, x: Tree) -> list[np.ndarray]:
         """What `see` gives, and bounds on its rounding: one array for each field of `Kept`."""
-        some, unit = glance_at(self.problem, x, self.data, False, True), UNITS * eps_of(x)
+        some, unit = glance_at(self.problem, x, self.data, False), UNITS * eps_of(x)
         point, f, h, grad, rows = self._taken_apart(seen)
         sizes, farthest = read_glance(some, x).sizes, distance_across(self.problem)
         lost = np.vstack([sizes.grad, sizes.rows])
@@ -255,7 +256,7 @@ def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
     return kept, places[np.argsort(kept.number[places], kind="stable")]
 
 
-@partial(jax.jit, static_argnames="rows_a_slice")
+@jax.jit(static_argnames="rows_a_slice", compiler_options=COMPILED_SOON)
 def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int | None = None) -> Array:
     """One pass over all rows, or some: the point, values and slopes, one after the other in one array because every array
     that is brought to the host takes its time."""
@@ -265,12 +266,12 @@ def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_
     return jnp.concatenate([jnp.ravel(v) for v in (ravel(x)[0], f, h, ravel(grad)[0], each)])
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def into_domain(problem: Problem, x: Tree) -> Tree:
     """What solvers and sums have left by rounding is put back."""
     return problem.domain.project(x) if problem.domain.has_projection else x
 
 
-@jax.jit
+@jax.jit(compiler_options=COMPILED_SOON)
 def _reach(domain: ConvexSet, g: Tree) -> Array:
     return domain.support(g)

@@ -14,7 +14,7 @@ from tightrope.methods.second_order.state import Known
 from tightrope.problem.full_data import Some, rows_a_slice_of
 from tightrope.problem.rounding import count
 from tightrope.sets import L2Ball
-from tightrope.tree import shaped_like
+from tightrope.tree import platform, shaped_like
 
 _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's
 _DEARER = 1.1  # a price of violations above the multipliers
@@ -74,9 +74,10 @@ class Turn(Look):
 
     @property
     def block(self) -> int:
-        """Rows in a slice of a Hessian: few enough for its products to be held at once."""
+        """Rows in a slice of a Hessian: few enough for its products to be held at once, and enough to keep a device busy."""
         numbers = self.before.bend.shape[0] * (1 + self.before.lam.size)
-        return min(count(self.data), max(64, min(1024, (1 << 22) // numbers)))
+        held, most = (1 << 22, 1024) if platform() == "cpu" else (1 << 26, 1 << 17)
+        return min(count(self.data), max(64, min(most, held // numbers)))
 
     def after(self, trust: float) -> Known:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The state with everything that follows from the look."""
