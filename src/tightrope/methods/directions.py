@@ -51,8 +51,9 @@ def nothing_known(k: int, x: Tree) -> Bends:
 
 
 def affordable(n: int, batch_size: int, most: int) -> int:
-    """How many directions can be found on n rows."""
-    return min(most, _budget(n) // max(_LEAST, batch_size))
+    """How many directions can be found on n rows: none, or two at least, because the last one tells how much to narrow."""
+    k = min(most, _budget(n) // max(_LEAST, batch_size))
+    return k if k > 1 else 0
 
 
 def gradients_for(n: int, batch_size: int, k: int) -> int:
