@@ -79,8 +79,12 @@ def test_factors_and_units_are_found_and_columns_that_are_alike_are_left_alone()
     assert common.along[0] ** 2 * (16 * d + 1) < 3  # no more than elsewhere, d/16 of a batch's noise included
 
     units = 10.0 ** rng.uniform(-2, 2, size=d)
-    own = found_on(alone * units, y)
-    np.testing.assert_allclose(own.scales * units / np.mean(own.scales * units), np.ones(d), rtol=0.4)
+    units[5], rare = 1.0, np.zeros(n)
+    rare[1::16] = 30.0  # in rows that are not looked at
+    own = found_on(np.column_stack([alone[:, :-1] * units[:-1], rare]), y)
+    assert 0.03 < own.scales[-1] / np.exp(np.mean(np.log(own.scales[:-1]))) < 30  # taken for a usual one
+    own, units = own._replace(scales=own.scales[:-1]), units[:-1]
+    np.testing.assert_allclose(own.scales * units / np.mean(own.scales * units), np.ones(d - 1), rtol=0.4)
 
 
 def test_a_set_without_such_projections_has_none_and_says_so_where_they_are_asked_for():

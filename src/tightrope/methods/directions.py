@@ -94,26 +94,27 @@ def find_bends(
     mean = ravel(problem.lagrangian_gradient(snap.grad, snap.rows, lam))[0] * width
     unit = nonzero(jnp.max(jnp.abs(mean)))
 
-    def moments(theta: Tree) -> tuple[Array, Array]:
+    def moments(theta: Tree) -> tuple[Array, Array, Array]:
         off = (slope(flat, jax.tree.map(lambda a: a[None], theta)) * width - mean) / unit
-        return off**2, off**4
+        return off, off**2, off**4
 
-    squares, fourth = full_mean(moments, some)
-    scales = _scales(mean / unit, squares, fourth, _rows_for_scales(n))
+    scales = _scales(mean / unit, full_mean(moments, some), _rows_for_scales(n))
     width = width * scales
     product = jax.linearize(lambda v: slope(v, few), flat)[1]
     return Bends(scales, *_leading(lambda Q: jax.vmap(product)(Q * width[None]) * width[None], flat, k, batch_size))
 
 
-def _scales(mean: Array, squares: Array, fourth: Array, m: int) -> Array:
-    """Scales in which the gradients of m rows differ as much in any coordinate as in any other, by the means of squares and
-    of fourth powers of these differences.
+def _scales(mean: Array, moments: tuple[Array, Array, Array], m: int) -> Array:
+    """Scales in which the gradients of m rows differ as much in any coordinate as in any other, by the first, second and
+    fourth moments of what they differ by from the mean of all rows.
 
-    What all rows have in common says nothing of units: coordinates in which they do not differ are taken for usual ones.
+    What the m rows have in common says nothing of units: coordinates in which they do not differ are taken for usual ones.
     What a single row would add counts too, because a coordinate may be rare. The gradient of all rows is as long as before.
     """
+    first, second, fourth = moments
+    squares = second - first**2
+    seen = squares > _ROUNDED * float(jnp.finfo(mean.dtype).eps) * second
     steep = squares + fourth / nonzero(squares) / m
-    seen = squares > (_ROUNDED * float(jnp.finfo(mean.dtype).eps) * mean) ** 2
     usual = jnp.exp(jnp.sum(jnp.where(seen, jnp.log(jnp.where(seen, steep, 1)), 0)) / jnp.maximum(jnp.sum(seen), 1))
     steep = jnp.where(seen, steep, usual)
     differ = jnp.any(seen) & (jnp.max(steep) > _ALIKE**2 * jnp.min(steep))
