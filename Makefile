@@ -43,7 +43,8 @@ test-gpu: install
 	$(ON_GPU) $(BIN)/python -m pytest -n 4 tests/sets tests/methods tests/loop tests/problem tests/test_precision.py
 
 verify: install
-	$(BIN)/pytest -n 2 --dist loadfile -m slow
+	XLA_FLAGS= $(BIN)/pytest -n 2 --dist loadfile -m slow
+	XLA_FLAGS= $(BIN)/pytest -m '' tests/test_compiler.py tests/test_precision.py
 	$(BIN)/python -m studies.rates
 	$(BIN)/python -m studies.finite_data
 	$(BIN)/python -m studies.fairness

@@ -63,6 +63,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
     "header_links_before_dropdown": 7,
+    "navbar_persistent": ["search-button"],  # with its field the header would take two lines
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": [],
     "footer_end": [],

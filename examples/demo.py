@@ -1,10 +1,11 @@
-"""`make demo`: a classifier that keeps the 80 % rule, and a portfolio with a promise about its return.
+"""`make demo`: a portfolio with a promise about its return, and a classifier that keeps the 80 % rule.
 
-First, whether somebody earns more than 50,000 dollars is predicted from the Adult census table, without and with the rule
+First, a portfolio from a stream of returns: minimise the second moment of the return over six assets, subject to an expected
+return of at least 7 %, when returns can only be sampled. The picture shows a run that keeps the promise from its first step
+to its last, beside one that was not told of it, and the answer is checked against the exact one.
+
+Then, whether somebody earns more than 50,000 dollars is predicted from the Adult census table, without and with the rule
 that neither sex be selected at less than 80 % of the other's rate, and both are compared on held-out people.
-
-Then, a portfolio from a stream of returns, checked against the exact answer: minimise the second moment of the return of
-a portfolio over six assets, subject to an expected return of at least 0.09, when returns can only be sampled.
 """
 
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
@@ -24,8 +26,10 @@ OUT = Path("out")
 MEAN = np.array([0.02, 0.04, 0.06, 0.09, 0.12, 0.15])
 SPREAD = np.array([0.02, 0.08, 0.12, 0.20, 0.28, 0.40])
 COMMON = np.array([0.00, 0.03, 0.06, 0.10, 0.16, 0.20])  # exposure to a market that moves all of them
-TARGET = 0.09
-STEPS = 1_000_000
+MOMENT = np.outer(MEAN, MEAN) + np.outer(COMMON, COMMON) + np.diag(SPREAD**2)
+TARGET = 0.07
+STEPS = 400_000
+START = np.array([0, 0, 0, 0, 0.5, 0.5], np.float32)  # far too risky, but it keeps the promise
 
 
 def returns(key):
@@ -46,15 +50,69 @@ def shortfall(x, r):
 
 def exact_answer() -> tuple[float, np.ndarray]:
     """The same problem with known moments, by SLSQP."""
-    moment = np.outer(MEAN, MEAN) + np.outer(COMMON, COMMON) + np.diag(SPREAD**2)
     constraints = [
         {"type": "ineq", "fun": lambda x: MEAN @ x - TARGET},
         {"type": "eq", "fun": lambda x: x.sum() - 1},
     ]
     solution = scipy_minimize(
-        lambda x: x @ moment @ x, np.full(6, 1 / 6), bounds=[(0, 1)] * 6, constraints=constraints, tol=1e-12
+        lambda x: x @ MOMENT @ x, np.full(6, 1 / 6), bounds=[(0, 1)] * 6, constraints=constraints, tol=1e-12
     )
     return float(solution.fun), solution.x
+
+
+def truth(x):
+    """What a run cannot see: its point's true risk, and what is missing to the promised return in truth."""
+    return {"risk": x @ jnp.asarray(MOMENT) @ x, "missing": TARGET - jnp.asarray(MEAN) @ x}
+
+
+def portfolio() -> None:
+    """Check, solve with and without the promise, draw, compare."""
+    print("A portfolio with a promise about its return. Is it the problem we meant?")
+    problem = tr.Problem(risk, shortfall, tr.Simplex(shape=6), names=("return of at least 7 %",))
+    samples = tr.Generator(returns)
+    print(tr.check_problem(problem, samples), "\n")
+
+    # The steps of the paper, for which keeping the promise is a theorem; without coefficients it is a measured rule.
+    method = tr.CSOA(eta0=3.0, upsilon0=0.3, dual_scale=5.0)
+    result = tr.minimize(problem, samples, method=method, steps=STEPS, x0=START, track=truth)
+    print(result, "\n")
+    not_told = tr.Problem(risk, None, tr.Simplex(shape=6))
+    other = tr.minimize(not_told, samples, method=method, steps=STEPS, x0=START, track=truth)
+
+    value, x = exact_answer()
+    draw_runs(result, other, value)
+    print(f"A run that stays feasible, beside one that was not told of the promise: {OUT / 'demo.png'}.\n")
+    ours = np.asarray(result.x, float)
+    print(f"                    {'tightrope':>10} {'exact':>10}")
+    print(f"risk                {ours @ MOMENT @ ours:>10.4f} {value:>10.4f}")
+    print(f"expected return     {MEAN @ ours:>10.4f} {MEAN @ x:>10.4f}   (promised: {TARGET})")
+    for i in range(6):
+        print(f"share of asset {i + 1}    {ours[i]:>10.3f} {x[i]:>10.3f}")
+    print()
+
+
+def draw_runs(result: tr.Result, other: tr.Result, best: float) -> None:
+    """True risk and true shortfall, as means over the run so far, of a run with the promise and of one without it."""
+    figure = Figure(figsize=(11, 4.2), layout="constrained", dpi=150)
+    left, right = figure.subplots(1, 2)
+    for run, colour, label in ((result, "#0072B2", "told of the promise"), (other, "#D55E00", "not told")):
+        left.plot(run.trace["samples"], run.trace["risk"], color=colour, label=label)
+        right.plot(run.trace["samples"], run.trace["missing"], color=colour, label=label)
+    left.axhline(best, color="black", linestyle="--", linewidth=1, label="least possible with the promise")
+    right.axhline(0, color="black", linewidth=1)
+    low, high = right.get_ylim()
+    right.axhspan(0, high, color="#D55E00", alpha=0.08, linewidth=0)
+    right.text(1.2, high - 0.06 * (high - low), "promise broken", color="#A04000")
+    right.set_ylim(low, high)
+    left.set_title("risk, mean over the run so far", loc="left")
+    right.set_title("what is missing to the promised return: at most zero", loc="left")
+    left.set_yscale("log")
+    for axis in (left, right):
+        axis.set(xscale="log", xlabel="samples")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(True, alpha=0.25, linewidth=0.6)
+    left.legend(frameon=False)
+    figure.savefig(OUT / "demo.png")
 
 
 def fair_classification() -> None:
@@ -67,36 +125,11 @@ def fair_classification() -> None:
     print(f"\nThat took {time.perf_counter() - began:.0f} s. Accuracy against fairness: {OUT / 'frontier.png'}.\n")
 
 
-def portfolio() -> None:
-    """Check, solve, compare, draw."""
-    print("A portfolio with a promise about its return. Is it the problem we meant?")
-    problem = tr.Problem(risk, shortfall, tr.Simplex(shape=6), names=("return of at least 9 %",))
-    samples = tr.Generator(returns)
-    print(tr.check_problem(problem, samples), "\n")
-
-    result = tr.minimize(problem, samples, steps=STEPS)
-    print(result, "\n")
-
-    value, x = exact_answer()
-    moment = np.outer(MEAN, MEAN) + np.outer(COMMON, COMMON) + np.diag(SPREAD**2)
-    ours = np.asarray(result.x, float)
-    print(f"                    {'tightrope':>10} {'exact':>10}")
-    known = 2 * np.sqrt((ours @ moment @ ours - (MEAN @ ours) ** 2) / STEPS)
-    print(f"risk                {ours @ moment @ ours:>10.4f} {value:>10.4f}")
-    print(f"expected return     {MEAN @ ours:>10.4f} {MEAN @ x:>10.4f}   (promised: {TARGET})")
-    for i in range(6):
-        print(f"share of asset {i + 1}    {ours[i]:>10.3f} {x[i]:>10.3f}")
-    print(f"From {STEPS:,} samples the expected return is known to {known:.4f} (two standard errors).")
-
-    result.plot(str(OUT / "demo.png"))
-    print(f"\nThe picture of the run is in {OUT / 'demo.png'}.")
-
-
 def main() -> None:
-    """Show the classifier, then the portfolio; pictures go into `out`."""
+    """Show the portfolio, then the classifier; pictures go into `out`."""
     OUT.mkdir(exist_ok=True)
-    fair_classification()
     portfolio()
+    fair_classification()
 
 
 if __name__ == "__main__":

@@ -149,8 +149,7 @@ def _violation(row: Any, at: str) -> list[str]:
     return [f"{row[f'{at} H']:.2g} ± {row[f'{at} half']:.1g}", f"{row[f'{at} z']:.1f}"]
 
 
-_RULE = r"""\
-# No coefficients
+_RULE = r"""# No coefficients
 
 Written by `python -m studies.defaults`. `CSOA()`, `SplitCSOA()` and `FWCSOA()`, which `minimize` takes for streams, need no
 coefficients: their steps are made of scales that the run measures (`tightrope/methods/measured.py`). f, any h_i, or x with

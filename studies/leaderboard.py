@@ -17,21 +17,36 @@ import pandas as pd
 
 from studies.longer_runs import RESCALED, longer_runs
 from studies.page import markdown
-from tightrope.experiments.leaderboard import DIVISIONS, SLACK, Board, Division, board, last_budget, leaderboard, slower
+from tightrope import __version__ as VERSION
+from tightrope.experiments.leaderboard import (
+    DIVISIONS,
+    SLACK,
+    Board,
+    Division,
+    Size,
+    all_runs,
+    board,
+    last_budget,
+    leaderboard,
+    slower,
+    write,
+)
 from tightrope.experiments.leaderboard.divisions import SOURCES, Counted
-from tightrope.experiments.leaderboard.drawing import draw
+from tightrope.experiments.leaderboard.hidden import SEED, hidden, is_hidden
 
 HOW = """# The leaderboard
 
-`tightrope leaderboard` runs every method on every problem with a known solution ([problems](problems.md)) that fits it;
-`--quick` takes one problem of each source. Written by `python -m studies.leaderboard`.
+`tightrope leaderboard` runs every method on every problem with a known solution ([problems](problems.md)) that fits it, and
+on random ones that nobody has looked at (hidden instances, below); `--quick` takes one problem of each source and one hidden
+instance. Written by `python -m studies.leaderboard`.
 
 ## Rules
 
 - **Two sources.** *Streams*: fresh samples only. *Finite*: a data set at hand, so that variance reduction is allowed;
   methods for streams draw rows from it, and SLSQP is the batch reference.
 - **Divisions.** On each source methods are ranked *tuned* and with *defaults* only: as `minimize` takes them from their name
-  alone, with no coefficient given. Both are done twice: budgets count oracle calls, or linear minimisations (LMOs).
+  alone, with no coefficient given. Both are done twice: budgets count oracle calls, or linear minimisations (LMOs). On
+  *hidden* instances there are defaults and calls only.
 - **Same samples, same calls.** The budget of a stream counts samples: a method that draws two a step takes half the
   steps. With data at hand it counts gradients of single rows (or samples, where a method uses more of these), looks at all
   the data included: n of them are a pass. Slow runs (matrices, 100 constraints, exact means) have smaller budgets.
@@ -114,6 +129,7 @@ def page(board: Board, evidence: pd.DataFrame | None = None) -> str:
     ]
     lines += ["## Who wins where, with defaults only", "", *_automatic(board.standings), ""]
     lines += _shown(board, *(Division(source, defaults=True) for source in SOURCES))
+    lines += _hidden(board.standings)
     lines += ["## Places", "", *PLACES, "", *_places(board.standings, "calls")]
     lines += ["## At equal numbers of linear minimisations", "", *LMOS, "", *_places(board.standings, "lmos")]
     by_lmos = [division for division in DIVISIONS.values() if division.counted == "lmos"]
@@ -176,6 +192,73 @@ def _automatic(standings: pd.DataFrame) -> Iterator[str]:
                 f"on {three}, median place {median} of {ranked.groupby('problem').size().max()}. Its score is {times} "
                 "times the tuned winner's in geometric mean."
             )
+
+
+HIDDEN = """## Hidden instances
+
+Problems that can be looked at can be tuned for, by hand or by habit. So the last divisions draw theirs. Number k of seed s
+is called `hidden-s-k`; the seed here is {seed}, {chosen}.
+
+What is drawn: a loss of an affine score (none, least squares, absolute, logistic or hinge) and a linear cost; up to
+twelve constraints, which are means of affine scores through a link (linear, quadratic, logistic, hinge or a mixture);
+a box, a ball, a simplex, an l1 ball or a nuclear ball; 2 to 50 coordinates, 500 rows, and noise of a tenth to three
+times the scale of the functions. An instance is built backwards from its solution and multipliers, so that no solver
+is asked, and checked by a bound on the gap (`src/tightrope/experiments/leaderboard/hidden.py`). Functions, points and
+noise are of order one, which is what plain defaults are made for. No method has a coefficient, and none is given
+multipliers or exact constraints. `tightrope leaderboard --hidden-seed 2` draws others; even seeds are to develop on.
+"""
+
+
+def _hidden(standings: pd.DataFrame) -> Iterator[str]:
+    """The hidden instances: where "auto" comes among all, and everybody's places."""
+    last = last_budget(standings)
+    last = last[last.division.map(lambda name: DIVISIONS[str(name)].hidden) & last["rank"].notna()]
+    if last.empty:
+        return
+    names = list(dict.fromkeys(last.problem))
+    seed = int(names[0].split("-")[1])
+    yield HIDDEN.format(
+        seed=seed,
+        chosen=f"a hash of the version, {VERSION}, which nobody chose"
+        if seed == SEED
+        else "given by hand, and not for judging",
+    )
+    best = last.groupby(["division", "problem"]).score.min()
+    last = last.assign(
+        times=last.score / best.loc[list(zip(last.division, last.problem, strict=True))].clip(1e-12).to_numpy()
+    )
+    for source in SOURCES:
+        part = last[last.division == Division(source, defaults=True, hidden=True).name]
+        auto = part[part.auto]
+        first, three, median, times = _summary(auto)
+        taken = ", ".join(f"{method} on {count}" for method, count in auto.method.value_counts().items())
+        entrants = part.groupby("problem").size().max()
+        yield (
+            f'- **"auto"** on {source} takes {taken}: first on {first} of {len(auto)} instances, among the first three on '
+            f"{three}, median place {median} of {entrants}. Its score is {times} times the winner's in geometric mean."
+        )
+    yield ""
+    for source in SOURCES:
+        part = last[last.division == Division(source, defaults=True, hidden=True).name]
+        rows = [(one["rank"].median(), (method, len(one), *_summary(one))) for method, one in part.groupby("method")]
+        rows.append((np.inf, ('**"auto"**', int(part.auto.sum()), *_summary(part[part.auto]))))
+        heads = ("method", "instances", "first", "first three", "median place", "score, in winners'")
+        ordered = [cells for _, cells in sorted(rows, key=lambda row: row[0])]
+        yield from (f"### {source.capitalize()}, hidden", "", *markdown(heads, ordered), "")
+    yield from ("### What was drawn", "", *markdown(("instance", "what it is", *SOURCES), _drawn(last, names)), "")
+    for source in SOURCES:
+        yield from (f"![scores, {source}-hidden](leaderboard/scores-{source}-hidden.png)", "")
+
+
+def _drawn(last: pd.DataFrame, names: list[str]) -> Iterator[tuple[str, ...]]:
+    """Each instance: what it is, and from each source the winner and the place of "auto"."""
+    for name in names:
+        cells = []
+        for source in SOURCES:
+            part = last[(last.problem == name) & (last.division == f"{source}-hidden")].sort_values("rank")
+            auto = part[part.auto].iloc[0]
+            cells.append(f"{part.method.iloc[0]} wins, auto ({auto.method}) is {auto['rank']:.0f} of {len(part)}")
+        yield (name, hidden(name).noise, *cells)
 
 
 def _summary(part: pd.DataFrame) -> tuple[Any, ...]:
@@ -284,6 +367,12 @@ def main() -> None:
     parser.add_argument(
         "--saved", action="store_true", help="make the page and its pictures again from the runs that it links to"
     )
+    parser.add_argument(
+        "--hidden",
+        action="store_true",
+        help="run the hidden instances alone, and add them to the runs that the page links to",
+    )
+    parser.add_argument("--hidden-seed", type=int, help="another seed of hidden instances; even ones are to develop on")
     parser.add_argument("--evidence", action="store_true", help="make the longer runs behind the explanations again")
     options = parser.parse_args()
     folder = options.docs / "leaderboard"
@@ -291,18 +380,27 @@ def main() -> None:
     evidence = folder / "evidence.csv"
     if options.evidence:
         longer_runs().to_csv(evidence, index=False)
-    if options.saved:
-        found = board(pd.read_csv(folder / "runs.csv.gz", low_memory=False))
-        found.rates.to_csv(folder / "rates.csv", index=False)
-        for name, picture in draw(found).items():
-            if f"leaderboard/{name}.png" in page(found):
-                picture.savefig(folder / f"{name}.png")
+    if options.saved or options.hidden:
+        runs = pd.read_csv(folder / "runs.csv.gz", low_memory=False)
+        if options.hidden:
+            drawn = Size(
+                streams=(), tables=(), hidden_seed=SEED if options.hidden_seed is None else options.hidden_seed
+            )
+            known = runs[~runs.problem.map(is_hidden)]
+            runs = pd.concat([known, all_runs(options.runs, drawn, processes=options.processes)], ignore_index=True)
+        found = board(runs)
+        write(folder, runs, found)
+        (folder / "leaderboard.txt").unlink()  # the page says it
     else:
-        found = leaderboard(options.runs, options.quick, processes=options.processes)
+        found = leaderboard(options.runs, options.quick, processes=options.processes, hidden_seed=options.hidden_seed)
         for path in [*options.runs.glob("*.png"), *options.runs.glob("*.csv"), options.runs / "runs.csv.gz"]:
             shutil.copy(path, folder / path.name)
     known = pd.read_csv(evidence) if evidence.exists() else None
-    (options.docs / "leaderboard.md").write_text(page(found, known))
+    text = page(found, known)
+    (options.docs / "leaderboard.md").write_text(text)
+    for picture in folder.glob("*.png"):
+        if f"leaderboard/{picture.name}" not in text:
+            picture.unlink()
 
 
 if __name__ == "__main__":

@@ -5,12 +5,10 @@ import doctest
 import importlib
 import inspect
 import pkgutil
-import re
 from pathlib import Path
 
 import jax
 import pytest
-from haste import compiled_in_haste
 
 import tightrope as tr
 
@@ -161,17 +159,9 @@ def test_everything_public_has_a_docstring():
 
 def test_the_examples_in_docstrings_are_right():
     tried = 0
-    with jax.enable_x64(False), compiled_in_haste():  # as a reader runs them, and each once
+    with jax.enable_x64(False):  # as a reader runs them, and each once
         for module in everything():
             outcome = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
             assert outcome.failed == 0, module.__name__
             tried += outcome.attempted
     assert tried > 20
-
-
-def test_the_first_example_of_the_readme_runs_as_printed(tmp_path, monkeypatch):
-    readme = SOURCE.parent.parent / "README.md"
-    block = re.search(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
-    assert block is not None
-    monkeypatch.chdir(tmp_path)
-    exec(compile(block.group(1), "README.md", "exec"), {"__name__": "readme"})

@@ -11,8 +11,6 @@ from core_cases import BALL, ROWS, constraints, draw, objective
 import tightrope as tr
 from tightrope.loop.prepare import _refuse_too_large
 
-pytestmark = pytest.mark.usefixtures("in_haste")
-
 RAN = []
 
 

@@ -208,7 +208,8 @@ def test_tracked_values_are_averaged_along_the_run():
 
     result = solve(track=both)
     np.testing.assert_allclose(result.trace.iloc[-1][["first", "second"]].astype(float), result.average[:2], rtol=1e-9)
-    assert_same_run(result, solve())
+    for name in ("average", "last", "dual"):  # by another program, which may round in another order
+        np.testing.assert_allclose(getattr(result, name), getattr(solve(), name), rtol=1e-13)
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------------

@@ -181,5 +181,7 @@ def _hint(seconds: float) -> str | None:
     kept = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     if seconds < _LONG or _said or kept or _off():
         return None
-    _said.append(f"{seconds:.1f} s of this went into compiling; tr.compilation_cache() keeps the programs for later.")
+    _said.append(
+        f"{seconds:.1f} s of this call went into compiling; tr.compilation_cache() keeps the programs for later."
+    )
     return _said[0]

@@ -99,9 +99,19 @@ def plot_frontier(
         )
         diamond = {"marker": "D", "markersize": 7, "color": _COLOURS[3], "linestyle": "none"}
         trade_off.plot(nearest["p_rule"], nearest["accuracy"], label=label, **diamond)
-    for axis in axes.flat:
-        axis.legend(framealpha=0.85, edgecolor="none", fontsize=8)
+    _legend_below(figure, axes)
     return _saved(figure, path)
+
+
+def _legend_below(figure: "Figure", axes: Any) -> None:
+    """One legend for all panels, below them, where it covers nothing."""
+    entries: dict[str, Any] = {}
+    for axis in axes.flat:
+        entries |= {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    names = list(entries)
+    figure.legend(
+        [entries[name] for name in names], names, loc="outside lower center", ncols=4, frameon=False, fontsize=8
+    )
 
 
 def _by_path(frontier: "pd.DataFrame") -> list[tuple[str, str, "pd.DataFrame"]]:
@@ -115,11 +125,12 @@ def _by_path(frontier: "pd.DataFrame") -> list[tuple[str, str, "pd.DataFrame"]]:
 def _draw_thresholds(axis: Any, frontier: "pd.DataFrame", name: str, title: str) -> None:
     """The p%-rule or the accuracy against the threshold, with a band for its interval and a line for its lower bound."""
     for colour, path, part in _by_path(frontier):
-        axis.plot(part["threshold"], part[name], color=colour, label=f"out of fold{path}")
+        marked = {"color": colour, "marker": "o", "markersize": 3}  # a path may have a single point
+        axis.plot(part["threshold"], part[name], label=f"out of fold, with its 95 % interval{path}", **marked)
         band = part[f"{name}_low"], part[f"{name}_high"]
-        axis.fill_between(part["threshold"], *band, color=colour, alpha=0.15, linewidth=0)
+        axis.fill_between(part["threshold"], *band, color=colour, alpha=0.15, linewidth=0 if len(part) > 1 else 3)
         if f"{name}_bound" in part:
-            bound = {"color": colour, "linestyle": ":", "label": f"lower bound{path}"}
+            bound = marked | {"marker": "v", "linestyle": ":", "label": f"lower bound{path}"}
             axis.plot(part["threshold"], part[f"{name}_bound"], **bound)
     by_rates = "path" in frontier
     axis.set_xscale("linear" if by_rates else "log")
@@ -136,10 +147,8 @@ def _draw_trade_off(axis: Any, frontier: "pd.DataFrame") -> None:
         )
         axis.errorbar(
             part["p_rule"], part["accuracy"], xerr=width, yerr=height, color=colour, marker="o", markersize=3,
-            linewidth=1, elinewidth=0.5, alpha=0.8, label=f"out of fold, 95 % intervals{path}",
+            linewidth=1, elinewidth=0.5, alpha=0.8, label=f"out of fold, with its 95 % interval{path}",
         )  # fmt: skip
-    low, high = axis.get_ylim()
-    axis.set_ylim(low, high + 0.25 * (high - low))  # room for the legend
     axis.set_xlabel("p%-rule")
     axis.set_ylabel("accuracy")
     axis.set_title("the trade-off", loc="left", fontsize=11)

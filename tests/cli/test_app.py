@@ -30,8 +30,6 @@ from tightrope.tables.encoder import TEXT
 from tightrope.tables.reading import read_table
 from tightrope.tables.report import as_text, compare
 
-pytestmark = pytest.mark.usefixtures("in_haste")
-
 
 class Said(NamedTuple):
     code: int

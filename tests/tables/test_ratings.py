@@ -20,8 +20,6 @@ from tightrope.estimators.completion.training import Effects
 from tightrope.files import FileError
 from tightrope.tables.ratings import CompletedRatings, RatingsModel, complete_ratings, read_ratings
 
-pytestmark = pytest.mark.usefixtures("in_haste")
-
 USERS, ITEMS = 40, 30
 GOOD = ("--user", "user", "--item", "film", "--rating", "stars")
 

@@ -192,7 +192,7 @@ def track_names(variant: Variant, x: Tree) -> list[str]:
     return sorted(tracked)
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@jax.jit  # without options, which no program may have that a sweep traces inside its own
 def average(carry: Carry) -> Tree:
     """The weighted mean of the iterates so far, of a method that averages; the last one where none counted yet."""
     weight, total, last = carry.totals.scalars.sum()[0], carry.totals.x.sum(), carry.state.x
@@ -213,7 +213,7 @@ def answer(method: Method, state: Any) -> tuple[Tree, Array]:
     return method.answer(state) if on_host else _answer_compiled(method, state)
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@jax.jit  # likewise
 def _answer_compiled(method: Method, state: Any) -> tuple[Tree, Array]:
     return method.answer(state)
 

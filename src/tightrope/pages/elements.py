@@ -67,7 +67,8 @@ STYLE = (
     ".tightrope svg .beyond{fill:var(--broken);opacity:.1;stroke:none}"
     ".tightrope svg .mark{stroke:var(--faint);stroke-dasharray:2 2}"
     "@media(max-width:480px){.tightrope dl{grid-template-columns:1fr;gap:0}.tightrope dd{margin-bottom:.5em}"
-    ".tightrope th,.tightrope td{padding:.25em .4em}}"
+    ".tightrope th,.tightrope td{padding:.25em .4em}.tightrope .words{min-width:6rem}"
+    ".tightrope .drawn,.tightrope td:has(>svg),.tightrope .aside{display:none}}"  # what stands elsewhere, too
     "@media print{.tightrope .wide{overflow:visible}.tightrope table,.tightrope figure,.tightrope svg{break-inside:avoid}"
     "body.tightrope{max-width:none;padding:0}}"
 )

@@ -14,6 +14,7 @@ import tightrope as tr
 from tightrope.experiments import leaderboard as contest
 from tightrope.experiments.leaderboard import Size, drawing, entrants, leaderboard, report, runs
 from tightrope.experiments.leaderboard.divisions import DIVISIONS, SOURCES, counts
+from tightrope.experiments.leaderboard.hidden import SEED, gap, hidden, is_hidden, name_of
 from tightrope.loop import choose
 from tightrope.loop.prepare import prepare
 from tightrope.methods.snapshot import probe_size
@@ -29,6 +30,7 @@ TINY = Size(
     rows=20,
     streams=("scalar",),
     tables=("scalar",),
+    hidden=0,
 )
 
 
@@ -243,6 +245,21 @@ def test_divisions_are_ranked_each_for_itself_and_auto_has_a_place():
     assert "10,000 LMO calls" in found.sentences["streams-lmos"][0]
 
 
+def test_hidden_instances_have_divisions_of_their_own():
+    known: Any = {"tuned": True, "default": True}
+    other: Any = {"tuned": False, "default": True, "problem": "hidden-2-1"}
+    parts = [made_up("csoa", (1.0, 0.3), **known), made_up("csoa", (1.0, 0.2), auto=True, **other)]
+    found = report.board(pd.concat([*parts, made_up("g-oco", (1.0, 0.1), **other)]))
+    last = report.last_budget(found.standings).set_index(["division", "method"])["rank"]
+    assert last.to_dict() == {
+        ("streams", "csoa"): 1,
+        ("streams-defaults", "csoa"): 1,
+        ("streams-hidden", "csoa"): 2,
+        ("streams-hidden", "g-oco"): 1,
+    }
+    assert '"auto" takes csoa: 2nd of 2, at 2 times that.' in found.sentences["streams-hidden"][0]
+
+
 def test_profiles_count_the_targets_that_were_met():
     worse = made_up("g-oco", (0.09, 5.0))  # better than a tenth of the start at first, and worse than it at the end
     other = made_up("g-oco", (2.0, 0.009), problem="simplex")  # nothing, then better than a hundredth
@@ -298,6 +315,39 @@ def test_the_setting_is_chosen_by_seeds_of_its_own():
     assert runs._chosen(table) == "a"
     table.loc[(table.setting == "a") & (table.budget == 2), "score"] = np.nan  # it diverged
     assert runs._chosen(table) == "b"
+
+
+# ---- hidden instances ------------------------------------------------------------------------------------------------
+
+
+def test_a_hidden_instance_is_solved_and_a_point_beside_is_found_out():
+    solved = hidden("hidden-4-8")
+    assert gap(solved) < 1e-12
+    assert solved.slater > 0
+    with jax.enable_x64(True):
+        beside = dataclasses.replace(solved, x=0.99 * np.asarray(solved.x))
+        assert gap(beside) > 1e-4
+
+
+def test_of_hidden_instances_nothing_is_given_away(monkeypatch):
+    monkeypatch.setattr(entrants, "hidden", lambda name: PROBLEMS["scalar"]())
+    entrants.challenge.cache_clear()
+    work = runs.units(dataclasses.replace(TINY, hidden=1, hidden_seed=2), ("csoa", "sfw", "pfs"))
+    entrants.challenge.cache_clear()
+    assert [unit.name for unit in work if "hidden" in unit.name] == [
+        "streams-hidden-2-1-csoa",
+        "finite-hidden-2-1-csoa",
+    ]
+
+
+@pytest.mark.slow
+def test_on_hidden_instances_nothing_is_tuned():
+    table = runs.compete("hidden-2-2", "csoa", "streams", dataclasses.replace(TINY, hidden=1))
+    assert not table.tuned.any()
+    assert table.default.all()
+    assert len(table) == len(TINY.budgets) * TINY.seeds
+    again = hidden.__wrapped__("hidden-2-2")
+    jax.tree.map(np.testing.assert_array_equal, again.table, hidden("hidden-2-2").table)
 
 
 # ---- from end to end -------------------------------------------------------------------------------------------------
@@ -356,5 +406,8 @@ def test_parts_can_be_handed_to_another_process():
 
 
 def test_the_default_size_has_all_problems():
-    assert set(contest.FULL.problems("streams")) == set(PROBLEMS)
+    names = contest.FULL.problems("streams")
+    assert set(PROBLEMS) < set(names)
+    assert [name for name in names if is_hidden(name)] == [name_of(SEED, number) for number in range(1, 13)]
+    assert SEED % 2  # even ones are to develop on
     assert contest.FULL.seeds >= 10  # enough for an interval

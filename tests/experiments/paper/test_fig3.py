@@ -15,8 +15,6 @@ from tightrope.experiments.paper import FULL, QUICK, fig3, fig3_claims, matrices
 from tightrope.experiments.paper.matrices import Amount, Case, Instance, SeparateTrackers
 from tightrope.methods import CFWCSOA
 
-pytestmark = pytest.mark.usefixtures("in_haste")
-
 SEEDS = range(6)
 WORK = Amount(2, 2, 1, 2, steps=60, shape=(12, 18), rank=2, records=3, batches=(50, 200))
 

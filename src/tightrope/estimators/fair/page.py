@@ -89,5 +89,5 @@ def frontier(path: pd.DataFrame, chosen: Any, taken: str | None) -> Html:
                     dot=dot,
                 )
             )
-    said = "Out of fold; dashed: its bound, with the confidence asked for. The dot is the point that was chosen."
+    said = "Out of fold; dashed: its bound, with the confidence asked for. The orange dot is what was chosen."
     return joined([element("div", joined(panels), "panels"), paragraph(said, "faint")])

@@ -142,7 +142,7 @@ class FairnessReport:
                 _html_row(_group(one["group"]), one, everybody["rate"], widest, _cells(one)[2:])
                 for one in groups.to_dict("records")
             ]
-        return elements.table(heads, rows, METRICS[metric])
+        return elements.table(heads, rows, METRICS[metric], {3: "drawn"})
 
 
 def fairness_report(

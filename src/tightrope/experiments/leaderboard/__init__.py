@@ -3,6 +3,7 @@
 `leaderboard` does the work in parts that are stored as they finish; a second call goes on where the first was stopped.
 """
 
+import dataclasses
 import gzip
 import multiprocessing
 import signal
@@ -35,6 +36,7 @@ __all__ = [
     "OtherSettingsError",
     "Size",
     "Source",
+    "all_runs",
     "board",
     "compete",
     "last_budget",
@@ -42,6 +44,7 @@ __all__ = [
     "slope",
     "slower",
     "summary",
+    "write",
 ]
 
 
@@ -52,24 +55,28 @@ def leaderboard(
     progress: bool | None = None,
     size: Size | None = None,
     processes: int = 1,
+    hidden_seed: int | None = None,
 ) -> Board:
     """Run the methods against each other, on streams of samples and on data at hand.
 
     All see the same samples and have the same number of oracle calls: a method that draws two samples a step takes half
     the steps. Nine settings of each are tried on seeds of their own, around its default coefficients; the best is measured
     on other seeds, at several budgets. In the divisions "defaults" each is measured as it is without coefficients; in those
-    called "lmos" budgets count linear minimisations. Into the folder `out` go `leaderboard.csv` (standings), `rates.csv`,
+    called "lmos" budgets count linear minimisations; in those called "hidden" the problems are random ones that nobody has
+    looked at, and again there are no coefficients. Into the folder `out` go `leaderboard.csv` (standings), `rates.csv`,
     `runs.csv.gz` (every run, one by one), `leaderboard.txt` and pictures. Finished parts lie in `out/parts`; they are not
     computed again, so that an interrupted call can be repeated. A folder with parts of other settings is refused.
 
     Args:
         out: the folder to write to; made where it is not there.
-        quick: one problem with a stream, one with data at hand and short runs, for a first look: three minutes on one core.
+        quick: one problem with a stream, one with data at hand, one hidden instance and short runs, for a first look: five
+            minutes on one core.
         methods: names of methods; all by default.
         progress: a progress bar; by default only on a terminal or in a notebook.
         size: how much work exactly, instead of `quick`.
         processes: how many to work with, side by side. With more than one, a script that calls this needs its
             `if __name__ == "__main__":`.
+        hidden_seed: what hidden instances are drawn from; by default a hash of the version's number.
 
     Returns:
         The standings, the fitted rates, and sentences on who wins where.
@@ -84,9 +91,22 @@ def leaderboard(
             raise ValueError(f"leaderboard: there is no method {name!r}; expected some of {', '.join(METHODS)}.")
     processes = whole_number("leaderboard", "processes", processes)
     out, size = Path(out), size or (QUICK if quick else FULL)
+    if hidden_seed is not None:
+        seed = whole_number("leaderboard", "hidden_seed", hidden_seed, least=0)
+        size = dataclasses.replace(size, hidden_seed=seed)
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"leaderboard: {out} is a file; expected a folder to write to.")
     new_figure()  # says now, and not after the work, that matplotlib is missing
+    runs = all_runs(out, size, methods, progress, processes)
+    found = board(runs)
+    write(out, runs, found)
+    return found
+
+
+def all_runs(
+    out: Path, size: Size, methods: Sequence[str] = (), progress: bool | None = None, processes: int = 1
+) -> pd.DataFrame:
+    """Every run of the leaderboard, a row each; those that are not in `out/parts` yet are made."""
     # in float64 whatever the user's configuration: data at hand is solved to more digits than float32 has
     with jax.enable_x64(True):
         work = units(size, tuple(methods))
@@ -94,10 +114,7 @@ def leaderboard(
         missing = [unit for unit in work if not store.has(unit)]
         _compute(missing, store, progress, processes)
         tables = [store.load(unit) for unit in work]
-    runs = pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True)
-    found = board(runs)
-    _write(out, runs, found)
-    return found
+    return pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True)
 
 
 def _compute(missing: Sequence[Unit], store: Store, progress: bool | None, processes: int) -> None:
@@ -149,7 +166,8 @@ def _store(unit: Unit, store: Store) -> None:
         store.save(unit, unit.run({}))
 
 
-def _write(out: Path, runs: pd.DataFrame, found: Board) -> None:
+def write(out: Path, runs: pd.DataFrame, found: Board) -> None:
+    """Write tables, text and pictures into a folder."""
     write_atomically(
         out / "runs.csv.gz", gzip.compress(runs.to_csv(index=False, float_format="%.6g").encode(), mtime=0)
     )

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, get_args
 
 import pandas as pd
 
+from tightrope.experiments.leaderboard.hidden import is_hidden
 from tightrope.methods import Method
 
 Source = Literal["streams", "finite"]
@@ -22,27 +23,34 @@ class Division(NamedTuple):
     source: Source
     defaults: bool = False  # whether methods are as they are without coefficients, or else the best of nine settings
     counted: Counted = "calls"
+    hidden: bool = False  # whether the problems are instances that nobody has looked at, or else those of the registry
 
     @property
     def name(self) -> str:
         """Its name in tables and files, such as "streams-lmos-defaults"; the plain ones are tuned and count calls."""
+        if self.hidden:  # always with defaults
+            return f"{self.source}-hidden"
         lmos = "-lmos" if self.counted == "lmos" else ""
         return f"{self.source}{lmos}{'-defaults' if self.defaults else ''}"
 
     def of(self, runs: pd.DataFrame) -> pd.DataFrame:
         """The runs of this division."""
         with_these = runs["default" if self.defaults else "tuned"]
-        return runs[(runs.source == self.source) & (runs.counted == self.counted) & with_these]
+        these = runs.problem.map(is_hidden) == self.hidden
+        return runs[(runs.source == self.source) & (runs.counted == self.counted) & with_these & these]
 
 
 DIVISIONS = {
     division.name: division
     for division in (
-        Division(source, defaults, counted)
-        for counted, defaults, source in product(get_args(Counted), (False, True), SOURCES)
+        *(
+            Division(source, defaults, counted)
+            for counted, defaults, source in product(get_args(Counted), (False, True), SOURCES)
+        ),
+        *(Division(source, defaults=True, hidden=True) for source in SOURCES),
     )
 }
-"""By their names: first those that count calls, of them first the tuned ones."""
+"""By their names: first those that count calls, of them first the tuned ones; last those of hidden instances."""
 
 
 def counts(kind: type[Method]) -> tuple[Counted, ...]:

@@ -64,7 +64,7 @@ def draw_scores(standings: pd.DataFrame) -> Any:
     bar.set_ticks([0, 0.5, 1], labels=["first", "middle", "last"], fontsize=7)
     bar.set_label("place on the problem", fontsize=8)
     axis.set_xlabel("problem")
-    axis.set_ylabel("method (what it was given that others were not)")
+    axis.set_ylabel("method (and what it was given)" if (given != "").any() else "method")
     axis.set_xticks(range(len(ratio.columns)), ratio.columns, rotation=40, ha="right", fontsize=8)
     chosen = last[last.auto & DIVISIONS[last.division.iloc[0]].defaults]
     for place in zip(chosen.problem, chosen.method, strict=True):

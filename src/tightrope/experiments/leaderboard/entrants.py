@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.experiments.leaderboard.divisions import Counted, Source
+from tightrope.experiments.leaderboard.hidden import hidden, is_hidden
 from tightrope.loop import choose
 from tightrope.loop.prepare import default_batch, for_rows
 from tightrope.methods import Method, gradients_used
@@ -216,5 +217,5 @@ def _reference(problem: Problem, table: Tree) -> BatchResult | None:
 @lru_cache(maxsize=32)
 def challenge(name: str, source: Source, n: int) -> tuple[Solved, BatchResult | None]:
     """The problem of this name from this source, made once."""
-    solved = PROBLEMS[name]()
+    solved = hidden(name) if is_hidden(name) else PROBLEMS[name]()
     return (solved, None) if source == "streams" else on_rows(solved, n)

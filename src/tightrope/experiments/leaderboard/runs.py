@@ -24,6 +24,7 @@ from tightrope.experiments.leaderboard.entrants import (
     tunable,
     untouched,
 )
+from tightrope.experiments.leaderboard.hidden import SEED, is_hidden, name_of
 from tightrope.experiments.work import Tables, Unit
 from tightrope.methods import METHODS, Cost, Method, gradients_used
 from tightrope.problems import PROBLEMS, Solved
@@ -31,6 +32,9 @@ from tightrope.tree import Tree, replace
 
 TUNING = 10_000
 """Seeds from here on are for tuning only."""
+
+GIVEN = {"unconstrained", "exact_constraints"}
+"""Needs for which a method is given what others are not; of hidden instances nothing is given away."""
 
 REFERENCE = "slsqp"
 """The batch method that is also given the data at hand."""
@@ -52,8 +56,10 @@ class Size:
         seeds: runs of the chosen setting.
         tuning_seeds: other runs, by which the setting is chosen.
         rows: how many rows a data set has, where the problem has no table of its own.
-        streams: the problems with streams, by name; all where empty.
+        streams: the problems with streams, by name; by default all.
         tables: the problems with data at hand, by name.
+        hidden: how many hidden instances to draw, each from both sources.
+        hidden_seed: what they are drawn from.
     """
 
     budgets: tuple[int, ...] = (400, 1_600, 6_400)
@@ -62,16 +68,19 @@ class Size:
     seeds: int = 12
     tuning_seeds: int = 4
     rows: int = 500
-    streams: tuple[str, ...] = ()
+    streams: tuple[str, ...] = tuple(PROBLEMS)
     tables: tuple[str, ...] = ("simplex", "neyman-pearson", "fair-logistic", "portfolio", "completion")
+    hidden: int = 12
+    hidden_seed: int = SEED
 
     def problems(self, source: Source) -> tuple[str, ...]:
-        """The problems with samples from this source, by name."""
-        return (self.streams or tuple(PROBLEMS)) if source == "streams" else self.tables
+        """The problems with samples from this source, by name; hidden instances are the last."""
+        known = self.streams if source == "streams" else self.tables
+        return (*known, *(name_of(self.hidden_seed, number) for number in range(1, self.hidden + 1)))
 
 
 FULL = Size()
-QUICK = Size(budgets=(400, 1_600), finite=(500, 2_000), streams=("ball",), tables=("simplex",))
+QUICK = Size(budgets=(400, 1_600), finite=(500, 2_000), streams=("ball",), tables=("simplex",), hidden=1)
 
 
 def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:
@@ -81,10 +90,10 @@ def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:
         for name in size.problems(source):
             solved = challenge(name, source, size.rows)[0]
             for method, kind in METHODS.items():
-                wanted = not methods or method in methods
+                wanted = (not methods or method in methods) and not (is_hidden(name) and kind.needs & GIVEN)
                 if wanted and misfit(kind, solved, source) is None:
                     found.append(_unit(name, method, source, size))
-            if source == "finite" and not methods:
+            if source == "finite" and not methods and not is_hidden(name):
                 settings = {"source": source, "problem": name, "rows": size.rows}
                 found.append(Unit(f"{source}-{name}-{REFERENCE}", settings, partial(reference, name, size)))
     return found
@@ -98,7 +107,7 @@ def _unit(name: str, method: str, source: Source, size: Size) -> Unit:
         "method": repr(tunable(kind)),
         "default": repr(kind()),
         "cost": list(kind.cost),
-        "budgets": {counted: list(budgets(name, kind, source, size, counted)) for counted in counts(kind)},
+        "budgets": {c: list(budgets(name, kind, source, size, c)) for c in counts(kind)},
         "seeds": size.seeds,
         "tuning_seeds": size.tuning_seeds,
         "rows": size.rows,
@@ -126,12 +135,13 @@ def compete(name: str, method: str, source: Source, size: Size, _: Tables | None
     kind, solved = METHODS[method], challenge(name, source, size.rows)[0]
     who = {"source": source, "problem": name, "method": method, "auto": automatic(solved, source) == method}
     tables = []
-    for counted in counts(kind):
+    for counted in ("calls",) if is_hidden(name) else counts(kind):
         allowed = budgets(name, kind, source, size, counted)
         entry = enter(kind, solved, source, allowed[0])
         who["given"] = ", ".join(entry.given)
+        runs = _plain_runs if is_hidden(name) else _runs
         try:
-            tables.append(_runs(entry, solved, allowed, size, counted).assign(**who, counted=counted, refused=None))
+            tables.append(runs(entry, solved, allowed, size, counted).assign(**who, counted=counted, refused=None))
         except (ValueError, TypeError) as error:
             tables.append(pd.DataFrame([{**who, "counted": counted, "refused": str(error)}]))
     return pd.concat([table.dropna(axis="columns", how="all") for table in tables], ignore_index=True)
@@ -160,10 +170,8 @@ def _runs(entry: Entry, solved: Solved, allowed: tuple[int, ...], size: Size, co
     offered = settings(entry, allowed[0])
     seeds, tuning = (1, 1) if _same_for_all_seeds(entry.method) else (size.seeds, size.tuning_seeds)
     seeds = [*range(seeds), *range(TUNING, TUNING + tuning)]
-    # a method whose steps do not depend on the horizon passes the smaller budgets on its way to the largest
-    ways = [allowed] if entry.method.anytime else [(budget,) for budget in allowed]
     tables = []
-    for way in ways:
+    for way in _ways(entry, allowed):
         plain = untouched(entry, entry.steps(way[-1], counted))
         if jax.tree.structure(plain) == jax.tree.structure(entry.method):
             default = {name: float(getattr(plain, name)) for name in offered[0]}
@@ -180,6 +188,21 @@ def _runs(entry: Entry, solved: Solved, allowed: tuple[int, ...], size: Size, co
     chosen = _chosen(runs[runs.setting.isin([_setting(one) for one in offered])])
     runs = runs.assign(tuned=runs.setting == chosen, default=runs.default.eq(True))
     return runs[(runs.tuned | runs.default) & (runs.seed < TUNING)]
+
+
+def _plain_runs(entry: Entry, solved: Solved, allowed: tuple[int, ...], size: Size, counted: Counted) -> pd.DataFrame:
+    """The runs without coefficients alone, at every budget: nothing is tuned."""
+    seeds = [*range(1 if _same_for_all_seeds(entry.method) else size.seeds)]
+    tables = []
+    for way in _ways(entry, allowed):
+        plain = dataclasses.replace(entry, method=untouched(entry, entry.steps(way[-1], counted)))
+        tables.append(_way(plain, solved, way, counted, [{}], seeds))
+    return pd.concat(tables, ignore_index=True).assign(tuned=False, default=True)
+
+
+def _ways(entry: Entry, allowed: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Budgets by run: a method whose steps do not depend on the horizon passes the smaller on its way to the largest."""
+    return [allowed] if entry.method.anytime else [(budget,) for budget in allowed]
 
 
 def _same_for_all_seeds(method: Method) -> bool:

@@ -123,9 +123,9 @@ def _counts(figures: Mapping[str, Figure], claims: Mapping[str, Sequence[Any]]) 
                 sum(c["verdict"] == verdict and c["source"] == kind for c in claims[name]) for verdict in VERDICTS
             ]
             said = [cell(link(f"#{name}", name)), cell(SOURCES[kind], "left")]
-            rows.append(row([*said, *(cell(count or "") for count in counts), cell(figure.title, "words")]))
+            rows.append(row([*said, *(cell(count or "") for count in counts), cell(figure.title, "words aside")]))
     heads = ("", "claims", *VERDICTS, "about")
-    return table(heads, rows, roles={1: "left", 5: "words"})
+    return table(heads, rows, roles={1: "left", 5: "words aside"})
 
 
 def _figure(out: Path, name: str, figure: Figure, claims: Sequence[Any]) -> list[Html]:
