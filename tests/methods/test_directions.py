@@ -13,7 +13,6 @@ from tightrope.methods.widths import length_in, move_of, rows_in, slope_in, step
 from tightrope.sets.metric import Metric
 
 D, K = 8, 2
-pytestmark = pytest.mark.usefixtures("in_haste")
 
 
 def metric_of(seed: int, dtype=jnp.float64) -> tuple[Metric, np.ndarray]:
