@@ -1,5 +1,5 @@
 """Data at hand: how close SVRG-CSOA comes to the optimum on Adult in fifteen passes, seed by seed; how fast its error
-falls; whether it is ever worse than CSOA where the problem is merely convex; and what the bundle takes.
+falls; whether it is ever worse than CSOA where the problem is merely convex; many coordinates; and what the bundle takes.
 
 Run as `python -m studies.finite_data`; writes docs/finite_data.md.
 """
@@ -16,6 +16,8 @@ import pandas as pd
 import tightrope as tr
 from studies.fair_logistic import C, Instance
 from studies.finite_sums import MERELY_CONVEX, N, error, finite
+from studies.many_coordinates import measure as measure_many
+from studies.many_coordinates import section as section_on_many
 from studies.page import markdown
 from tightrope.datasets import adult_label_encoded
 from tightrope.problems import EXACT
@@ -92,7 +94,9 @@ def bundle(adult: Instance) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def report(table: pd.DataFrame, versus: pd.DataFrame, falling: pd.DataFrame, bundled: pd.DataFrame) -> str:
+def report(
+    table: pd.DataFrame, versus: pd.DataFrame, falling: pd.DataFrame, many: pd.DataFrame, bundled: pd.DataFrame
+) -> str:
     """The page docs/finite_data.md."""
     heads = ("method", "precision", "seeds", "largest gap", "median gap", "gap <= target", "abs(cov) <= c", "passes")
     rows = []
@@ -133,6 +137,8 @@ def report(table: pd.DataFrame, versus: pd.DataFrame, falling: pd.DataFrame, bun
         "",
         *_frame(falling),
         "",
+        *section_on_many(many),
+        "",
         "## The bundle: few coordinates, with or without curvature",
         "",
         'With `method="bundle"` a step is a look at all rows; every look adds linear functions that F and H are nowhere',
@@ -166,7 +172,7 @@ def main() -> None:
     parts.append(measure(adult, "float64", range(min(20, options.seeds)), method="csoa"))
     table = pd.concat(parts, ignore_index=True)
     few = range(min(20, options.seeds))
-    page = report(table, versus := compare(few), decay(few), bundle(adult))
+    page = report(table, versus := compare(few), decay(few), measure_many(), bundle(adult))
     (options.out / "finite_data.md").write_text(page)
     print(page)
     claimed = table[table.method == "svrg-csoa"]

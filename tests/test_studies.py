@@ -57,7 +57,7 @@ def test_adult_in_fifteen_passes_feasible_to_six_digits(adult):
     assert (table.excess <= 0).all()
     assert (table.gap <= finite_data.TARGETS[precision]).all()
     other = pd.DataFrame({"problem": ["lp"], "seeds": [1], "never worse": ["1 of 1"]})
-    assert "| svrg-csoa |" in finite_data.report(table, other, other, other)
+    assert "| svrg-csoa |" in finite_data.report(table, other, other, other, other)
 
 
 def test_the_target_can_be_missed(adult):

@@ -92,8 +92,8 @@ def probe_size(n: int) -> int:
     return min(128, n, max(8, n // 64))
 
 
-def probe_rows(data: Tree) -> Tree:
-    """These rows, spread evenly."""
+def probe_rows(data: Tree, size: int | None = None) -> Tree:
+    """These rows, or so many, spread evenly."""
     n = count(data)
-    size = probe_size(n)
+    size = probe_size(n) if size is None else size
     return jax.tree.map(lambda a: a[:size], spread(data, n // size))

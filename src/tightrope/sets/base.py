@@ -12,9 +12,10 @@ import numpy as np
 from tightrope._errors import MissingOracleError
 from tightrope.precision import in_full_precision
 from tightrope.sets.conic import Conic
+from tightrope.sets.metric import Metric
 from tightrope.tree import Array, Tree, dot, float_dtype, subtract
 
-_COMPUTES = ("project", "lmo", "warm_lmo", "support", "contains", "corrective", "between", "mix")
+_COMPUTES = ("project", "project_in", "lmo", "warm_lmo", "support", "contains", "corrective", "between", "mix")
 
 
 def _is_whole(n: Any) -> bool:
@@ -129,6 +130,15 @@ class ConvexSet(ABC):
     def lmo(self, g: Tree) -> Tree:
         """A minimiser of <g, v> over v in the set."""
         raise MissingOracleError(no_lmo(self.name))
+
+    def project_in(self, metric: Metric, x: Tree) -> Tree:
+        """The nearest point of the set in a metric."""
+        raise MissingOracleError(f"{self.name} has no projection in other metrics than Euclid's.")
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether `project_in` is there to be used."""
+        return type(self).project_in is not ConvexSet.project_in
 
     @property
     @abstractmethod

@@ -8,6 +8,7 @@ import numpy as np
 
 from tightrope.sets import conic
 from tightrope.sets.base import ConvexSet, Shape, as_shape, as_vector, rounding
+from tightrope.sets.metric import Metric, nearest_in_box
 from tightrope.tree import Array, Tree, float_dtype, norm, pytree, set_field, static, subtract
 
 
@@ -122,6 +123,10 @@ class Box(ConvexSet):
     def project(self, x: Tree) -> Tree:
         """Every coordinate moved to the nearest point of its interval."""
         return jax.tree.map(jnp.clip, x, *self._bounds(x))
+
+    def project_in(self, metric: Metric, x: Tree) -> Tree:
+        """The nearest point in a metric; where x is in the box, x."""
+        return nearest_in_box(metric, x, self.project)
 
     def enclosing(self) -> "Box":
         """The box itself."""

@@ -15,6 +15,7 @@ from tightrope.sets import conic
 from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, scale, unit
 from tightrope.sets.base import ConvexSet, Shape, as_vector, rounding
 from tightrope.sets.enclosing import BallAround
+from tightrope.sets.metric import Metric, nearest_in_ball, nearest_in_box
 from tightrope.tree import Array, Tree, float_dtype, nonzero, norm, pytree, ravel, set_field, static
 
 
@@ -49,6 +50,10 @@ class L2Ball(Ball):
         """Scale x back to the radius; inside the ball the factor is exactly one."""
         radius = jnp.asarray(self.radius, float_dtype(x))
         return scale(radius / nonzero(jnp.maximum(norm(x), radius)), x)
+
+    def project_in(self, metric: Metric, x: Tree) -> Tree:
+        """The nearest point in a metric; where x is in the ball, x."""
+        return nearest_in_ball(metric, x, jnp.asarray(self.radius, float_dtype(x)))
 
     def enclosing(self) -> "L2Ball":
         """The ball itself."""
@@ -141,6 +146,10 @@ class LinfBall(Ball):
             return jnp.clip(v, -radius, radius)
 
         return jax.tree.map(clip, x)
+
+    def project_in(self, metric: Metric, x: Tree) -> Tree:
+        """The nearest point in a metric; where x is in the cube, x."""
+        return nearest_in_box(metric, x, self.project)
 
     def enclosing(self) -> "LinfBall":
         """The cube itself."""

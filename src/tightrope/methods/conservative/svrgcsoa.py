@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Cost, Info, Inner, Refreshing, dual_step
+from tightrope.methods.directions import Bends, affordable, find_bends, gradients_for, nothing_known
 from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
     Corrected,
@@ -18,7 +19,7 @@ from tightrope.methods.snapshot import (
     probe_size,
     take_snapshot,
 )
-from tightrope.methods.widths import length_in, rows_in, slope_in, step_along
+from tightrope.methods.widths import length_in, move_of, projected, rows_in, slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean, tangent
 from tightrope.problem.nested import Tangent, inner_size, with_inner_linear
@@ -26,6 +27,10 @@ from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
 _PROBE_ROUNDS = 6
+_DIRECTIONS = 16  # at most, along which lengths are counted in widths of their own, ...
+_MANY = (
+    500  # ... where there are more coordinates than this: below, SQP is the better choice for what bends so differently
+)
 _TRUST = 0.05  # the share of the gap that noise may cost at first
 _MORE = 1.5  # times that after an epoch that was better than all before ...
 _LESS = 4.0  # ... and a part of it after one that was not ...
@@ -44,6 +49,7 @@ class Steps(NamedTuple):
     gamma: Array  # dual steps, constraint by constraint
     trust: Array
     noise: Array  # what noise may cost, in units of F
+    bends: Bends | None = None  # by which lengths are counted in widths of their own
 
 
 class Sums(NamedTuple):
@@ -149,6 +155,10 @@ class SVRGCSOA(Refreshing):
     of x, its logarithm smoothed; at first |grad F|/D. |J| is the norm of the constraints' Jacobian divided by their slopes,
     and gamma is no more than the noise of the rows' own slopes allows.
 
+    Where there are many coordinates, lengths are counted so that curvatures are alike: a look at some rows before the first
+    step finds scales of columns and the directions in which the Lagrangian bends most (`tightrope.methods.directions`). It
+    is the same method in other coordinates, with projections in their metric.
+
     A judge compares snapshots by their merit (see `tightrope.methods.merit`). Near kinks noise does not vanish, and shorter
     steps are the price of accuracy: as long as snapshots become better, noise may cost a growing share of the gap, and a
     smaller one after an epoch that was not better. The output is the mean of the last epoch, or the best snapshot where the
@@ -165,6 +175,9 @@ class SVRGCSOA(Refreshing):
         upsilon: tightening of the constraints.
         r: regularisation of the multipliers.
         refresh_every: steps in an epoch; by default as many as visit every row once.
+        batch_size: rows in a batch; set by the run.
+        directions: the most directions along which lengths are counted in widths of their own, 0 for none. By default 16
+            on balls and boxes of more than 500 coordinates, and none elsewhere; fewer where there are few rows.
 
     Example:
         >>> import tightrope as tr
@@ -185,6 +198,7 @@ class SVRGCSOA(Refreshing):
     r: Any = 0.0
     refresh_every: int | None = static(default=None)
     batch_size: int = static(default=1)
+    directions: int | None = static(default=None, least=0)
 
     name = "svrg-csoa"
     tuned = ("primal_scale", "dual_scale")
@@ -196,12 +210,18 @@ class SVRGCSOA(Refreshing):
     takes_nested = True
 
     def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "SVRGCSOA":
-        """With room for the mean inside, where the problem is nested."""
+        """With directions where they pay, and with room for the mean inside where the problem is nested."""
+        domain, size = problem.domain, ravel(x)[0].size
+        if self.directions and not domain.has_metrics:
+            raise ValueError(
+                f"SVRGCSOA: directions is {self.directions} and {domain.name} has no projection in other metrics than "
+                "Euclid's; expected 0, or a ball or box (L2Ball, Box, LinfBall)."
+            )
+        usual = _DIRECTIONS if size > _MANY and domain.has_metrics else 0
+        method = replace(self, directions=min(usual if self.directions is None else self.directions, size))
         if not problem.nested:
-            return self
-        inside = inner_size(problem, x, theta)
-        given = self.primal_scale, self.dual_scale, self.upsilon, self.r, self.refresh_every, self.batch_size
-        return NestedSVRGCSOA(*given, inside)
+            return method
+        return replace(NestedSVRGCSOA(inside=inner_size(problem, x, theta)), **vars(method))
 
     def default_batch(self, n: int) -> int:
         """64, where that leaves 64 to 2,048 steps an epoch: enough steps to converge, few enough to be quick."""
@@ -209,11 +229,17 @@ class SVRGCSOA(Refreshing):
 
     def for_rows(self, n: int, batch_size: int) -> "SVRGCSOA":
         """An epoch visits every row about once."""
-        return replace(self, refresh_every=self.refresh_every or max(1, n // batch_size), batch_size=batch_size)
+        every, directions = self.refresh_every or max(1, n // batch_size), self.directions
+        directions = directions and affordable(n, batch_size, directions)
+        return replace(self, refresh_every=every, batch_size=batch_size, directions=directions)
 
     def gradients_a_refresh(self, n: int) -> int:
         """A pass, and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each."""
         return n + probe_size(n) * (7 + 2 * _PROBE_ROUNDS)
+
+    def gradients_of_refreshes(self, steps: int, n: int) -> int:
+        """With the products that find directions, once."""
+        return super().gradients_of_refreshes(steps, n) + gradients_for(n, self.batch_size, self.directions or 0)
 
     def cost_of_refresh(self, domain: ConvexSet) -> Cost:
         """A look where the objective pulls, and the lower bound: by a linear minimisation, or by a projection."""
@@ -222,14 +248,16 @@ class SVRGCSOA(Refreshing):
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""
         zero, none, snap = jnp.zeros((), lam.dtype), jnp.zeros_like(lam), no_snapshot(x, lam)
-        steps = Steps(zero, zero, none, none, zero, zero)
+        bends = nothing_known(self.directions, x) if self.directions else None
+        steps = Steps(zero, zero, none, none, zero, zero, bends)
         return SVRGCSOAState(x, lam, snap, _no_steps(x, lam), steps, no_judge(snap), jnp.ones((), jnp.int32))
 
     def refresh(self, problem: Problem, state: SVRGCSOAState, data: Tree) -> SVRGCSOAState:
         """A new snapshot, one pass over all rows, its judgement, and step sizes to match."""
         first, old = state.t == 1, state.steps
         snap = take_snapshot(problem, *state.epoch.mean(state.x, state.lam), data)
-        wid, probe = problem.domain.widths(snap.w), probe_rows(data)
+        bends, probe = self._bends(problem, state, snap, data), probe_rows(data)
+        wid = _lengths(problem, snap.w, bends)
         slopes = self._slopes(problem, state, snap, wid, probe)
         weight, size = self._weight(problem, state, snap, wid, slopes)
         of_mean, of_rows = self._probed(problem, state, snap, wid, probe, slopes)
@@ -238,17 +266,18 @@ class SVRGCSOA(Refreshing):
         judge, better = judged(problem, state.judge, snap, slopes, wid, first)
         trust = jnp.where(better, jnp.minimum(_MORE * old.trust, 1), jnp.maximum(old.trust / _LESS, _LEAST))
         trust = jnp.where(first, _TRUST, trust)
-        steps = Steps(smoothness, weight, slopes, gamma, trust, trust * judge.gap)
+        steps = Steps(smoothness, weight, slopes, gamma, trust, trust * judge.gap, bends)
         new = SVRGCSOAState(snap.w, state.lam, snap, _no_steps(snap.w, snap.lam), steps, judge, state.t)
         return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, state)
 
     def step(self, problem: Problem, state: SVRGCSOAState, theta: Tree) -> tuple[SVRGCSOAState, Info]:
         """A corrected primal step, then a corrected dual step that looks ahead."""
-        x, lam, steps, wid = state.x, state.lam, state.steps, problem.domain.widths(state.x)
+        x, lam, steps, wid = state.x, state.lam, state.steps, _lengths(problem, state.x, state.steps.bends)
         gamma = self.dual_scale * steps.gamma
         seen = correct(problem, state.snap, x, lam, theta)
         stiffness = jnp.maximum(steps.smoothness, state.epoch.curvature(steps.noise)) + steps.weight
-        x_next = problem.domain.project(step_along(wid, x, self.primal_scale / nonzero(stiffness), seen.gradient))
+        x_next = step_along(wid, x, self.primal_scale / nonzero(stiffness), seen.gradient)
+        x_next = projected(wid, problem.domain, x_next)
         ahead = seen.value + 2 * correct_slope(problem, state.snap, x, subtract(x_next, x), theta)
         lam_next = dual_step(lam, ahead, gamma=gamma, shrink=gamma * self.r, upsilon=self.upsilon)
         exact = problem.exact_constraints is not None
@@ -274,6 +303,20 @@ class SVRGCSOA(Refreshing):
         return Inner(judge.safe.w, float(judge.gap), scale) if h.size and np.all(h < 0) else None
 
     # ---- what the step sizes are made of ------------------------------------------------------------------------------
+
+    def _bends(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, data: Tree) -> Bends | None:
+        """Where the Lagrangian bends, as found at the start."""
+        known = state.steps.bends
+        if known is None:
+            return None
+
+        def look(known: Bends) -> Bends:
+            wid, k = problem.domain.widths(snap.w), known.along.size
+            slopes = jnp.linalg.norm(rows_in(wid, snap.rows), axis=1)
+            lam = jnp.maximum(state.lam, jnp.where(slopes > 0, _assumed(wid, snap, slopes), 0))
+            return find_bends(problem, snap, lam, data, wid, k, self.batch_size)
+
+        return jax.lax.cond(state.t == 1, look, lambda known: known, known)
 
     def _slopes(self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree) -> Array:
         """|grad H_i| at the snapshot, or how fast h_i changed along the last epoch where that is faster."""
@@ -305,9 +348,8 @@ class SVRGCSOA(Refreshing):
         self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, probe: Tree, slopes: Array
     ) -> tuple[Array, Array]:
         """By the second derivatives of some rows: L of their mean, and L + L_max/b."""
-        # Until multipliers are known, assume that together they can hold the objective's gradient.
-        assumed = norm(slope_in(wid, snap.grad)) / nonzero(slopes) / max(1, slopes.size)
-        return _smoothness(problem, snap.w, jnp.maximum(state.lam, assumed), probe, wid, self.batch_size)
+        lam = jnp.maximum(state.lam, _assumed(wid, snap, slopes))
+        return _smoothness(problem, snap.w, lam, probe, wid, self.batch_size)
 
     def _smoothness(
         self, problem: Problem, state: SVRGCSOAState, snap: Snapshot, wid: Tree, of_mean: Array, of_rows: Array
@@ -376,6 +418,17 @@ class NestedSVRGCSOA(SVRGCSOA):
         return NestedState(*after, touching), info
 
 
+def _lengths(problem: Problem, x: Tree, bends: Bends | None) -> Tree:
+    """How lengths are counted: in widths of the domain, or so that curvatures are alike."""
+    wid = problem.domain.widths(x)
+    return wid if bends is None else bends.metric(wid, x)
+
+
+def _assumed(wid: Tree, snap: Snapshot, slopes: Array) -> Array:
+    """Until multipliers are known: those that together can hold the objective's gradient."""
+    return norm(slope_in(wid, snap.grad)) / nonzero(slopes) / max(1, slopes.size)
+
+
 def _no_steps(x: Tree, lam: Array) -> Epoch:
     zero, none = jnp.zeros((), lam.dtype), jnp.zeros_like(lam)
     return Epoch(jax.tree.map(jnp.zeros_like, x), Sums(none, none, none, zero, zero, zero, zero, zero).packed())
@@ -409,7 +462,7 @@ def _smoothness(problem: Problem, w: Tree, lam: Array, probe: Tree, wid: Tree, b
         return f + jnp.dot(lam, h)
 
     def curvature(theta, v):
-        move = slope_in(wid, v)
+        move = move_of(wid, v)
         return slope_in(wid, jax.jvp(lambda x: jax.grad(lagrangian)(x, theta), (w,), (move,))[1])
 
     def of_row(theta):

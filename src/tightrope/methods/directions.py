@@ -1,0 +1,149 @@
+"""Where a Lagrangian bends: scales of the coordinates in which rows are equally steep, the few directions in which it bends
+most, and widths along these in which it bends there no more than elsewhere.
+
+A step is as short as the largest curvature asks for, and along the smallest it does not get anywhere. Columns in units of
+their own differ by orders of magnitude, and features that are made of a few common factors bend hundreds of times more along
+these than elsewhere.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tightrope.methods.snapshot import Snapshot, probe_rows
+from tightrope.problem import Problem
+from tightrope.problem.full_data import count, full_mean
+from tightrope.sets.metric import Metric
+from tightrope.tree import Array, Tree, nonzero, ravel
+
+_ROUNDS = 3  # of products with the Hessian, of all directions at once
+_SHARE = 1 / 3  # of a pass that they may cost
+_LEAST, _MOST = 64, 512  # rows whose Hessian it is, or ...
+_BATCHES = 4  # ... from one batch to so many: what they miss of a direction is less than a batch's own noise
+_PAYS = 1.5  # times longer steps are worth the work
+_ALIKE = 3.0  # times as steep is what some rows say of columns that are equally steep
+_SOME = 16  # of so many rows one is looked at for scales, ...
+_ENOUGH = 4096  # ... and no more than so many
+_FLOOR = 1e-4  # of the largest curvature: less than this is not told from none in single precision
+_ROUNDED = 64  # units of rounding: rows that differ by less are equal
+_FAR = 1e3  # the most that a scale differs from one
+
+
+class Bends(NamedTuple):
+    """What was found on some rows."""
+
+    scales: Array  # of the coordinates, as a vector, beside their widths
+    directions: Array  # orthonormal rows, in coordinates divided by their widths and scales
+    along: Array  # the widths along them
+
+    def metric(self, widths: Tree, x: Tree) -> Metric:
+        """Lengths in which curvatures are alike, where those of the domain are `widths`."""
+        scaled = jax.tree.map(jnp.multiply, widths, ravel(x)[1](self.scales))
+        return Metric(scaled, self.directions, self.along)
+
+
+def nothing_known(k: int, x: Tree) -> Bends:
+    """Scales of one, and widths of one along k directions."""
+    v = ravel(x)[0]
+    return Bends(jnp.ones_like(v), jnp.eye(k, v.size, dtype=v.dtype), jnp.ones((k,), v.dtype))
+
+
+def affordable(n: int, batch_size: int, most: int) -> int:
+    """How many directions can be found on n rows: none, or two at least, because the last one tells how much to narrow."""
+    k = min(most, _budget(n) // max(_LEAST, batch_size))
+    return k if k > 1 else 0
+
+
+def gradients_for(n: int, batch_size: int, k: int) -> int:
+    """Per-row gradients that it takes: one a row for scales, one where products begin, and two for each of them."""
+    return _rows_for_scales(n) + _rows_for(n, batch_size, k) * (1 + 2 * k * _ROUNDS) if k else 0
+
+
+def _rows_for_scales(n: int) -> int:
+    return max(1, min(n // _SOME, _ENOUGH))
+
+
+def _rows_for(n: int, batch_size: int, k: int) -> int:
+    """How many of n rows are looked at for k directions."""
+    return max(1, min(_budget(n) // k, max(_MOST, _BATCHES * batch_size)))
+
+
+def _budget(n: int) -> int:
+    """Rows times directions."""
+    return int(_SHARE * n) // (2 * _ROUNDS)
+
+
+def find_bends(
+    problem: Problem, snap: Snapshot, lam: Array, data: Tree, widths: Tree, k: int, batch_size: int
+) -> Bends:
+    """By gradients of some rows of the data at a snapshot, and by products with the Hessian of a few."""
+    n, w = count(data), snap.w
+    flat, back = ravel(w)
+    width = ravel(jax.tree.map(lambda a, v: jnp.broadcast_to(a, jnp.shape(v)), widths, w))[0]
+
+    def slope(v: Array, rows: Tree) -> Array:
+        def lagrangian(v):
+            f, h = problem.values(back(v), rows)
+            return f + jnp.dot(lam, h)
+
+        return jax.grad(lagrangian)(v)
+
+    some, few = (probe_rows(data, size) for size in (_rows_for_scales(n), _rows_for(n, batch_size, k)))
+    mean = ravel(problem.lagrangian_gradient(snap.grad, snap.rows, lam))[0] * width
+    unit = nonzero(jnp.max(jnp.abs(mean)))
+
+    def moments(theta: Tree) -> tuple[Array, Array, Array]:
+        off = (slope(flat, jax.tree.map(lambda a: a[None], theta)) * width - mean) / unit
+        return off, off**2, off**4
+
+    scales = _scales(mean / unit, full_mean(moments, some), _rows_for_scales(n))
+    width = width * scales
+    product = jax.linearize(lambda v: slope(v, few), flat)[1]
+    return Bends(scales, *_leading(lambda Q: jax.vmap(product)(Q * width[None]) * width[None], flat, k, batch_size))
+
+
+def _scales(mean: Array, moments: tuple[Array, Array, Array], m: int) -> Array:
+    """Scales in which the gradients of m rows differ as much in any coordinate as in any other, by the first, second and
+    fourth moments of what they differ by from the mean of all rows.
+
+    What the m rows have in common says nothing of units: coordinates in which they do not differ are taken for usual ones.
+    What a single row would add counts too, because a coordinate may be rare. The gradient of all rows is as long as before.
+    """
+    first, second, fourth = moments
+    squares = second - first**2
+    seen = squares > _ROUNDED * float(jnp.finfo(mean.dtype).eps) * second
+    steep = squares + fourth / nonzero(squares) / m
+    usual = jnp.exp(jnp.sum(jnp.where(seen, jnp.log(jnp.where(seen, steep, 1)), 0)) / jnp.maximum(jnp.sum(seen), 1))
+    steep = jnp.where(seen, steep, usual)
+    differ = jnp.any(seen) & (jnp.max(steep) > _ALIKE**2 * jnp.min(steep))
+    unit = jnp.sum(mean**2) / nonzero(jnp.sum(mean**2 / nonzero(steep)))
+    return jnp.where(differ, jnp.clip(jnp.sqrt(unit / nonzero(steep)), 1 / _FAR, _FAR), 1)
+
+
+def _leading(products: Callable[[Array], Array], like: Array, k: int, batch_size: int) -> tuple[Array, Array]:
+    """The directions of the largest curvatures, by subspace iteration from random ones, and widths along them.
+
+    With those widths the curvature is that of the least of these directions, or what the noise of a batch asks steps to be
+    as short for: the mean curvature of a row, all directions together, over the size of the batch.
+    """
+
+    def again(i, seen):
+        _, Y, first = seen
+        Q = jnp.linalg.qr(Y.T)[0].T
+        Y = products(Q)
+        return Q, Y, jax.tree.map(lambda new, old: jnp.where(i == 0, new, old), (Q, Y), first)
+
+    start = jax.random.normal(jax.random.key(0), (k, like.size), like.dtype)
+    Q, Y, (Q0, Y0) = jax.lax.fori_loop(0, _ROUNDS, again, (start, start, (start, start)))
+    bends, turn = jnp.linalg.eigh((Q @ Y.T + Y @ Q.T) / 2)
+    bends, U = jnp.maximum(bends[::-1], 0), turn[:, ::-1].T @ Q
+    # What all other directions have together, from what became of the first random ones without their parts along U.
+    part = Q0 @ U.T
+    others = jnp.sum(Q0 * Y0) - 2 * jnp.sum(part * (Y0 @ U.T)) + jnp.sum(part**2 * bends[None])
+    others = jnp.maximum(others, 0) * (like.size / k)
+    level = jnp.maximum(jnp.maximum(bends[-1], others / batch_size), _FLOOR * bends[0])
+    left = jnp.minimum(bends, level)
+    before, after = (c[0] + (others + jnp.sum(c)) / batch_size for c in (bends, left))
+    return U, jnp.where(before > _PAYS * after, jnp.sqrt(left / nonzero(bends)), 1)
