@@ -88,6 +88,7 @@ def main() -> None:
             )  # fmt: skip
             whole.append(time.process_time() - began)
             ours.append(result.cost.seconds)
+            assert result.objective is not None
             gaps.append(result.objective - optimum if result.violation <= 0 else np.inf)
             for batch in BATCHES:
                 for rate in RATES:
