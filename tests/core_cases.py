@@ -8,6 +8,7 @@ import numpy as np
 
 import tightrope as tr
 from tightrope.problem.full_data import full_mean
+from tightrope.sets import Shape
 
 ROWS = np.random.default_rng(0).normal([1.0, -0.5, 0.2], 0.7, size=(37, 3))
 
@@ -53,6 +54,23 @@ def assert_same_run(one, other):
     """Every array of two results is equal bit for bit."""
     for name in ("average", "last", "dual", "dual_last", "state"):
         jax.tree.map(np.testing.assert_array_equal, getattr(one, name), getattr(other, name))
+
+
+@tr.pytree
+class Mute(tr.ConvexSet):
+    """A set that can do nothing."""
+
+    shape: Any = tr.static(default=Shape(1))
+
+    @property
+    def diameter(self):
+        return 1.0
+
+    def contains(self, x, tol=None):
+        return jnp.asarray(True)
+
+    def start(self, dtype=None):
+        return self.shape.full(0.0)
 
 
 class SlowState(NamedTuple):

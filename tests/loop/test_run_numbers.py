@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from core_cases import BALL, CSOA, PROBLEM, ROWS, draw
+from core_cases import BALL, CSOA, PROBLEM, ROWS, Mute, draw
 from golden import same
 
 import tightrope as tr
@@ -42,20 +42,8 @@ FACTORED = LowRankBall(1.0, (3, 2), rank=2)
 
 
 @tr.pytree
-class Plain(tr.ConvexSet):
-    """A set that can do nothing."""
-
+class Plain(Mute):
     shape: Any = tr.static(default=Shape(3))
-
-    @property
-    def diameter(self):
-        return 1.0
-
-    def contains(self, x, tol=None):
-        return jnp.asarray(True)
-
-    def start(self, dtype=None):
-        return jnp.zeros(3)
 
 
 DOMAINS = {"ball": BALL, "nuclear": BALLS, "factored": FACTORED, "plain": Plain(), "box": tr.Box(0.0, 1.0, shape=2)}

@@ -3,11 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from core_cases import Mute
 
 from tightrope._errors import MissingOracleError
 from tightrope.sets import (
     Box,
-    ConvexSet,
     GroupBall,
     L1Ball,
     L2Ball,
@@ -115,20 +115,6 @@ def test_refused_with_a_sentence(name: str):
 def test_a_product_has_sets_for_leaves(sets):
     with pytest.raises(TypeError, match=r"in the place of a set; expected a pytree whose leaves are sets"):
         Product(sets)
-
-
-class Mute(ConvexSet):
-    """A set that can do nothing."""
-
-    @property
-    def diameter(self):
-        return 1.0
-
-    def contains(self, x, tol=None):
-        return jnp.asarray(True)
-
-    def start(self, dtype=None):
-        return jnp.zeros(1)
 
 
 def test_missing_oracles_say_what_to_use():

@@ -32,7 +32,7 @@ _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times 
 _MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from more
 _CACHE = (
     1 << 18
-)  # bytes of a slice that a core's cache holds beside what is made of them: twice as fast at 1,000 columns
+)  # bytes of a slice that a core's cache holds beside what is made of them: twice as fast where rows are long
 _READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: to ask for it takes 0.1 ms
 _BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, which wants much to do at once
 

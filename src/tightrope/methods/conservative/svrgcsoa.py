@@ -28,9 +28,7 @@ from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, 
 
 _PROBE_ROUNDS = 6
 _DIRECTIONS = 16  # at most, along which lengths are counted in widths of their own, ...
-_MANY = (
-    500  # ... where there are more coordinates than this: below, SQP is the better choice for what bends so differently
-)
+_MANY = 500  # ... where there are more coordinates: below, SQP is the better choice for what bends so differently
 _TRUST = 0.05  # the share of the gap that noise may cost at first
 _MORE = 1.5  # times that after an epoch that was better than all before ...
 _LESS = 4.0  # ... and a part of it after one that was not ...
