@@ -30,9 +30,7 @@ from tightrope.tree import Array, Mean, Tree, platform
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
 _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
 _MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from more
-_CACHE = (
-    1 << 18
-)  # bytes of a slice that a core's cache holds beside what is made of them: twice as fast where rows are long
+_CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: long rows gain half
 _READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: to ask for it takes 0.1 ms
 _BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, which wants much to do at once
 
