@@ -60,15 +60,22 @@ def mixed(hessian: np.ndarray, rows: int, curvature: float) -> np.ndarray:
 
 def updated(B: np.ndarray, step: np.ndarray, change: np.ndarray) -> np.ndarray:
     """After a damped BFGS update with a step and the change of the gradient along it."""
-    bent, Bs = step @ change, B @ step
-    sBs = step @ Bs
+    for sign, v in secant(B @ step, step, change):
+        B = B + sign * np.outer(v, v)
+    return B
+
+
+def secant(Bs: np.ndarray, step: np.ndarray, change: np.ndarray) -> list[tuple[float, np.ndarray]]:
+    """What a damped BFGS update adds to B: vectors v of terms vv', with their signs. Nothing where the gradient does not
+    rise along the step."""
+    bent, sBs = step @ change, step @ Bs
     if bent <= 0:
-        return B
+        return []
     if sBs <= 1e-12 * bent:
-        return B + np.outer(change, change) / bent
+        return [(1.0, change / np.sqrt(bent))]
     mix = 1.0 if bent >= _DAMPED * sBs else (1 - _DAMPED) * sBs / (sBs - bent)
     change = mix * change + (1 - mix) * Bs
-    return B - np.outer(Bs, Bs) / sBs + np.outer(change, change) / (step @ change)
+    return [(-1.0, Bs / np.sqrt(sBs)), (1.0, change / np.sqrt(step @ change))]
 
 
 def with_secants(

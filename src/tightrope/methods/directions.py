@@ -6,13 +6,16 @@ their own differ by orders of magnitude, and features that are made of a few com
 these than elsewhere.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from tightrope._jaxlib import COMPILED_SOON
 from tightrope.methods.snapshot import Snapshot, probe_rows
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import count, full_mean
 from tightrope.sets.metric import Metric
@@ -79,9 +82,50 @@ def find_bends(
     problem: Problem, snap: Snapshot, lam: Array, data: Tree, widths: Tree, k: int, batch_size: int
 ) -> Bends:
     """By gradients of some rows of the data at a snapshot, and by products with the Hessian of a few."""
-    n, w = count(data), snap.w
-    flat, back = ravel(w)
-    width = ravel(jax.tree.map(lambda a, v: jnp.broadcast_to(a, jnp.shape(v)), widths, w))[0]
+    mean = ravel(problem.lagrangian_gradient(snap.grad, snap.rows, lam))[0]
+    scales, found = _look(problem, snap.w, mean, lam, data, widths, k, _rows_for(count(data), batch_size, k))
+    return Bends(scales, found.directions, _along(found, batch_size))
+
+
+@functools.partial(jax.jit, static_argnames="k", compiler_options=COMPILED_SOON)
+@full_precision
+def curvatures(problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Array, k: int) -> Array:
+    """What `Leading` says of k directions at x, in scales of the coordinates: the scales, the directions, how much the
+    Lagrangian bends along these and on average along all others, one after the other in one array.
+
+    Args:
+        problem, x, lam, data: the Lagrangian, the point, the multipliers, and all rows.
+        mean: the gradient of the Lagrangian there, over all rows.
+        widths: of the coordinates, beside which the scales are.
+        k: how many directions.
+    """
+    back = ravel(x)[1]
+    scales, found = _look(problem, x, mean, lam, data, back(widths), k, rows_for_curvatures(count(data)))
+    usual = found.others / max(widths.size - k, 1)
+    return jnp.concatenate([scales, jnp.ravel(found.directions), found.bends, usual[None]])
+
+
+def rows_for_curvatures(n: int) -> int:
+    """How many of n rows `curvatures` takes its products on."""
+    return min(n, _MOST)
+
+
+class Leading(NamedTuple):
+    """The directions of the largest curvatures, the largest first."""
+
+    directions: Array  # orthonormal rows
+    bends: Array  # the curvature along each
+    others: Array  # what all other directions have together
+
+
+def _look(
+    problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Tree, k: int, rows: int
+) -> tuple[Array, Leading]:
+    """Scales, by gradients of some rows beside their mean over all; and leading directions, in widths and scales, by
+    products with the Hessian on so many rows."""
+    n = count(data)
+    flat, back = ravel(x)
+    width = ravel(jax.tree.map(lambda a, v: jnp.broadcast_to(a, jnp.shape(v)), widths, x))[0]
 
     def slope(v: Array, rows: Tree) -> Array:
         def lagrangian(v):
@@ -90,8 +134,8 @@ def find_bends(
 
         return jax.grad(lagrangian)(v)
 
-    some, few = (probe_rows(data, size) for size in (_rows_for_scales(n), _rows_for(n, batch_size, k)))
-    mean = ravel(problem.lagrangian_gradient(snap.grad, snap.rows, lam))[0] * width
+    some, few = (probe_rows(data, size) for size in (_rows_for_scales(n), rows))
+    mean = mean * width
     unit = nonzero(jnp.max(jnp.abs(mean)))
 
     def moments(theta: Tree) -> tuple[Array, Array, Array]:
@@ -101,7 +145,7 @@ def find_bends(
     scales = _scales(mean / unit, full_mean(moments, some), _rows_for_scales(n))
     width = width * scales
     product = jax.linearize(lambda v: slope(v, few), flat)[1]
-    return Bends(scales, *_leading(lambda Q: jax.vmap(product)(Q * width[None]) * width[None], flat, k, batch_size))
+    return scales, _leading(lambda Q: jax.vmap(product)(Q * width[None]) * width[None], flat, k)
 
 
 def _scales(mean: Array, moments: tuple[Array, Array, Array], m: int) -> Array:
@@ -122,12 +166,8 @@ def _scales(mean: Array, moments: tuple[Array, Array, Array], m: int) -> Array:
     return jnp.where(differ, jnp.clip(jnp.sqrt(unit / nonzero(steep)), 1 / _FAR, _FAR), 1)
 
 
-def _leading(products: Callable[[Array], Array], like: Array, k: int, batch_size: int) -> tuple[Array, Array]:
-    """The directions of the largest curvatures, by subspace iteration from random ones, and widths along them.
-
-    With those widths the curvature is that of the least of these directions, or what the noise of a batch asks steps to be
-    as short for: the mean curvature of a row, all directions together, over the size of the batch.
-    """
+def _leading(products: Callable[[Array], Array], like: Array, k: int) -> Leading:
+    """By subspace iteration from random ones."""
 
     def again(i, seen):
         _, Y, first = seen
@@ -142,8 +182,17 @@ def _leading(products: Callable[[Array], Array], like: Array, k: int, batch_size
     # What all other directions have together, from what became of the first random ones without their parts along U.
     part = Q0 @ U.T
     others = jnp.sum(Q0 * Y0) - 2 * jnp.sum(part * (Y0 @ U.T)) + jnp.sum(part**2 * bends[None])
-    others = jnp.maximum(others, 0) * (like.size / k)
+    return Leading(U, bends, jnp.maximum(others, 0) * (like.size / k))
+
+
+def _along(found: Leading, batch_size: int) -> Array:
+    """Widths along leading directions.
+
+    With those widths the curvature is that of the least of these directions, or what the noise of a batch asks steps to be
+    as short for: the mean curvature of a row, all directions together, over the size of the batch.
+    """
+    bends, others = found.bends, found.others
     level = jnp.maximum(jnp.maximum(bends[-1], others / batch_size), _FLOOR * bends[0])
     left = jnp.minimum(bends, level)
     before, after = (c[0] + (others + jnp.sum(c)) / batch_size for c in (bends, left))
-    return U, jnp.where(before > _PAYS * after, jnp.sqrt(left / nonzero(bends)), 1)
+    return jnp.where(before > _PAYS * after, jnp.sqrt(left / nonzero(bends)), 1)

@@ -171,11 +171,11 @@ class Turn(Look):
             np.asarray(state.push, float),
             np.asarray(state.price, float),
         )
-        bend, move = np.asarray(state.bend, float), here.x - centre.x
+        bend, move = self._curvature(state), here.x - centre.x
         change = here.slope(lam) - centre.slope(lam)
-        thought, found = float(move @ bend @ move), float(move @ change)
+        thought, found = float(move @ (bend @ move)), float(move @ change)
         known = self.t == int(state.bent)  # the curvature is that of this very point
-        bend = bend if known else updated(bend, move, change)
+        bend = bend if known else self._corrected(bend, move, change)
         lower = float(state.lower)
         state = state._replace(bend=bend)
         step = self._programme(here, bend, state)
@@ -211,7 +211,7 @@ class Turn(Look):
 
     def _from(self, state: Known, c: Place, step: Step | None = None) -> Known:
         """The whole step of the programme at a place, to be tried next."""
-        step = self._programme(c, np.asarray(state.bend, float), state) if step is None else step
+        step = self._programme(c, self._curvature(state), state) if step is None else step
         if step is None:
             return self._level(state, c)
         if self.t == 1:
@@ -279,7 +279,15 @@ class Turn(Look):
 
     # ---- programmes and curvature ------------------------------------------------------------------------------------
 
-    def _programme(self, c: Place, bend: np.ndarray, state: Known) -> Step | None:
+    def _curvature(self, state: Known) -> Any:
+        """Of the Lagrangian, as far as it is known: a matrix, or what stands for one."""
+        return np.asarray(state.bend, float)
+
+    def _corrected(self, bend: Any, move: np.ndarray, change: np.ndarray) -> Any:
+        """With what a move has met."""
+        return updated(bend, move, change)
+
+    def _programme(self, c: Place, bend: Any, state: Known) -> Step | None:
         """The quadratic programme at a place; multipliers in the units of the problem."""
         f, h = self.units.f, self.units.h
         domain = self.problem.domain

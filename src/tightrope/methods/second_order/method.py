@@ -4,10 +4,14 @@ from typing import Any
 
 from tightrope.methods.base import Cost, Info, Proof, Refreshing
 from tightrope.methods.bundle.state import proven
+from tightrope.methods.second_order.limited import LimitedTurn, rows_of
 from tightrope.methods.second_order.look import Turn
 from tightrope.methods.second_order.state import SQPState, before_the_first_look, packed, unpacked
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, pytree, static
+from tightrope.tree import Array, Tree, pytree, ravel, replace, static
+
+_PAIRS = 30  # that curvature of limited memory is made of
+_STARVED = 16  # n for d^2: where d^2 is more, a Hessian on 4 d rows, which needs no help, costs more than eight passes
 
 
 @pytree
@@ -33,6 +37,9 @@ class SQP(Refreshing):
     Args:
         trust: the share of a step that is tried first; 1 or more for the whole step.
         memory: how many looks are kept.
+        pairs: how many of the last steps curvature is made of, with leading directions and without a matrix; 0 for a
+            matrix. By default 30 where there are many coordinates for the number of rows, and 0 elsewhere.
+        coordinates: how many there are; set by the run.
 
     Example:
         >>> import numpy as np, tightrope as tr
@@ -55,6 +62,8 @@ class SQP(Refreshing):
     trust: Any = 1.0
     memory: int = static(default=8, least=4)
     refresh_every: int | None = static(default=1)
+    pairs: int | None = static(default=None, least=0)
+    coordinates: int = static(default=0, least=0)
 
     name = "sqp"
     tuned = ("trust",)
@@ -67,17 +76,33 @@ class SQP(Refreshing):
     feasible_output = True
     takes_nested = True
 
+    def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "SQP":
+        """With a matrix for the curvature of what is nested."""
+        pairs = 0 if problem.nested and self.pairs is None else self.pairs
+        return replace(self, coordinates=ravel(x)[0].size, pairs=pairs)
+
+    def for_rows(self, n: int, batch_size: int) -> "SQP":
+        """Without a matrix where a Hessian would take too many rows to be worth it."""
+        if self.pairs is not None:
+            return self
+        return replace(self, pairs=_PAIRS if _STARVED * n < self.coordinates**2 else 0)
+
     def gradients_of_refreshes(self, steps: int, n: int) -> int:
-        """A pass for each look; four more for curvature and a first run on some of the rows, one with each doubling."""
+        """A pass for each look; four more for curvature and a first run on some of the rows, one with each doubling. One
+        more where curvature takes a few products."""
+        if self.pairs:
+            return n * (steps + 1)
         return n * (steps + 4 + steps.bit_length())
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SQPState:
         """Room for every look that is kept."""
-        return before_the_first_look(x, lam, self.memory)
+        return before_the_first_look(x, lam, self.memory, rows_of(self.pairs))
 
     def refresh(self, problem: Problem, state: SQPState, data: Tree) -> SQPState:
         """A look where the last one said, and the step that follows from it."""
-        return packed(Turn(problem, unpacked(state, self.memory), data).after(float(self.trust)), state)
+        turn = LimitedTurn if self.pairs else Turn
+        known = unpacked(state, self.memory, rows_of(self.pairs))
+        return packed(turn(problem, known, data).after(float(self.trust)), state)
 
     def step(self, problem: Problem, state: SQPState, theta: Tree) -> tuple[SQPState, Info]:
         """A report of the look, and nothing else: no sample is needed."""
@@ -89,4 +114,4 @@ class SQP(Refreshing):
 
     def proof(self, state: SQPState) -> Proof:
         """What the looks so far prove."""
-        return proven(unpacked(state, self.memory))
+        return proven(unpacked(state, self.memory, rows_of(self.pairs)))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightrope.methods.bundle.solve import Region, solve
+from tightrope.methods.second_order.low_rank import LowRank
 
 MOST = 50  # inequalities up to which nonnegative least squares is the fastest way
 _TINY = 1e-12
@@ -37,7 +38,7 @@ class Ball(NamedTuple):
     radius: float
 
 
-def best_step(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, within: Ball | Region) -> Step | None:
+def best_step(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray, within: Ball | Region) -> Step | None:
     """The solution; None where no solver finds it.
 
     Raises:
@@ -48,16 +49,16 @@ def best_step(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, within
         if found is not None:
             return found
     assert isinstance(within, Region)
-    answer = solve(within, g, J, -h, B)
+    answer = solve(within, g, J, -h, B.matrix() if isinstance(B, LowRank) else B)
     return None if answer is None else Step(answer.v, answer.dual)
 
 
-def _on_ball(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, ball: Ball) -> Step:
+def _on_ball(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray, ball: Ball) -> Step:
     """On a ball: B + tau I with the tau >= 0 at which the solution is not outside."""
     from scipy.optimize import brentq
 
     def at(tau: float) -> Step:
-        return _free(g + tau * ball.centre, B + tau * np.eye(len(g)) if tau else B, J, h)
+        return _free(g + tau * ball.centre, _lifted(B, tau) if tau else B, J, h)
 
     def outside(step: Step) -> float:
         return float(np.linalg.norm(ball.centre + step.y)) / ball.radius - 1
@@ -65,7 +66,8 @@ def _on_ball(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, ball: B
     first = at(0.0)
     if outside(first) <= _INSIDE:
         return first
-    high = 1e-3 * max(float(np.trace(B)) / len(g), _TINY)
+    trace = B.trace if isinstance(B, LowRank) else float(np.trace(B))
+    high = 1e-3 * max(trace / len(g), _TINY)
     while outside(at(high)) > 0:
         high *= 10
         if high > 1e30:
@@ -75,7 +77,7 @@ def _on_ball(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, ball: B
     return at(float(root))
 
 
-def _on_faces(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, region: Region) -> Step | None:
+def _on_faces(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray, region: Region) -> Step | None:
     """On a set of inequalities without helpers: those that are broken join the constraints. None where that does not end
     soon, or the set is of another kind."""
     kinds = {kind for kind, _ in region.cones}
@@ -94,8 +96,10 @@ def _on_faces(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray, region
     return None
 
 
-def _free(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray) -> Step:
+def _free(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray) -> Step:
     """Without a domain, by the dual: the shortest u = L'y + L^-1 g with -J L^-T u >= h - J B^-1 g, where B = L L'."""
+    if isinstance(B, LowRank):
+        return _free_of_low_rank(g, B, J, h)
     dtrtrs = _lapack().dtrtrs
 
     L = _factor(B)
@@ -105,6 +109,22 @@ def _free(g: np.ndarray, B: np.ndarray, J: np.ndarray, h: np.ndarray) -> Step:
     lam = _multipliers(rows, need) if np.any(need > 0) else np.zeros(len(h))
     y, _ = dtrtrs(L, u + rows @ lam, lower=1, trans=1)
     return Step(-y, lam)
+
+
+def _free_of_low_rank(g: np.ndarray, B: LowRank, J: np.ndarray, h: np.ndarray) -> Step:
+    """The same without a factor of B: the dual needs J B^-1 J' and J B^-1 g alone."""
+    solved = B.solve(np.column_stack([g, J.T]))
+    gram, need = J @ solved[:, 1:], h - J @ solved[:, 0]
+    lam = np.zeros(len(h))
+    if np.any(need > 0):
+        values, vectors = np.linalg.eigh((gram + gram.T) / 2)
+        lam = _multipliers(np.sqrt(np.maximum(values, 0))[:, None] * vectors.T, need)
+    return Step(-(solved @ np.append(1.0, lam)), lam)
+
+
+def _lifted(B: np.ndarray | LowRank, tau: float) -> Any:
+    """B + tau I."""
+    return B.plus(tau) if isinstance(B, LowRank) else B + tau * np.eye(len(B))
 
 
 def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:

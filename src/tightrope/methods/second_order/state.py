@@ -32,7 +32,7 @@ class Known(NamedTuple):
     kept: Kept
     units: Any  # (1 + N,) of F and H: what the steepest slope seen does over the widths of the domain
     widths: Any  # (d,) of the domain
-    bend: Any  # (d, d) the curvature of the Lagrangian, in widths
+    bend: Any  # (d, d) the curvature of the Lagrangian, in widths; of limited memory, what it is made of
     centre: Any  # the number of the look from which steps are made
     push: Any  # (N,) the multipliers of the programme there
     price: Any  # (N,) of violations in the exact penalty
@@ -58,25 +58,25 @@ class Known(NamedTuple):
 _SEEN_BY_THE_LOOP = len(SQPState._fields) - 1
 
 
-def _shapes(d: int, N: int, places: int) -> list[tuple[int, ...]]:
-    of = {"widths": (d,), "move": (d,), "bend": (d, d), "units": (1 + N,)}
+def _shapes(d: int, N: int, places: int, rows: int) -> list[tuple[int, ...]]:
+    of = {"widths": (d,), "move": (d,), "bend": (rows or d, d), "units": (1 + N,)}
     of |= dict.fromkeys(("push", "price", "margin", "conflict"), (N,))
     kept = [(places, *shape) for shape in shapes_of_a_look(d, N)] + 2 * [(places,)]
     return kept + [of.get(name, ()) for name in Known._fields[_SEEN_BY_THE_LOOP + 1 :]]
 
 
-def before_the_first_look(x: Tree, lam: Array, places: int) -> SQPState:
-    """Nothing known yet, and room for so many looks."""
+def before_the_first_look(x: Tree, lam: Array, places: int, rows: int) -> SQPState:
+    """Nothing known yet, and room for so many looks and rows of curvature, d where these are 0."""
     d, N, dtype = ravel(x)[0].size, lam.size, lam.dtype
-    size = sum(int(np.prod(shape)) for shape in _shapes(d, N, places))
+    size = sum(int(np.prod(shape)) for shape in _shapes(d, N, places, rows))
     return SQPState(x, lam, jnp.ones((), jnp.int32), x, jnp.zeros((1 + N,), dtype), jnp.zeros((size,), dtype))
 
 
-def unpacked(state: SQPState, places: int) -> Known:
+def unpacked(state: SQPState, places: int, rows: int) -> Known:
     """On the host."""
     host: Any = jax.device_get(state)
     d, N = sum(np.size(leaf) for leaf in jax.tree.leaves(host.x)), host.lam.size
-    arrays = taken_apart(host.memory, _shapes(d, N, places))
+    arrays = taken_apart(host.memory, _shapes(d, N, places, rows))
     cut = len(Kept._fields)
     numbers = [array.astype(int) for array in arrays[cut - 2 : cut]]
     kept = Kept._make([*arrays[: cut - 2], *numbers])
