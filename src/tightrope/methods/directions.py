@@ -83,13 +83,14 @@ def find_bends(
 ) -> Bends:
     """By gradients of some rows of the data at a snapshot, and by products with the Hessian of a few."""
     mean = ravel(problem.lagrangian_gradient(snap.grad, snap.rows, lam))[0]
-    scales, found = _look(problem, snap.w, mean, lam, data, widths, k, _rows_for(count(data), batch_size, k))
+    sizes = _rows_for_scales(count(data)), _rows_for(count(data), batch_size, k)
+    scales, found = _look(problem, snap.w, mean, lam, data, widths, k, *sizes)
     return Bends(scales, found.directions, _along(found, batch_size))
 
 
-@functools.partial(jax.jit, static_argnames="k", compiler_options=COMPILED_SOON)
+@functools.partial(jax.jit, static_argnames=("k", "rows"), compiler_options=COMPILED_SOON)
 @full_precision
-def curvatures(problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Array, k: int) -> Array:
+def curvatures(problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Array, k: int, rows: int) -> Array:
     """What `Leading` says of k directions at x, in scales of the coordinates: the scales, the directions, how much the
     Lagrangian bends along these and on average along all others, one after the other in one array.
 
@@ -98,16 +99,11 @@ def curvatures(problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, w
         mean: the gradient of the Lagrangian there, over all rows.
         widths: of the coordinates, beside which the scales are.
         k: how many directions.
+        rows: on how many rows they are looked for.
     """
-    back = ravel(x)[1]
-    scales, found = _look(problem, x, mean, lam, data, back(widths), k, rows_for_curvatures(count(data)))
+    scales, found = _look(problem, x, mean, lam, data, ravel(x)[1](widths), k, rows, rows)
     usual = found.others / max(widths.size - k, 1)
     return jnp.concatenate([scales, jnp.ravel(found.directions), found.bends, usual[None]])
-
-
-def rows_for_curvatures(n: int) -> int:
-    """How many of n rows `curvatures` takes its products on."""
-    return min(n, _MOST)
 
 
 class Leading(NamedTuple):
@@ -119,11 +115,10 @@ class Leading(NamedTuple):
 
 
 def _look(
-    problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Tree, k: int, rows: int
+    problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Tree, k: int, for_scales: int, rows: int
 ) -> tuple[Array, Leading]:
     """Scales, by gradients of some rows beside their mean over all; and leading directions, in widths and scales, by
     products with the Hessian on so many rows."""
-    n = count(data)
     flat, back = ravel(x)
     width = ravel(jax.tree.map(lambda a, v: jnp.broadcast_to(a, jnp.shape(v)), widths, x))[0]
 
@@ -134,7 +129,7 @@ def _look(
 
         return jax.grad(lagrangian)(v)
 
-    some, few = (probe_rows(data, size) for size in (_rows_for_scales(n), rows))
+    some, few = (probe_rows(data, size) for size in (for_scales, rows))
     mean = mean * width
     unit = nonzero(jnp.max(jnp.abs(mean)))
 
@@ -142,7 +137,7 @@ def _look(
         off = (slope(flat, jax.tree.map(lambda a: a[None], theta)) * width - mean) / unit
         return off, off**2, off**4
 
-    scales = _scales(mean / unit, full_mean(moments, some), _rows_for_scales(n))
+    scales = _scales(mean / unit, full_mean(moments, some), for_scales)
     width = width * scales
     product = jax.linearize(lambda v: slope(v, few), flat)[1]
     return scales, _leading(lambda Q: jax.vmap(product)(Q * width[None]) * width[None], flat, k)
@@ -182,7 +177,8 @@ def _leading(products: Callable[[Array], Array], like: Array, k: int) -> Leading
     # What all other directions have together, from what became of the first random ones without their parts along U.
     part = Q0 @ U.T
     others = jnp.sum(Q0 * Y0) - 2 * jnp.sum(part * (Y0 @ U.T)) + jnp.sum(part**2 * bends[None])
-    return Leading(U, bends, jnp.maximum(others, 0) * (like.size / k))
+    left = nonzero(jnp.maximum(k - jnp.sum(part**2), 0))  # of their squares: U came of them, and has more than its share
+    return Leading(U, bends, jnp.maximum(others, 0) * ((like.size - k) / left))
 
 
 def _along(found: Leading, batch_size: int) -> Array:

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from tightrope.methods.curvature import is_flat, secant
-from tightrope.methods.directions import curvatures, rows_for_curvatures
+from tightrope.methods.directions import curvatures
 from tightrope.methods.second_order.look import Place, Turn
 from tightrope.methods.second_order.low_rank import LowRank
 from tightrope.problem.rounding import count
 
-DIRECTIONS = 16  # that are looked for
+LOOKS = ((16, 1), (64, 2))  # for so many directions on so many rows a coordinate: again where the first sees no end of them
+DIRECTIONS = LOOKS[-1][0]
 
 _LEAST = 1e-8  # of the largest curvature: less is none, and would be divided by
-_APART = 1.5  # times the most that rows at random bend more along one direction than another: one that bends on purpose
+_APART = 2.0  # times what rows at random may bend more along one direction than another: one that bends more indeed
 
 
 class Memory:
@@ -36,16 +37,12 @@ class Memory:
         self.pairs = pairs_in(len(table))
 
     @classmethod
-    def found(cls, seen: np.ndarray, rows: int, d: int, pairs: int) -> "Memory":
-        """At the start, of what `curvatures` has found on so many rows. Directions along which it bends no more than among
-        as many at random are none."""
-        k = DIRECTIONS
-        scales, directions, bends, usual = np.split(np.asarray(seen, float), np.cumsum([d, k * d, k]))
-        edge = max(float(bends[-1]), float(usual[0]) * (1 + np.sqrt(d / rows)) ** 2)
-        table = np.zeros((rows_of(pairs), d))
+    def found(cls, scales: np.ndarray, directions: np.ndarray, bends: np.ndarray, usual: float, pairs: int) -> "Memory":
+        """At the start: scales, the directions that bend more than others, how much, and how much all others do."""
+        table = np.zeros((rows_of(pairs), len(scales)))
         table[0] = scales
-        table[1, : k + 1] = [*np.where(bends > _APART * edge, bends, 0), usual[0]]
-        table[2 : 2 + k] = directions.reshape(k, d)
+        table[1, : len(bends)], table[1, DIRECTIONS] = bends, usual
+        table[2 : 2 + len(bends)] = directions
         return cls(table)
 
     @classmethod
@@ -87,7 +84,8 @@ class Memory:
         vectors[: len(U)] = U / scales * np.sqrt(np.maximum(bends - usual, 0))[:, None]
         signs[: len(U)] = 1
         used = len(U)
-        for step, change in zip(steps, changes, strict=True):
+        known = np.any(steps, axis=1)
+        for step, change in zip(steps[known], changes[known], strict=True):
             so_far = LowRank(diagonal, vectors[:used], signs[:used])
             for sign, v in secant(so_far @ step, step, change):
                 vectors[used], signs[used] = v, sign
@@ -130,17 +128,28 @@ class LimitedTurn(Turn):
         return False
 
     def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> Memory:
-        """A look at some rows for leading directions, and no steps remembered."""
-        d, pairs = len(self.widths), pairs_in(len(self.before.bend))
-        point, n = self._point(x * self.widths), count(self.data)
+        """Scales and leading directions on some of the rows, and no steps remembered."""
+        pairs = pairs_in(len(self.before.bend))
         for weights in (lam, self.balanced):  # a linear objective, until a constraint that bends is met
-            of = (c.slope(weights) / self.widths, weights)
-            mean, multipliers = (np.asarray(v, self.dtype) for v in of)
-            widths = self.widths.astype(self.dtype)
-            seen = curvatures(self.problem, point, mean, multipliers, self.data, widths, DIRECTIONS)
-            found = Memory.found(np.asarray(seen), rows_for_curvatures(n), d, pairs)
+            found = self._leading(x, weights, c, pairs)
             if not np.all(np.isfinite(found.table)):
                 break
             if not is_flat(np.array([[found.matrix.trace]]), np.ones(1), self.units.f):
                 return found
-        return Memory.plain(self.units.f, d, pairs)
+        return Memory.plain(self.units.f, len(self.widths), pairs)
+
+    def _leading(self, x: np.ndarray, lam: np.ndarray, c: Place, pairs: int) -> Memory:
+        """Directions that bend more than as many rows at random would: in d coordinates the Hessian on m rows bends up to
+        (1 + sqrt(d/m))^2 times as much as usual where that on all rows bends the same everywhere (Marchenko and Pastur)."""
+        n, d = count(self.data), len(self.widths)
+        point = self._point(x * self.widths)
+        mean, weights, widths = (np.asarray(v, self.dtype) for v in (c.slope(lam) / self.widths, lam, self.widths))
+        for k, rows in LOOKS:
+            k, rows = min(k, d), min(rows * d, n)
+            seen = np.asarray(curvatures(self.problem, point, mean, weights, self.data, widths, k, rows), float)
+            scales, directions, bends, usual = np.split(seen, np.cumsum([d, k * d, k]))
+            edge = _APART * float(usual[0]) * (1 + np.sqrt(d / rows)) ** 2
+            if not bends[-1] > edge:
+                break
+        apart = bends > edge
+        return Memory.found(scales, directions.reshape(k, d)[apart], bends[apart], float(usual[0]), pairs)
