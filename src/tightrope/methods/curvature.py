@@ -5,11 +5,13 @@ points x = centre + W y, in units of F.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun, primitives
 
 from tightrope._jaxlib import COMPILED_SOON, WITHOUT_YNN
 from tightrope.precision import full_precision
@@ -25,8 +27,7 @@ _FLAT = 1e-10  # of the unit of F: less curvature than this over the whole domai
 @functools.partial(jax.jit, static_argnames="rows_a_slice", compiler_options=COMPILED_SOON | WITHOUT_YNN)
 @full_precision
 def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: Some, rows_a_slice: int) -> Array:
-    """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix: a forward derivative of the
-    gradient for each coordinate, all of them at once."""
+    """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix."""
     flat, back = ravel(x)
     problem = bent_like(problem, x, data, some, rows_a_slice)
 
@@ -35,9 +36,37 @@ def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: 
             f, h = jax.vmap(lambda one: problem.sample_values(back(v), one))(rows)
             return jnp.dot(weights.astype(f.dtype), f) + jnp.dot(weights.astype(h.dtype) @ h, lam)
 
-        return jax.vmap(jax.linearize(jax.grad(lagrangian), flat)[1])(jnp.eye(flat.size, dtype=flat.dtype))
+        return matrix_of(jax.linearize(jax.grad(lagrangian), flat)[1], flat)
 
     return fold_rows(of_slice, data, rows_a_slice, some)
+
+
+def matrix_of(linear: Callable[[Array], Array], like: Array) -> Array:
+    """The matrix of a linear function of vectors, by its values at all unit vectors at once.
+
+    Where the function begins with products of its argument and arrays, as that of a linear model does, half of the work
+    would be to multiply these arrays by the identity. So its equations are gone through, and such a product is the array.
+    """
+    closed = jax.make_jaxpr(linear)(like)
+    program, arrays = closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    products: dict[Any, Array] = {}
+    for equation in program.eqns:
+        array, axis = _multiplied(equation, program.invars[0])
+        if array in arrays:
+            products[equation.outvars[0]] = jnp.moveaxis(arrays[array], axis, 0)
+    others = [equation for equation in program.eqns if equation.outvars[0] not in products]
+    rest = program.replace(invars=[*program.invars, *products], eqns=others)
+    units = jnp.eye(like.size, dtype=like.dtype)
+    return jax.vmap(jaxpr_as_fun(ClosedJaxpr(rest, closed.consts)))(units, *products.values())[0]
+
+
+def _multiplied(equation: Any, vector: Any) -> tuple[Any, int]:
+    """By what an equation multiplies a vector, and along which axis; None where it does something else."""
+    if equation.primitive is not primitives.dot_general_p or sum(v is vector for v in equation.invars) != 1:
+        return None, 0
+    other = 1 if equation.invars[0] is vector else 0
+    axes = equation.params["dimension_numbers"][0][other]
+    return (equation.invars[other], axes[0]) if axes else (None, 0)
 
 
 def positive(hessian: np.ndarray) -> np.ndarray:

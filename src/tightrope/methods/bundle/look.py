@@ -256,7 +256,7 @@ def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
     return kept, places[np.argsort(kept.number[places], kind="stable")]
 
 
-@jax.jit(static_argnames="rows_a_slice", compiler_options=COMPILED_SOON)
+@jax.jit(static_argnames="rows_a_slice")
 def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int | None = None) -> Array:
     """One pass over all rows, or some: the point, values and slopes, one after the other in one array because every array
     that is brought to the host takes its time."""

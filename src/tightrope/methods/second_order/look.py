@@ -25,6 +25,7 @@ _QUICK = 0.001  # what a step leaves of the slope where curvature is as good as 
 _A_PRODUCT = 8  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
 _SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
 _ROUGHLY = 10  # the same, for a first run that need not come close
+_AS_GOOD_AS_ALL = 4096  # the same, from which a Hessian is off by no more than a step changes it
 _PLENTY = 4  # rows for each coordinate, from which a Hessian needs no help where it bends least
 _ENOUGH_ROWS = 8192  # fewer are not worth a first run on some of them
 _PART = 8  # of the rows, in the first run on some of them
@@ -49,6 +50,14 @@ class Place(NamedTuple):
         return self.f + float(price @ np.maximum(self.h, 0))
 
 
+class Goal(NamedTuple):
+    """Where a run on some of the rows ends."""
+
+    x: np.ndarray
+    lam: np.ndarray
+    fallen: float  # by how much the exact penalty has fallen on the way
+
+
 class Turn(Look):
     """A look at the point `state.ahead`, and the step after it."""
 
@@ -65,7 +74,7 @@ class Turn(Look):
     @cached_property
     def size(self) -> int:
         """Rows in a slice of a pass."""
-        return min(count(self.data), rows_a_slice_of(self.data))
+        return min(count(self.data), rows_a_slice_of(self.data, slopes=True))
 
     @property
     def slices(self) -> int:
@@ -102,11 +111,11 @@ class Turn(Look):
         lam = np.asarray(state.push, float)
         if not np.any(lam):
             lam = self.balanced
-        goal = self._on_some_rows(here, lam)
+        goal = self._on_some_rows(count(self.data), Goal(here.x, lam, 0.0))
         if goal is None:
             state = state._replace(bend=self._hessian(here.x, lam, here, self.rows_for_hessian))
             return self._from(state._replace(centre=self.t, bent=self.t), here)
-        x, lam = goal
+        x, lam, _ = goal
         bend = self._hessian(x, lam, here, self.rows_for_hessian)
         step = self._programme(here, bend, state)
         if step is not None:
@@ -120,27 +129,29 @@ class Turn(Look):
             ahead=ahead,
         )  # fmt: skip
 
-    def _on_some_rows(self, here: Place, lam: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where the same method ends on a part of the rows, as near as these rows can tell; None where they are few."""
-        n, d = count(self.data), len(self.widths)
-        slices = -(-max(n // _PART, _SAMPLES * d) // self.size)
-        if n < _ENOUGH_ROWS or 2 * slices > self.slices:
+    def _on_some_rows(self, rows: int, begin: Goal) -> Goal | None:
+        """Where the same method ends on a part of so many rows, as near as that part can tell; None where they are few.
+        It starts where it ends on a part of that part."""
+        d = len(self.widths)
+        slices = -(-max(rows // _PART, _SAMPLES * d) // self.size)
+        if rows < _ENOUGH_ROWS or 2 * slices * self.size > rows:
             return None
         rows = slices * self.size
-        few = min(rows, max(_ROUGHLY * d, self.block))
+        x, lam, fallen = self._on_some_rows(rows, begin) or begin
+        few = min(rows, max(_ROUGHLY * d, self.block, _A_PRODUCT * rows // d // 4))
         often = few * d <= _A_PRODUCT * rows  # Hessians cost no more than the gradients
-        c = self._partly(here.x, slices)
+        c = self._partly(x, slices)
         bend = self._hessian(c.x, lam, c, few)
-        fallen, price, share = 0.0, np.zeros_like(lam), 1.0
+        price, share = np.zeros_like(lam), 1.0
         for turn in range(_FIRST_STEPS):
             step = self._programme(c, bend, self.before)
             if step is None:
-                return None if turn == 0 else (c.x, lam)
+                return None if turn == 0 else Goal(c.x, lam, fallen)
             y, lam = step
             price = _dearer(price, lam)
             drop = float(c.grad @ y - price @ np.maximum(c.h, 0))
             if -drop <= d / rows * fallen:
-                return c.x + y, lam
+                return Goal(c.x + y, lam, fallen)
             share = 1.0
             for _ in range(_SHARES):
                 z = self._partly(c.x + share * y, slices)
@@ -151,11 +162,11 @@ class Turn(Look):
                     break
                 share = _less(share, drop, gain)
             else:
-                return c.x, lam
+                return Goal(c.x, lam, fallen)
             fallen, c = fallen + gain, z
             if often:
                 bend = self._hessian(c.x, lam, c, few)
-        return c.x, lam
+        return Goal(c.x, lam, fallen)
 
     def _partly(self, x: np.ndarray, slices: int) -> Place:
         seen = self._taken_apart(self._pass(self._point(x * self.widths), slices))
@@ -205,7 +216,7 @@ class Turn(Look):
     def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
         """Whether it is time for another Hessian: at every look where one of all rows costs no more than a pass, unless
         steps gain three digits without it; else where curvature was much more or less than was thought, and seldom."""
-        if self.rows_for_hessian >= count(self.data):
+        if self.rows_for_hessian >= min(count(self.data), _AS_GOOD_AS_ALL * len(self.widths)):
             return float(np.linalg.norm(now)) > _QUICK * float(np.linalg.norm(was))
         return not (thought <= _OFF * found and found <= _OFF * thought) and self.t >= 2 * bent
 
@@ -297,12 +308,13 @@ class Turn(Look):
     @property
     def rows_for_hessian(self) -> int:
         """Of a Hessian: all where that costs two passes at most; else 30 for each coordinate, but as many as a pass
-        allows, and no more than eight passes do."""
+        allows, and no more than eight passes do. More than 4,096 for each coordinate say nothing new."""
         n, d = count(self.data), len(self.widths)
         a_pass = _A_PRODUCT * n // d
+        most = _AS_GOOD_AS_ALL * d
         if 2 * a_pass >= n:
-            return n
-        return min(n, max(_SAMPLES * d, a_pass), max(8 * a_pass, 1))
+            return min(n, most)
+        return min(n, most, max(_SAMPLES * d, a_pass), max(8 * a_pass, 1))
 
     def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> np.ndarray:
         """The Hessian of the Lagrangian on so many rows, in widths; of few rows, mixed with a multiple of the identity."""
