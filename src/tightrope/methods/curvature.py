@@ -11,13 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun, primitives
 
 from tightrope._jaxlib import COMPILED_SOON, WITHOUT_YNN
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, bent_like, fold_rows
-from tightrope.problem.rounding import few, glance
+from tightrope.problem.matrix_of import matrix_of
+from tightrope.problem.rounding import Glance, few, glance
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, ravel, shaped_like, subtract
 
 _DAMPED = 0.1  # Powell's: a pair must bend at least this much of what the matrix already does
@@ -39,34 +39,6 @@ def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: 
         return matrix_of(jax.linearize(jax.grad(lagrangian), flat)[1], flat)
 
     return fold_rows(of_slice, data, rows_a_slice, some)
-
-
-def matrix_of(linear: Callable[[Array], Array], like: Array) -> Array:
-    """The matrix of a linear function of vectors, by its values at all unit vectors at once.
-
-    Where the function begins with products of its argument and arrays, as that of a linear model does, half of the work
-    would be to multiply these arrays by the identity. So its equations are gone through, and such a product is the array.
-    """
-    closed = jax.make_jaxpr(linear)(like)
-    program, arrays = closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    products: dict[Any, Array] = {}
-    for equation in program.eqns:
-        array, axis = _multiplied(equation, program.invars[0])
-        if array in arrays:
-            products[equation.outvars[0]] = jnp.moveaxis(arrays[array], axis, 0)
-    others = [equation for equation in program.eqns if equation.outvars[0] not in products]
-    rest = program.replace(invars=[*program.invars, *products], eqns=others)
-    units = jnp.eye(like.size, dtype=like.dtype)
-    return jax.vmap(jaxpr_as_fun(ClosedJaxpr(rest, closed.consts)))(units, *products.values())[0]
-
-
-def _multiplied(equation: Any, vector: Any) -> tuple[Any, int]:
-    """By what an equation multiplies a vector, and along which axis; None where it does something else."""
-    if equation.primitive is not primitives.dot_general_p or sum(v is vector for v in equation.invars) != 1:
-        return None, 0
-    other = 1 if equation.invars[0] is vector else 0
-    axes = equation.params["dimension_numbers"][0][other]
-    return (equation.invars[other], axes[0]) if axes else (None, 0)
 
 
 def positive(hessian: np.ndarray) -> np.ndarray:
@@ -132,19 +104,20 @@ _LATE = 6  # the last of them, over which a smooth function's slope changes by 2
 _JUMP = 0.25  # more than this of the change left after them is a jump
 
 
-def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
+def lacks(problem: Problem, x: Tree, data: Tree, at_x: Callable[[], Glance] | None = None) -> str | None:
     """What the functions lack for a method of second order: "second derivatives", "curvature" or "smoothness"; None for
     nothing.
 
     On some of the rows, along the line from x to where the objective pulls, or away from there if that is farther: the
     slope of f + sum h_i, each h_i in the units in which it weighs as much as f. Of an interval the half is kept in which
     the slope changes more.
-    For a smooth function the change goes to zero with the interval; at a kink it stays.
+    For a smooth function the change goes to zero with the interval; at a kink it stays. `at_x` is a glance at x, where
+    somebody has taken one.
     """
     if problem.oracle is not None:
         return "second derivatives"
     try:
-        seen = glance(problem, x, data)
+        seen = glance(problem, x, data) if at_x is None else at_x()
         steep = float(np.linalg.norm(seen.grad))
         lengths = np.linalg.norm(seen.rows, axis=1)
         lam = np.divide(steep, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (steep > 0))

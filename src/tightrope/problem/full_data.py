@@ -21,7 +21,7 @@ from tightrope.problem.nested import (
     with_inner_moving,
 )
 from tightrope.problem.problem import Problem, constraint_rows
-from tightrope.sampling.all_rows import Parts, first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import Parts, bytes_a_row, first_row, in_memory, one_row, slice_of
 from tightrope.sampling.all_rows import count as count
 from tightrope.sampling.all_rows import spread as spread
 from tightrope.sampling.shards import Shards, weighted
@@ -103,7 +103,7 @@ def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: i
 def rows_a_slice_of(data: Tree, slopes: bool = False) -> int:
     """How many rows of this data are taken at once: as many as a cache holds beside what is made of them, values or also
     slopes, or as keep an accelerator busy."""
-    a_row = max(1, sum(leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(one_row(data))))
+    a_row = max(1, bytes_a_row(data))
     if platform() != "cpu":
         return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
     if not in_memory(data):

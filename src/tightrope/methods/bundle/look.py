@@ -33,12 +33,11 @@ class Look:
 
     Args:
         problem: the problem.
-        state: what is known: a `BundleState`, or one of another method with the fields that are used.
+        state: what is known, on the host: a `BundleState`, or one of another method with the fields that are used.
         data: all rows.
     """
 
     def __init__(self, problem: Problem, state: Any, data: Tree):
-        state = jax.device_get(state)
         self.problem, self.data, self.before = problem, data, state
         self.t, self.dtype = int(state.t), np.dtype(state.lam.dtype)
         self.widths = self._widths()

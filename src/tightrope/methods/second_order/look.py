@@ -72,16 +72,22 @@ class Turn(Look):
         return see(self.problem, x, self.data, Some(np.int32(slices), np.int32(0)), rows_a_slice=self.size)
 
     @cached_property
+    def radius(self) -> float | None:
+        """Of a ball; None for other domains."""
+        domain = self.problem.domain
+        return float(domain.radius) if isinstance(domain, L2Ball) else None
+
+    @cached_property
     def size(self) -> int:
         """Rows in a slice of a pass."""
         return min(count(self.data), rows_a_slice_of(self.data, slopes=True))
 
-    @property
+    @cached_property
     def slices(self) -> int:
         """How many there are."""
         return -(-count(self.data) // self.size)
 
-    @property
+    @cached_property
     def block(self) -> int:
         """Rows in a slice of a Hessian: few enough for its products to be held at once, and enough to keep a device busy."""
         numbers = self.before.bend.shape[0] * (1 + self.before.lam.size)
@@ -293,10 +299,9 @@ class Turn(Look):
     def _programme(self, c: Place, bend: np.ndarray, state: Known) -> Step | None:
         """The quadratic programme at a place; multipliers in the units of the problem."""
         f, h = self.units.f, self.units.h
-        domain = self.problem.domain
         within = (
-            Ball(c.x, float(domain.radius) / self.widths[0])
-            if isinstance(domain, L2Ball) and len(h) <= MOST
+            Ball(c.x, self.radius / self.widths[0])
+            if self.radius is not None and len(h) <= MOST
             else region_of(self.conic, c.x * self.widths)
         )
         try:
@@ -345,8 +350,7 @@ class Turn(Look):
 
     def _point(self, x: np.ndarray) -> Any:
         """A vector as a point of the domain; what is inside a ball needs no projection."""
-        domain = self.problem.domain
-        if isinstance(domain, L2Ball) and np.linalg.norm(x) <= float(domain.radius) * (1 - 1e-6):
+        if self.radius is not None and np.linalg.norm(x) <= self.radius * (1 - 1e-6):
             return shaped_like(self.before.x, x.astype(self.dtype))
         return super()._point(x)
 

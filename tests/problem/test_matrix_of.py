@@ -1,11 +1,11 @@
-"""The matrix of a linear function, and the Hessian that is one, beside JAX's own."""
+"""The matrix of a linear function beside JAX's own."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tightrope.methods.curvature import matrix_of
+from tightrope.problem.matrix_of import matrix_of
 
 RNG = np.random.default_rng(0)
 A, B, K = (RNG.normal(size=shape) for shape in ((5, 3), (3, 4), (2, 3, 6)))
@@ -18,6 +18,9 @@ FUNCTIONS = {
     "an outer product": lambda v: (v[:, None] * A[None, :, 0]).sum(1),
     "an outer product as such": lambda v: jax.lax.dot_general(v, A[:, 0], (((), ()), ((), ()))).sum(1),
     "inside another function": lambda v: jax.jit(lambda u: A @ u)(v),
+    "element by element": lambda v: A.T @ jnp.where(A[:, 0] > 0, -(A @ v) / A[:, 1], 0.0 - 2 * (A @ v)),
+    "of two products": lambda v: A.T @ (A @ v + 2.0 * (A[::-1] @ v)),
+    "what is used twice": lambda v: A.T @ (A[:, 0] * (A @ v)) + (A[:, 1] * (A @ v)) @ A,
     "nothing": lambda v: jnp.zeros(2),
 }
 
