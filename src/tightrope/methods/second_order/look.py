@@ -354,6 +354,10 @@ class Turn(Look):
             return shaped_like(self.before.x, x.astype(self.dtype))
         return super()._point(x)
 
+    def _support(self, g: np.ndarray) -> float:
+        """The domain's support function; that of a ball is known without asking JAX."""
+        return super()._support(g) if self.radius is None else self.radius * float(np.linalg.norm(g))
+
     def _place(self, k: int) -> Place:
         looks, w = self.looks, self.widths
         return Place(looks.x[k] / w, float(looks.f[k]), looks.h[k], looks.grad[k] * w, looks.rows[k] * w)

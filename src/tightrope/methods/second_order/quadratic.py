@@ -132,7 +132,7 @@ def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:
 def _with(gram: np.ndarray, need: np.ndarray, active: np.ndarray) -> np.ndarray | None:
     """The multipliers with which these constraints hold with equality; None where they depend on each other."""
     lam, which = np.zeros(len(need)), np.flatnonzero(active)
-    if len(which) == 1:
+    if len(which) <= 1:
         lam[which] = need[which] / gram[which, which]
         return lam
     size = np.sqrt(gram[which, which])
