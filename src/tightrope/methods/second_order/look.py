@@ -9,11 +9,12 @@ from tightrope.methods.bundle.look import MARGIN, NO_ROOM, Look, see
 from tightrope.methods.bundle.model import Combination, Looks, Model, best_combination
 from tightrope.methods.bundle.solve import Region, one_thread, region_of
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, updated
+from tightrope.methods.second_order.bounds import Bounds
 from tightrope.methods.second_order.quadratic import MOST, Ball, Inconsistent, Step, best_step
 from tightrope.methods.second_order.state import Known
 from tightrope.problem.full_data import Some, rows_a_slice_of
 from tightrope.problem.rounding import count
-from tightrope.sets import L2Ball
+from tightrope.sets import Box, L2Ball, LinfBall
 from tightrope.tree import platform, shaped_like
 
 _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's
@@ -307,16 +308,27 @@ class Turn(Look):
     def _programme(self, c: Place, bend: Any, state: Known) -> Step | None:
         """The quadratic programme at a place; multipliers in the units of the problem."""
         f, h = self.units.f, self.units.h
-        within = (
-            Ball(c.x, self.radius / self.widths[0])
-            if self.radius is not None and len(h) <= MOST
-            else region_of(self.conic, c.x * self.widths)
-        )
         try:
-            step = best_step(c.grad / f, bend / f, c.rows / h[:, None], c.h / h, within)
+            step = best_step(c.grad / f, bend / f, c.rows / h[:, None], c.h / h, self._within(c.x))
         except Inconsistent:
             return None
         return None if step is None else Step(step.y, step.lam * f / h)
+
+    def _within(self, x: np.ndarray) -> Ball | Bounds | Region:
+        """The domain around a point, as the programme has it."""
+        if self.radius is not None and len(self.units.h) <= MOST:
+            return Ball(x, self.radius / self.widths[0])
+        if isinstance(self.problem.domain, Box | LinfBall) and len(x) > MOST:
+            low, high = (corner / self.widths - x for corner in self.corners)
+            return Bounds(low, high, lambda: region_of(self.conic, x * self.widths))
+        return region_of(self.conic, x * self.widths)
+
+    @cached_property
+    def corners(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of a box: where all coordinates are lowest, and highest."""
+        like, ones = self.before.x, np.ones(len(self.widths), self.dtype)
+        low, high = (self._vector(self.problem.domain.lmo(shaped_like(like, sign * ones))) for sign in (1, -1))
+        return low, high
 
     @property
     def rows_for_hessian(self) -> int:

@@ -43,3 +43,10 @@ class LowRank(NamedTuple):
         found = once(columns)
         left = columns - self.diagonal[:, None] * found - V.T @ (self.signs[:, None] * (V @ found))
         return found + once(left)
+
+
+def restricted(B: np.ndarray | LowRank, which: np.ndarray) -> np.ndarray | LowRank:
+    """B in some of the coordinates."""
+    if isinstance(B, LowRank):
+        return LowRank(B.diagonal[which], B.vectors[:, which], B.signs)
+    return B[np.ix_(which, which)]

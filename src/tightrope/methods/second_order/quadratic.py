@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightrope.methods.bundle.solve import Region, solve
+from tightrope.methods.second_order.bounds import Bounds, within_bounds
 from tightrope.methods.second_order.low_rank import LowRank
 
 MOST = 50  # inequalities up to which nonnegative least squares is the fastest way
@@ -38,12 +39,19 @@ class Ball(NamedTuple):
     radius: float
 
 
-def best_step(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray, within: Ball | Region) -> Step | None:
+def best_step(
+    g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray, within: Ball | Bounds | Region
+) -> Step | None:
     """The solution; None where no solver finds it.
 
     Raises:
         Inconsistent: where the constraints cannot hold together.
     """
+    if isinstance(within, Bounds):
+        step = _between(g, B, J, h, within) if len(h) <= MOST else None
+        if step is not None:
+            return step
+        within = within.region()
     if len(h) <= MOST:
         found = _on_ball(g, B, J, h, within) if isinstance(within, Ball) else _on_faces(g, B, J, h, within)
         if found is not None:
@@ -75,6 +83,15 @@ def _on_ball(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarra
     low = high / 10 if outside(at(high / 10)) > 0 else 0.0
     root: Any = brentq(lambda tau: outside(at(tau)), low, high, xtol=1e-15 * high)
     return at(float(root))
+
+
+def _between(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray, bounds: Bounds) -> Step | None:
+    """Between bounds; None where it takes another solver, or another solver may say that no point satisfies all."""
+    try:
+        found = within_bounds(g, B, J, h, bounds, _free)
+    except Inconsistent:
+        return None
+    return None if found is None else Step(*found)
 
 
 def _on_faces(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray, region: Region) -> Step | None:

@@ -1,0 +1,58 @@
+"""The quadratic programme of a step between bounds on many coordinates, by block principal pivoting: coordinates that the
+solution without their bounds would take across are put onto them, those that it would pull away are let go, all at once."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tightrope.methods.bundle.solve import Region
+from tightrope.methods.second_order.low_rank import LowRank, restricted
+
+_ROUNDS = 50
+_PATIENCE = 5  # rounds without fewer coordinates on the wrong side than ever before
+_WRONG = 1e-10  # of the largest slope: a smaller pull away from a bound is rounding
+_INSIDE = 1e-12  # of a width, likewise
+
+
+class Bounds(NamedTuple):
+    """The domain low <= y <= high."""
+
+    low: np.ndarray
+    high: np.ndarray
+    region: Callable[[], Region]  # the same set, for other solvers
+
+
+def within_bounds(
+    g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray, bounds: Bounds, free: Callable[..., tuple]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The y between the bounds with the least <g, y> + y'By/2 subject to h + J y <= 0, and the multipliers of J; None where
+    that does not end soon.
+
+    Args:
+        g, B, J, h, bounds: the programme.
+        free: solves it without bounds.
+    """
+    low, high = bounds.low, bounds.high
+    side = np.where(low == high, -1, 0)  # -1 on the lower bound, 1 on the upper one
+    fewest, patience = len(g) + 1, _PATIENCE
+    for _ in range(_ROUNDS):
+        y = np.where(side < 0, low, np.where(side > 0, high, 0.0))
+        inside = side == 0
+        if not np.any(inside):
+            return None
+        part, lam = free((g + B @ y)[inside], restricted(B, inside), J[:, inside], h + J @ y)
+        y[inside] = part
+        slope = g + B @ y + lam @ J
+        small = _WRONG * max(float(np.max(np.abs(g))), float(np.max(np.abs(slope))))
+        across = np.where(inside & (y < low - _INSIDE), -1, np.where(inside & (y > high + _INSIDE), 1, 0))
+        away = (side * slope > small) & (low < high)
+        wrong = int(np.count_nonzero(across) + np.count_nonzero(away))
+        if wrong == 0:
+            return np.clip(y, low, high), lam
+        patience = _PATIENCE if wrong < fewest else patience - 1
+        fewest = min(fewest, wrong)
+        if patience == 0:
+            return None
+        side = np.where(away, 0, side + across)
+    return None
