@@ -90,7 +90,9 @@ def find_bends(
 
 @functools.partial(jax.jit, static_argnames=("k", "rows"), compiler_options=COMPILED_SOON)
 @full_precision
-def curvatures(problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Array, k: int, rows: int) -> Array:
+def curvatures(
+    problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Array, k: int, rows: int
+) -> Array:
     """What `Leading` says of k directions at x, in scales of the coordinates: the scales, the directions, how much the
     Lagrangian bends along these and on average along all others, one after the other in one array.
 
@@ -177,7 +179,9 @@ def _leading(products: Callable[[Array], Array], like: Array, k: int) -> Leading
     # What all other directions have together, from what became of the first random ones without their parts along U.
     part = Q0 @ U.T
     others = jnp.sum(Q0 * Y0) - 2 * jnp.sum(part * (Y0 @ U.T)) + jnp.sum(part**2 * bends[None])
-    left = nonzero(jnp.maximum(k - jnp.sum(part**2), 0))  # of their squares: U came of them, and has more than its share
+    left = nonzero(
+        jnp.maximum(k - jnp.sum(part**2), 0)
+    )  # of their squares: U came of them, and has more than its share
     return Leading(U, bends, jnp.maximum(others, 0) * ((like.size - k) / left))
 
 

@@ -1,9 +1,9 @@
 """Curvature without a matrix, for many coordinates: scales of these, the few directions in which the Lagrangian bends most,
 what is usual elsewhere, and damped BFGS updates with the last steps.
 
-In d coordinates a Hessian that is better than a multiple of the identity takes several d rows, so d times as many products
-as a gradient of theirs, and every programme with it d^3/3 operations. What is here takes a few hundred products at the
-start, and programmes of d times some dozen operations.
+In d coordinates a Hessian says more than a multiple of the identity from several d rows on, which is d products with each
+of them, and every programme with it takes d^3/3 operations. What is here takes a few dozen products with d rows, and
+programmes of d times some hundred operations.
 """
 
 from functools import cached_property
@@ -17,39 +17,36 @@ from tightrope.methods.second_order.look import Place, Turn
 from tightrope.methods.second_order.low_rank import LowRank
 from tightrope.problem.rounding import count
 
-LOOKS = ((16, 1), (64, 2))  # for so many directions on so many rows a coordinate: again where the first sees no end of them
-DIRECTIONS = LOOKS[-1][0]
-
+FEW, MANY = 16, 64  # directions that are looked for: many where the few are not all that stand out
+_ROWS, _MORE_ROWS = 1, 2  # for each coordinate, on which they are looked for
+_APART = 2.0  # times what rows at random may bend more along one direction than another: one that stands out
 _LEAST = 1e-8  # of the largest curvature: less is none, and would be divided by
-_APART = 2.0  # times what rows at random may bend more along one direction than another: one that bends more indeed
+_NUMBERS = 3  # rows of the table that are neither directions nor pairs
+
+
+def rows_of(pairs: int | None) -> int:
+    """How many rows the table has that so many pairs are kept in; 0 without one."""
+    return _NUMBERS + MANY + 2 * pairs if pairs else 0
 
 
 class Memory:
-    """What the matrix is made of, as one table for checkpoints: a row of scales, one of curvatures, one for each leading
-    direction, and one for the steps and one for the changes of the gradient that are remembered, the oldest first.
+    """What the matrix is made of, in one table for checkpoints. Its rows are the scales of the coordinates, the curvatures
+    along the leading directions, what is usual elsewhere, these directions, and then the steps and the changes of the
+    gradient that are remembered, the oldest first.
 
     Args:
-        table: these rows.
+        table: these rows, of d numbers each.
     """
 
     def __init__(self, table: np.ndarray):
-        self.table = table
-        self.pairs = pairs_in(len(table))
+        self.table, self.pairs = table, (len(table) - _NUMBERS - MANY) // 2
 
     @classmethod
-    def found(cls, scales: np.ndarray, directions: np.ndarray, bends: np.ndarray, usual: float, pairs: int) -> "Memory":
-        """At the start: scales, the directions that bend more than others, how much, and how much all others do."""
+    def of(cls, scales: np.ndarray, directions: np.ndarray, bends: np.ndarray, usual: float, pairs: int) -> "Memory":
+        """At the start, with room for so many pairs."""
         table = np.zeros((rows_of(pairs), len(scales)))
-        table[0] = scales
-        table[1, : len(bends)], table[1, DIRECTIONS] = bends, usual
-        table[2 : 2 + len(bends)] = directions
-        return cls(table)
-
-    @classmethod
-    def plain(cls, curvature: float, d: int, pairs: int) -> "Memory":
-        """A multiple of the identity."""
-        table = np.zeros((rows_of(pairs), d))
-        table[0], table[1, DIRECTIONS] = 1, curvature
+        table[0], table[1, : len(bends)], table[2] = scales, bends, usual
+        table[_NUMBERS : _NUMBERS + len(directions)] = directions
         return cls(table)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -63,50 +60,41 @@ class Memory:
 
     def after(self, step: np.ndarray, change: np.ndarray) -> "Memory":
         """With one pair more, and without the oldest."""
-        table = self.table.copy()
-        first = len(table) - 2 * self.pairs
-        for start, new in ((first, step), (first + self.pairs, change)):
-            table[start : start + self.pairs] = np.vstack([table[start + 1 : start + self.pairs], new])
-        return Memory(table)
+        first, (steps, changes) = self.table[: _NUMBERS + MANY], self._remembered
+        return Memory(np.vstack([first, steps[1:], step, changes[1:], change]))
 
     @cached_property
     def matrix(self) -> LowRank:
         """In scales, what is usual everywhere but along the leading directions, and there what was found; then the updates.
         What is usual is what the last step met apart from these directions."""
-        k, pairs, scales = DIRECTIONS, self.pairs, self.table[0]
-        apart = self.table[1, :k] > 0
-        bends, U = self.table[1, :k][apart], self.table[2 : 2 + k][apart]
-        steps, changes = self.table[2 + k : 2 + k + pairs], self.table[2 + k + pairs :]
-        usual = _met(steps[-1] / scales, changes[-1] * scales, U) or float(self.table[1, k])
+        scales, bends, usual = self.table[0], self.table[1], float(self.table[2, 0])
+        k = self.leading
+        bends, directions, (steps, changes) = bends[:k], self.table[_NUMBERS : _NUMBERS + k], self._remembered
+        usual = _met(steps[-1] / scales, changes[-1] * scales, directions) or usual
         usual = max(usual, _LEAST * float(np.max(bends, initial=0)))
-        diagonal = usual / scales**2
-        vectors, signs = np.empty((len(U) + 2 * pairs, len(scales))), np.empty(len(U) + 2 * pairs)
-        vectors[: len(U)] = U / scales * np.sqrt(np.maximum(bends - usual, 0))[:, None]
-        signs[: len(U)] = 1
-        used = len(U)
-        known = np.any(steps, axis=1)
+        vectors, signs = np.empty((k + 2 * self.pairs, len(scales))), np.ones(k + 2 * self.pairs)
+        vectors[:k] = directions / scales * np.sqrt(np.maximum(bends - usual, 0))[:, None]
+        diagonal, known, used = usual / scales**2, np.any(steps, axis=1), k
         for step, change in zip(steps[known], changes[known], strict=True):
             so_far = LowRank(diagonal, vectors[:used], signs[:used])
             for sign, v in secant(so_far @ step, step, change):
-                vectors[used], signs[used] = v, sign
-                used += 1
+                vectors[used], signs[used], used = v, sign, used + 1
         return LowRank(diagonal, vectors[:used], signs[:used])
 
+    @property
+    def leading(self) -> int:
+        """How many directions stand out."""
+        return int(np.count_nonzero(self.table[1]))
 
-def rows_of(pairs: int | None) -> int:
-    """Of the table with so many pairs; 0 without one."""
-    return 2 + DIRECTIONS + 2 * pairs if pairs else 0
+    @property
+    def _remembered(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.table[-2 * self.pairs : -self.pairs], self.table[-self.pairs :]
 
 
-def pairs_in(rows: int) -> int:
-    """How many pairs a table of so many rows has."""
-    return (rows - 2 - DIRECTIONS) // 2
-
-
-def _met(step: np.ndarray, change: np.ndarray, U: np.ndarray) -> float:
-    """The curvature along a step without its parts along U: what a change of the gradient is to the step that made it;
-    0 where there is none."""
-    step, change = (v - (U @ v) @ U for v in (step, change))
+def _met(step: np.ndarray, change: np.ndarray, directions: np.ndarray) -> float:
+    """The curvature that a step has met apart from some directions: how long the change of the gradient is beside the step
+    that made it. 0 where there is none."""
+    step, change = (v - (directions @ v) @ directions for v in (step, change))
     bent = float(step @ change)
     return float(change @ change) / bent if bent > 0 else 0.0
 
@@ -120,36 +108,34 @@ class LimitedTurn(Turn):
     def _corrected(self, bend: Memory, move: np.ndarray, change: np.ndarray) -> Memory:
         return bend.after(move, change)
 
-    def _on_some_rows(self, *_: Any) -> None:
+    def _on_some_rows(self, rows: int, begin: Any) -> None:
         """None: as many rows as tell where the solution is would be most of them."""
 
-    def _stale(self, *_: Any) -> bool:
-        """Never: the updates forget."""
+    def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
+        """Never: updates forget what is past."""
         return False
 
-    def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> Memory:
-        """Scales and leading directions on some of the rows, and no steps remembered."""
-        pairs = pairs_in(len(self.before.bend))
+    def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> Any:
+        """A `Memory` with scales and leading directions as some rows have them here, and no steps."""
+        pairs, d = Memory(self.before.bend).pairs, len(self.widths)
         for weights in (lam, self.balanced):  # a linear objective, until a constraint that bends is met
-            found = self._leading(x, weights, c, pairs)
+            found = self._leading(x, weights, c, pairs, FEW, _ROWS)
             if not np.all(np.isfinite(found.table)):
                 break
             if not is_flat(np.array([[found.matrix.trace]]), np.ones(1), self.units.f):
                 return found
-        return Memory.plain(self.units.f, len(self.widths), pairs)
+        return Memory.of(np.ones(d), np.zeros((0, d)), np.zeros(0), self.units.f, pairs)
 
-    def _leading(self, x: np.ndarray, lam: np.ndarray, c: Place, pairs: int) -> Memory:
-        """Directions that bend more than as many rows at random would: in d coordinates the Hessian on m rows bends up to
-        (1 + sqrt(d/m))^2 times as much as usual where that on all rows bends the same everywhere (Marchenko and Pastur)."""
+    def _leading(self, x: np.ndarray, lam: np.ndarray, c: Place, pairs: int, k: int, rows: int) -> Memory:
+        """With the directions that stand out: in d coordinates the Hessian on m rows bends up to (1 + sqrt(d/m))^2 times as
+        much as usual where that on all rows bends the same everywhere (Marchenko and Pastur)."""
         n, d = count(self.data), len(self.widths)
-        point = self._point(x * self.widths)
-        mean, weights, widths = (np.asarray(v, self.dtype) for v in (c.slope(lam) / self.widths, lam, self.widths))
-        for k, rows in LOOKS:
-            k, rows = min(k, d), min(rows * d, n)
-            seen = np.asarray(curvatures(self.problem, point, mean, weights, self.data, widths, k, rows), float)
-            scales, directions, bends, usual = np.split(seen, np.cumsum([d, k * d, k]))
-            edge = _APART * float(usual[0]) * (1 + np.sqrt(d / rows)) ** 2
-            if not bends[-1] > edge:
-                break
-        apart = bends > edge
-        return Memory.found(scales, directions.reshape(k, d)[apart], bends[apart], float(usual[0]), pairs)
+        few, some = max(1, min(k, d // 2)), min(rows * d, n)
+        point, of = self._point(x * self.widths), (c.slope(lam) / self.widths, lam, self.widths)
+        mean, weights, widths = (np.asarray(v, self.dtype) for v in of)
+        seen = curvatures(self.problem, point, mean, weights, self.data, widths, few, some)
+        scales, directions, bends, usual = np.split(np.asarray(seen, float), np.cumsum([d, few * d, few]))
+        apart = bends > _APART * (1 + np.sqrt(d / some)) ** 2 * usual
+        if k == FEW and np.all(apart):
+            return self._leading(x, lam, c, pairs, MANY, _MORE_ROWS)
+        return Memory.of(scales, directions.reshape(few, d)[apart], bends[apart], float(usual[0]), pairs)

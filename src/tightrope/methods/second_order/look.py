@@ -27,7 +27,7 @@ _A_PRODUCT = 8  # Hessian-vector products, taken together, that cost as much as 
 _SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
 _ROUGHLY = 10  # the same, for a first run that need not come close
 _AS_GOOD_AS_ALL = 4096  # the same, from which a Hessian is off by no more than a step changes it
-_PLENTY = 4  # rows for each coordinate, from which a Hessian needs no help where it bends least
+PLENTY = 4  # rows for each coordinate, from which a Hessian needs no help where it bends least
 _ENOUGH_ROWS = 8192  # fewer are not worth a first run on some of them
 _PART = 8  # of the rows, in the first run on some of them
 _FIRST_STEPS = 8  # at most, of that run
@@ -341,7 +341,7 @@ class Turn(Look):
             return min(n, most)
         return min(n, most, max(_SAMPLES * d, a_pass), max(8 * a_pass, 1))
 
-    def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> np.ndarray:
+    def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> Any:
         """The Hessian of the Lagrangian on so many rows, in widths; of few rows, mixed with a multiple of the identity."""
         every = -(-count(self.data) // self.block)
         slices = min(every, -(-rows // self.block))
@@ -350,7 +350,7 @@ class Turn(Look):
             B = self._bends(x, self.balanced, slices)
         if not np.all(np.isfinite(B)):
             return np.eye(len(B)) * self.units.f
-        if slices == every or slices * self.block >= _PLENTY * len(B):
+        if slices == every or slices * self.block >= PLENTY * len(B):
             return B
         return mixed(B, slices * self.block, float(np.median(np.maximum(np.diag(B), 0))))
 

@@ -4,14 +4,14 @@ from typing import Any
 
 from tightrope.methods.base import Cost, Info, Proof, Refreshing
 from tightrope.methods.bundle.state import proven
-from tightrope.methods.second_order.limited import LimitedTurn, rows_of
-from tightrope.methods.second_order.look import Turn
+from tightrope.methods.second_order.limited import LimitedTurn, Memory, rows_of
+from tightrope.methods.second_order.look import PLENTY, Turn
 from tightrope.methods.second_order.state import SQPState, before_the_first_look, packed, unpacked
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, pytree, ravel, replace, static
 
 _PAIRS = 30  # that curvature of limited memory is made of
-_STARVED = 16  # n for d^2: where d^2 is more, a Hessian on 4 d rows, which needs no help, costs more than eight passes
+_WORTH = 64  # rows times coordinates for each row of the data: products of a Hessian that eight passes pay for
 
 
 @pytree
@@ -82,10 +82,10 @@ class SQP(Refreshing):
         return replace(self, coordinates=ravel(x)[0].size, pairs=pairs)
 
     def for_rows(self, n: int, batch_size: int) -> "SQP":
-        """Without a matrix where a Hessian would take too many rows to be worth it."""
-        if self.pairs is not None:
-            return self
-        return replace(self, pairs=_PAIRS if _STARVED * n < self.coordinates**2 else 0)
+        """Without a matrix where eight passes do not pay for a Hessian on all rows, nor on as many as it needs."""
+        d = self.coordinates
+        starved = _WORTH * n < d * min(n, PLENTY * d)
+        return replace(self, pairs=_PAIRS * starved) if self.pairs is None else self
 
     def gradients_of_refreshes(self, steps: int, n: int) -> int:
         """A pass for each look; four more for curvature and a first run on some of the rows, one with each doubling. One
@@ -111,6 +111,16 @@ class SQP(Refreshing):
     def answer(self, state: SQPState) -> tuple[Tree, Array]:
         """The best feasible point, and the multipliers of the best bound."""
         return state.x, state.lam
+
+    def said(self, state: SQPState, names: list[str]) -> str | None:
+        """What curvature is made of, where that is no matrix."""
+        if not self.pairs:
+            return None
+        found = Memory(unpacked(state, self.memory, rows_of(self.pairs)).bend).leading
+        return (
+            f"curvature is made of {found} leading directions and of the last {self.pairs} steps, because a Hessian would "
+            "take more rows than eight passes pay for."
+        )
 
     def proof(self, state: SQPState) -> Proof:
         """What the looks so far prove."""

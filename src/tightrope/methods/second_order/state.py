@@ -65,14 +65,14 @@ def _shapes(d: int, N: int, places: int, rows: int) -> list[tuple[int, ...]]:
     return kept + [of.get(name, ()) for name in Known._fields[_SEEN_BY_THE_LOOP + 1 :]]
 
 
-def before_the_first_look(x: Tree, lam: Array, places: int, rows: int) -> SQPState:
+def before_the_first_look(x: Tree, lam: Array, places: int, rows: int = 0) -> SQPState:
     """Nothing known yet, and room for so many looks and rows of curvature, d where these are 0."""
     d, N, dtype = ravel(x)[0].size, lam.size, lam.dtype
     size = sum(int(np.prod(shape)) for shape in _shapes(d, N, places, rows))
     return SQPState(x, lam, jnp.ones((), jnp.int32), x, jnp.zeros((1 + N,), dtype), jnp.zeros((size,), dtype))
 
 
-def unpacked(state: SQPState, places: int, rows: int) -> Known:
+def unpacked(state: SQPState, places: int, rows: int = 0) -> Known:
     """On the host."""
     host: Any = as_numpy(state)
     d, N = sum(np.size(leaf) for leaf in jax.tree.leaves(host.x)), host.lam.size
