@@ -1,5 +1,6 @@
 """The quadratic programme of a step between bounds on many coordinates, by block principal pivoting: coordinates that the
-solution without their bounds would take across are put onto them, those that it would pull away are let go, all at once."""
+solution without their bounds would take across are put onto them, those that it would pull away are let go, all at once
+(J. J. Judice and F. M. Pires, Computers and Operations Research 21, 1994)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from tightrope.methods.bundle.solve import Region
 from tightrope.methods.second_order.low_rank import LowRank, restricted
 
 _ROUNDS = 50
-_PATIENCE = 5  # rounds without fewer coordinates on the wrong side than ever before
+_PATIENCE = 5  # rounds without fewer coordinates on the wrong side than ever before, until they are moved one by one
 _WRONG = 1e-10  # of the largest slope: a smaller pull away from a bound is rounding
 _INSIDE = 1e-12  # of a width, likewise
 
@@ -52,7 +53,8 @@ def within_bounds(
             return np.clip(y, low, high), lam
         patience = _PATIENCE if wrong < fewest else patience - 1
         fewest = min(fewest, wrong)
-        if patience == 0:
-            return None
-        side = np.where(away, 0, side + across)
+        change = np.where(away, -side, across)
+        if patience <= 0:  # one alone, the last: that ends where all at once might go round in circles
+            change[: np.flatnonzero(change)[-1]] = 0
+        side = side + change
     return None
