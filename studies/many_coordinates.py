@@ -42,7 +42,11 @@ KINDS = (
     Kind("rare", 1, "logistic", "ball"),
     Kind("three factors", 300, "hinge", "ball"),
 )
-METHODS: dict[str, tr.Method] = {"widths alone": tr.SVRGCSOA(directions=0), "all lengths": tr.SVRGCSOA(), "SQP": tr.SQP()}
+METHODS: dict[str, tr.Method] = {
+    "widths alone": tr.SVRGCSOA(directions=0),
+    "all lengths": tr.SVRGCSOA(),
+    "SQP": tr.SQP(),
+}
 
 
 def table(kind: Kind, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -131,7 +135,7 @@ def section(table: pd.DataFrame) -> list[str]:
         "Lagrangian bends most, and counts lengths so that curvatures are alike; projections are in that metric. Below:",
         "passes until the gap is certified to be 1e-2 / 1e-4 / 1e-6 of F at zero, in brackets the smallest gap where the",
         f"last was not reached ({ROWS:,} rows, {COLUMNS} columns, |covariance| <= {BOUND} known exactly, at most {PASSES}",
-        "passes, float64). The look counts: 0.4 passes. SQP, which `method=\"auto\"` takes up to 1,000 coordinates, stands",
+        'passes, float64). The look counts: 0.4 passes. SQP, which `method="auto"` takes up to 1,000 coordinates, stands',
         "beside it.",
         "",
         *markdown([*table.columns], table.itertuples(index=False)),
