@@ -99,7 +99,7 @@ class Turn(Look):
         """The state with everything that follows from the look."""
         self.trust = min(trust, 1.0)
         state = self.before._replace(seen=self.values, units=self.steepest, widths=self.widths)
-        if not all(np.all(np.isfinite(v)) for v in self.looks):
+        if not self.finite:
             return self._stored(state)
         with one_thread():
             here = self._place(-1)

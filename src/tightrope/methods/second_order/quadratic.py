@@ -150,17 +150,16 @@ def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:
     Mostly the constraints that are broken without multipliers are the ones that have some, and it takes one small system to
     find that out; otherwise nonnegative least squares finds them.
     """
-    gram = rows.T @ rows
-    size = np.sqrt(np.maximum(np.diag(gram), 0))
-    if np.any((size <= _TINY * float(size.max())) & (need > 0)):
+    gram, active = rows.T @ rows, need > 0
+    squares = gram.diagonal()
+    if (squares[active] <= _TINY**2 * squares.max()).any():
         raise Inconsistent
-    active = need > 0
     for _ in range(3):
         lam = _with(gram, need, active)
         if lam is None:
             break
         short = need - gram @ lam > 1e-11 * (np.abs(need) + np.abs(gram) @ lam)
-        if np.all(lam >= 0) and not np.any(short & ~active):
+        if (lam >= 0).all() and not (short & ~active).any():
             return lam
         active = (active & (lam > 0)) | (short & ~active)
     return _by_least_squares(rows, need, gram)

@@ -1,5 +1,6 @@
 """What sequential quadratic programming remembers between looks: arrays of fixed shapes, for checkpoints."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -58,6 +59,7 @@ class Known(NamedTuple):
 _SEEN_BY_THE_LOOP = len(SQPState._fields) - 1
 
 
+@lru_cache
 def _shapes(d: int, N: int, places: int, rows: int) -> list[tuple[int, ...]]:
     of = {"widths": (d,), "move": (d,), "bend": (rows or d, d), "units": (1 + N,)}
     of |= dict.fromkeys(("push", "price", "margin", "conflict"), (N,))
