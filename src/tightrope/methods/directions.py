@@ -84,7 +84,7 @@ def find_bends(
     """By gradients of some rows of the data at a snapshot, and by products with the Hessian of a few."""
     mean = ravel(problem.lagrangian_gradient(snap.grad, snap.rows, lam))[0]
     sizes = _rows_for_scales(count(data)), _rows_for(count(data), batch_size, k)
-    scales, found = _look(problem, snap.w, mean, lam, data, widths, k, *sizes)
+    scales, found = _look(problem, snap.w, mean, lam, data, widths, k, *sizes, keep_length=True)
     return Bends(scales, found.directions, _along(found, batch_size))
 
 
@@ -103,7 +103,8 @@ def curvatures(
         k: how many directions.
         rows: on how many rows they are looked for.
     """
-    scales, found = _look(problem, x, mean, lam, data, ravel(x)[1](widths), k, rows, rows)
+    sizes = max(rows, _rows_for_scales(count(data))), rows
+    scales, found = _look(problem, x, mean, lam, data, ravel(x)[1](widths), k, *sizes, keep_length=False)
     usual = found.others / max(widths.size - k, 1)
     return jnp.concatenate([scales, jnp.ravel(found.directions), found.bends, usual[None]])
 
@@ -117,10 +118,19 @@ class Leading(NamedTuple):
 
 
 def _look(
-    problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Tree, k: int, for_scales: int, rows: int
+    problem: Problem,
+    x: Tree,
+    mean: Array,
+    lam: Array,
+    data: Tree,
+    widths: Tree,
+    k: int,
+    for_scales: int,
+    rows: int,
+    keep_length: bool,
 ) -> tuple[Array, Leading]:
-    """Scales, by gradients of some rows beside their mean over all; and leading directions, in widths and scales, by
-    products with the Hessian on so many rows."""
+    """Scales, by gradients of some rows beside their mean over all, whose length they keep or not; and leading directions,
+    in widths and scales, by products with the Hessian on so many rows."""
     flat, back = ravel(x)
     width = ravel(jax.tree.map(lambda a, v: jnp.broadcast_to(a, jnp.shape(v)), widths, x))[0]
 
@@ -139,27 +149,28 @@ def _look(
         off = (slope(flat, jax.tree.map(lambda a: a[None], theta)) * width - mean) / unit
         return off, off**2, off**4
 
-    scales = _scales(mean / unit, full_mean(moments, some), for_scales)
+    scales = _scales(mean / unit if keep_length else None, full_mean(moments, some), for_scales)
     width = width * scales
     product = jax.linearize(lambda v: slope(v, few), flat)[1]
     return scales, _leading(lambda Q: jax.vmap(product)(Q * width[None]) * width[None], flat, k)
 
 
-def _scales(mean: Array, moments: tuple[Array, Array, Array], m: int) -> Array:
+def _scales(mean: Array | None, moments: tuple[Array, Array, Array], m: int) -> Array:
     """Scales in which the gradients of m rows differ as much in any coordinate as in any other, by the first, second and
     fourth moments of what they differ by from the mean of all rows.
 
     What the m rows have in common says nothing of units: coordinates in which they do not differ are taken for usual ones.
-    What a single row would add counts too, because a coordinate may be rare. The gradient of all rows is as long as before.
+    What a single row would add counts too, because a coordinate may be rare. The gradient of all rows is as long as before
+    where it is given as `mean`; without it usual coordinates are.
     """
     first, second, fourth = moments
     squares = second - first**2
-    seen = squares > _ROUNDED * float(jnp.finfo(mean.dtype).eps) * second
+    seen = squares > _ROUNDED * float(jnp.finfo(first.dtype).eps) * second
     steep = squares + fourth / nonzero(squares) / m
     usual = jnp.exp(jnp.sum(jnp.where(seen, jnp.log(jnp.where(seen, steep, 1)), 0)) / jnp.maximum(jnp.sum(seen), 1))
     steep = jnp.where(seen, steep, usual)
     differ = jnp.any(seen) & (jnp.max(steep) > _ALIKE**2 * jnp.min(steep))
-    unit = jnp.sum(mean**2) / nonzero(jnp.sum(mean**2 / nonzero(steep)))
+    unit = usual if mean is None else jnp.sum(mean**2) / nonzero(jnp.sum(mean**2 / nonzero(steep)))
     return jnp.where(differ, jnp.clip(jnp.sqrt(unit / nonzero(steep)), 1 / _FAR, _FAR), 1)
 
 
