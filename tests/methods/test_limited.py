@@ -42,7 +42,7 @@ def test_a_diagonal_with_terms_of_rank_one_is_the_matrix_that_it_stands_for():
 def test_pairs_update_as_a_matrix_is_updated_and_the_oldest_is_forgotten():
     rng = np.random.default_rng(4)
     scales, U = rng.uniform(0.5, 2, size=D), np.linalg.qr(rng.normal(size=(D, 2)))[0].T
-    start = Memory.of(scales, U, np.array([50.0, 20.0]), 0.7, pairs=3)
+    start = Memory.of(scales, U, np.array([50.0, 20.0]), 0.7, np.zeros((6, D)))
     inner = 0.7 * np.eye(D) + U.T @ np.diag([50 - 0.7, 20 - 0.7]) @ U
     np.testing.assert_allclose(start.matrix.matrix(), inner / scales[:, None] / scales, atol=1e-12)
     H = np.cov(rng.normal(size=(D, 200)))

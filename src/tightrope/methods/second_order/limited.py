@@ -42,12 +42,14 @@ class Memory:
         self.table, self.pairs = table, (len(table) - _NUMBERS - MANY) // 2
 
     @classmethod
-    def of(cls, scales: np.ndarray, directions: np.ndarray, bends: np.ndarray, usual: float, pairs: int) -> "Memory":
-        """At the start, with room for so many pairs."""
-        table = np.zeros((rows_of(pairs), len(scales)))
-        table[0], table[1, : len(bends)], table[2] = scales, bends, usual
-        table[_NUMBERS : _NUMBERS + len(directions)] = directions
-        return cls(table)
+    def of(
+        cls, scales: np.ndarray, directions: np.ndarray, bends: np.ndarray, usual: float, pairs: np.ndarray
+    ) -> "Memory":
+        """Of what was found, with steps and changes that are remembered: as many rows of zeros where there are none yet."""
+        first = np.zeros((_NUMBERS + MANY, len(scales)))
+        first[0], first[1, : len(bends)], first[2] = scales, bends, usual
+        first[_NUMBERS : _NUMBERS + len(directions)] = directions
+        return cls(np.vstack([first, pairs]))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.array(self.table, dtype)
@@ -116,8 +118,8 @@ class LimitedTurn(Turn):
         return False
 
     def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> Any:
-        """A `Memory` with scales and leading directions as some rows have them here, and no steps."""
-        pairs, d = Memory(self.before.bend).pairs, len(self.widths)
+        """A `Memory` with scales and leading directions as some rows have them here, and with the steps so far."""
+        d, pairs = len(self.widths), np.asarray(self.before.bend, float)[_NUMBERS + MANY :]
         for weights in (lam, self.balanced):  # a linear objective, until a constraint that bends is met
             found = self._leading(x, weights, c, pairs, FEW, _ROWS)
             if not np.all(np.isfinite(found.table)):
@@ -126,7 +128,7 @@ class LimitedTurn(Turn):
                 return found
         return Memory.of(np.ones(d), np.zeros((0, d)), np.zeros(0), self.units.f, pairs)
 
-    def _leading(self, x: np.ndarray, lam: np.ndarray, c: Place, pairs: int, k: int, rows: int) -> Memory:
+    def _leading(self, x: np.ndarray, lam: np.ndarray, c: Place, pairs: np.ndarray, k: int, rows: int) -> Memory:
         """With the directions that stand out: in d coordinates the Hessian on m rows bends up to (1 + sqrt(d/m))^2 times as
         much as usual where that on all rows bends the same everywhere (Marchenko and Pastur)."""
         n, d = count(self.data), len(self.widths)
