@@ -17,7 +17,7 @@ from tightrope.datasets import adult_label_encoded
 
 GAP = 1e-5
 SEEDS = range(5)
-PASSES = (3.2, 6.2, 9.2, 12.2, 15, 18, 21, 24, 30, 45, 60, 90)
+PASSES = (3.2, 6.2, 7.2, 9.2, 12.2, 15, 18, 21, 24, 30, 45, 60, 90)
 
 
 def good(instance: Instance, x: np.ndarray) -> bool:
