@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import jax
+import numpy as np
+
 from tightrope.methods.base import Cost, Info, Proof, Refreshing
 from tightrope.methods.bundle.state import proven
 from tightrope.methods.second_order.limited import LimitedTurn, Memory, rows_of
 from tightrope.methods.second_order.look import PLENTY, Turn
 from tightrope.methods.second_order.state import SQPState, before_the_first_look, packed, unpacked
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, pytree, ravel, replace, static
+from tightrope.tree import Array, Tree, pytree, replace, static
 
 _PAIRS = 30  # that curvature of limited memory is made of
 _WORTH = 64  # rows times coordinates for each row of the data: products of a Hessian that eight passes pay for
@@ -79,7 +82,7 @@ class SQP(Refreshing):
     def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "SQP":
         """With a matrix for the curvature of what is nested."""
         pairs = 0 if problem.nested and self.pairs is None else self.pairs
-        return replace(self, coordinates=ravel(x)[0].size, pairs=pairs)
+        return replace(self, coordinates=sum(np.size(leaf) for leaf in jax.tree.leaves(x)), pairs=pairs)
 
     def for_rows(self, n: int, batch_size: int) -> "SQP":
         """Without a matrix where eight passes do not pay for a Hessian on all rows, nor on as many as it needs."""
