@@ -230,6 +230,14 @@ class FactoredCompletion(Problem):
         weight = lam[0] * self.params["scales"]["h"]
         return self.params["entries"].matrix(grad_f - weight * seen, weight, x)
 
+    def exact_slopes(self, x: LowRank) -> LowRank:
+        """The derivatives of h by the factors of x: two products, where a compiler would go back through every entry."""
+        table, h = self.params["entries"], self.params["scales"]["h"]
+        seen = table.matrix(table.seen(x), 0.0, x)
+        right, left = seen @ x.v, seen.T @ x.u
+        slopes = LowRank(-h * right @ x.core.T, h * (x.core - x.u.T @ right), -h * left @ x.core)
+        return jax.tree.map(lambda slope: slope[None], slopes)
+
     def step_length(self, x: LowRank, lam: Array, theta: Tree, g: Any, d: LowRank) -> Array:
         """The step that minimises the Lagrangian along d, exactly, because it is quadratic."""
         table, scales = self.params["entries"], self.params["scales"]

@@ -69,8 +69,9 @@ class _Path:
             "centre": centre,
             "rank": rank,
             "seed": seed,
-            "like": seen,
-        }  # one program for the last fit, too
+            "like": seen,  # one program for the last fit, too
+            "output": "last",
+        }
         self.bar = bar
         self.rows: list[dict[str, float]] = []
         self.found: list[Completed] = []
@@ -110,7 +111,7 @@ class _Path:
         def settled(step: int, effects: Effects, x: LowRank) -> bool:
             if step % _EVERY:
                 return False
-            before.append(self._error(effects, np.asarray(x.u @ x.core), np.asarray(x.v)))
+            before.append(self._error(effects, np.asarray(x.u) @ np.asarray(x.core), np.asarray(x.v)))
             return abs(before[-1] - before[-2]) < _FLAT * before[-1]
 
         return settled

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -51,13 +51,16 @@ class Effects(NamedTuple):
         effects from 0.926 to 0.923; one round alone gives 0.938.
         """
         mean, (m, n) = float(seen.values.mean()), seen.shape
-        counts = [np.bincount(at, minlength=size) for at, size in ((seen.rows, m), (seen.columns, n))]
+        rated = scipy.sparse.csr_array((np.ones(len(seen.values)), (seen.rows, seen.columns)), shape=seen.shape)
+        by_row, by_column = (
+            (np.bincount(at, seen.values - mean, minlength=size), np.bincount(at, minlength=size) + SHRINKAGE)
+            for at, size in ((seen.rows, m), (seen.columns, n))
+        )
         rows, columns = np.zeros(m), np.zeros(n)
-        left = seen.values - mean
         for _ in range(rounds):
-            rows = np.bincount(seen.rows, left - columns[seen.columns], minlength=m) / (counts[0] + SHRINKAGE)
+            rows = (by_row[0] - rated @ columns) / by_row[1]
             before = columns
-            columns = np.bincount(seen.columns, left - rows[seen.rows], minlength=n) / (counts[1] + SHRINKAGE)
+            columns = (by_column[0] - rated.T @ rows) / by_column[1]
             if np.max(np.abs(columns - before)) <= 1e-9 * np.max(np.abs(columns)):
                 break
         return cls(mean, rows, columns)
@@ -169,6 +172,7 @@ def complete(
     rank: int | None,
     steps: int,
     method: str | Method = "auto",
+    output: Literal["last", "feasible"] = "feasible",
     seed: int = 0,
     start: Start | None = None,
     like: Observed | None = None,
@@ -179,7 +183,8 @@ def complete(
     """Minimise the squared error on the observed entries over the ball, within the bound on the unobserved energy.
 
     It starts from zero or from another completion, which may have fewer rows and columns, and is scaled down where the ball
-    is too small for it. With `like`, these entries and more, it is compiled for those as well.
+    is too small for it. With `like`, these entries and more, it is compiled for those as well. The factors satisfy the
+    bound either way; with output="feasible" the point of the result does, too.
     """
     rank = min(RANK if rank is None else rank, *seen.shape)
     with jax.enable_x64(True), threads_for(max(seen.shape), rank):
@@ -192,8 +197,8 @@ def complete(
             steps=steps,
             seed=seed,
             warm_start=None if start is None else _warm(start, nuclear_norm, rank, seen.shape, unit),
-            output="feasible",
-            feasible_point=made.problem.domain.start(),
+            output=output,
+            feasible_point=made.problem.domain.start() if output == "feasible" else None,
             callback=callback,
             progress=progress,
             record=record,
