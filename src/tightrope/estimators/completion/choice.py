@@ -140,7 +140,14 @@ class _Path:
             tried = self.try_bounds(alpha, beta, self._below(alpha))
             if abs(self.error(tried) - before) < _FLAT * before:
                 break
-        return self.best()
+        return self._largest_of_the_best()
+
+    def _largest_of_the_best(self) -> int:
+        """Of the completions with the least error the one with the largest nuclear norm: from all entries, which are more,
+        more can be learnt before noise is."""
+        least = self.error(self.best())
+        same = [number for number in range(len(self.rows)) if self.error(number) <= (1 + _FLAT) * least]
+        return max(same, key=lambda number: self.rows[number]["nuclear_norm"])
 
     def _where_next(self) -> float:
         """A nuclear norm to try, as Brent's method would: the lowest point of the parabola through the best one and its
@@ -173,7 +180,7 @@ class _Path:
             if self.error(tighter) >= self.error(last):
                 break
             last = tighter
-        return self.best()
+        return last
 
 
 def choose(
