@@ -17,7 +17,7 @@ from tightrope.loop.choose import Asked, second_choice
 from tightrope.loop.driver import OneRun
 from tightrope.loop.feasible import Pull, pull, strictly_feasible
 from tightrope.loop.gap import inside_of, refuse_below_rounding
-from tightrope.loop.held_out import marks_of
+from tightrope.loop.held_out import marks_of_sampler
 from tightrope.loop.judges import Judges
 from tightrope.loop.margin import margin_note
 from tightrope.loop.oscillation import oscillation_note
@@ -250,7 +250,7 @@ def _strictly_feasible(ready: Prepared, given: Tree, output: str | None, tol: fl
         raise TypeError(f"{asked} looks at all the data; expected arrays, not a stream or a generator.")
     if tol is not None:
         _refuse_without_gap(type(ready.method))
-        refuse_below_rounding(ready.problem, ready.x, ready.lam, ready.sampler.rows, tol)
+        refuse_below_rounding(ready.problem, ready.x, ready.lam, ready.at_start(), tol)
     if _gives_feasible(ready.method):
         return None
     candidates = [ready.x] if given is None else [_inside(ready, given), ready.x]
@@ -397,7 +397,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         unsettled=_unsettled(method, trace, dual, worth, ready.names),
         pull=pulled,
         lower=outcome.lower if np.isfinite(outcome.lower) else None,
-        seen=None if ready.sampler.n is None else marks_of(ready.sampler.rows),
+        seen=None if ready.sampler.n is None else marks_of_sampler(ready.sampler),
         notes=tuple(note for note in notes if note),
         error=outcome.error,
     )

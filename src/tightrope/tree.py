@@ -149,16 +149,24 @@ def astype(x: Tree, dtype: Any) -> Tree:
     """Every floating leaf as an array of one dtype; integer leaves (labels, indices) stay as they are."""
 
     def cast(leaf):
+        if isinstance(leaf, jax.Array) and leaf.dtype == dtype and not leaf.weak_type:
+            return leaf
         leaf = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)  # which is converted without being compiled
         return jnp.asarray(leaf, dtype) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else jnp.asarray(leaf)
 
     return jax.tree.map(cast, x)
 
 
+def on_host(x: Tree) -> Tree:
+    """The same in NumPy's arrays, which on a CPU share their memory."""
+    return jax.tree.map(np.asarray, x)
+
+
 def float_dtype(x: Tree) -> Any:
     """The floating dtype of a tree; JAX's default where it has none."""
-    floats = [jnp.result_type(v) for v in jax.tree.leaves(x) if jnp.issubdtype(jnp.result_type(v), jnp.floating)]
-    return jnp.result_type(*floats) if floats else jnp.result_type(float)
+    kinds = {v.dtype if isinstance(v, jax.Array) else jnp.result_type(v) for v in jax.tree.leaves(x)}
+    floats = [kind for kind in kinds if jnp.issubdtype(kind, jnp.floating)]
+    return floats[0] if len(floats) == 1 else jnp.result_type(*(floats or [float]))
 
 
 def all_finite(x: Tree) -> Array:

@@ -329,7 +329,7 @@ def test_a_tolerance_below_rounding(monkeypatch, lmo):
     """By hand: 16 eps of what is summed and 4 of the values; a 32nd of it is refused, and 32 eps of the value."""
     sizes = Sizes(np.array(10.0), np.array([2.0, 1.0]), np.array([3.0, 0.0, 4.0]), np.zeros((2, 3)))
     values = {"f": np.array(0.5), "h": np.array([-2.0, 1.0]), "grad": np.array([1.0, -2.0, 0.0]), "rows": np.eye(2, 3)}
-    monkeypatch.setattr(gap, "glance", lambda *given: SimpleNamespace(**values, sizes=sizes))
+    seen = SimpleNamespace(**values, sizes=sizes)
     problem = SimpleNamespace(domain=SimpleNamespace(has_lmo=lmo))
     monkeypatch.setattr(gap, "distance_across", lambda problem: 7.0)
     sums = 10.0
@@ -339,16 +339,16 @@ def test_a_tolerance_below_rounding(monkeypatch, lmo):
     least = EPS * (16 * sums + 4 * (0.5 + 1.2 + 0.2) * lmo)
     most = max(least / 32, 32 * EPS * 0.5)
     x, lam = jnp.asarray(X), LAM
-    gap.refuse_below_rounding(problem, x, lam, None, most * 1.0001)
+    gap.refuse_below_rounding(problem, x, lam, seen, most * 1.0001)
     with pytest.raises(
         ValueError, match=f"is about {least:.1g}, because sums of this size are rounded. Give a larger tol.$"
     ):
-        gap.refuse_below_rounding(problem, x, lam, None, most * 0.9999)
-    values["f"] = np.array(5e4)
+        gap.refuse_below_rounding(problem, x, lam, seen, most * 0.9999)
+    seen.f = np.array(5e4)
     with pytest.raises(ValueError, match="smallest duality gap"):
-        gap.refuse_below_rounding(problem, x, lam, None, 32 * EPS * 5e4 * 0.9999)
+        gap.refuse_below_rounding(problem, x, lam, seen, 32 * EPS * 5e4 * 0.9999)
     with pytest.raises(ValueError, match="or compute in float64"):
-        gap.refuse_below_rounding(problem, jnp.asarray(X, jnp.float32), lam, None, 0.0)
+        gap.refuse_below_rounding(problem, jnp.asarray(X, jnp.float32), lam, seen, 0.0)
 
 
 # ---- judge -----------------------------------------------------------------------------------------------------------

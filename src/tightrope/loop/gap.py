@@ -20,6 +20,7 @@ from tightrope.problem import Problem, full_values
 from tightrope.problem.rounding import (
     LOOK,
     UNITS,
+    Glance,
     Sizes,
     absolute,
     count,
@@ -103,9 +104,9 @@ def judged_by_every_row(problem: Problem, x: Tree, data: Tree) -> float:
     return max(float(np.max(b / np.where(a == 0, 1, a), initial=1)) for a, b in zip(few, every, strict=True))
 
 
-def refuse_below_rounding(problem: Problem, x: Tree, lam: Array, data: Tree, tol: float) -> None:
-    """Refuse a tolerance far below what rounding leaves certain, as estimated by a few rows at the starting point."""
-    dtype, seen, weights = np.dtype(float_dtype(x)), glance(problem, x, data), np.asarray(lam, float)
+def refuse_below_rounding(problem: Problem, x: Tree, lam: Array, seen: Glance, tol: float) -> None:
+    """Refuse a tolerance far below what rounding leaves certain, as estimated by a glance at the starting point x."""
+    dtype, weights = np.dtype(float_dtype(x)), np.asarray(lam, float)
     f, sizes = float(seen.f), seen.sizes
     sums, values = float(sizes.f), 0.0
     if problem.domain.has_lmo:  # as in `_bound`, with the support at its largest

@@ -1,5 +1,6 @@
 """Held-out rows: what was chosen on data is not certified on the same data, so rows that a run has seen are recognised."""
 
+import weakref
 from typing import Any, NamedTuple
 
 import jax
@@ -7,7 +8,7 @@ import numpy as np
 
 from tightrope.confidence import binomial_lower, binomial_upper
 from tightrope.problem.rounding import count
-from tightrope.sampling import as_sampler
+from tightrope.sampling import Sampler, as_sampler
 from tightrope.sampling.all_rows import kept
 from tightrope.tree import Tree
 
@@ -47,6 +48,16 @@ class Marks(NamedTuple):
         """With marks of more rows."""
         more = marks_of(rows)
         return Marks(self.of + more.of, np.concatenate([self.numbers, more.numbers]))
+
+
+_of_samplers: weakref.WeakKeyDictionary[Sampler, Marks] = weakref.WeakKeyDictionary()
+
+
+def marks_of_sampler(sampler: Sampler) -> Marks:
+    """Marks of the rows that a sampler has, made once: they do not change, and a search runs on them many times."""
+    if sampler not in _of_samplers:
+        _of_samplers[sampler] = marks_of(sampler.rows)
+    return _of_samplers[sampler]
 
 
 def marks_of(rows: Tree) -> Marks:

@@ -12,7 +12,7 @@ from tightrope.confidence.checks import checked_confidence
 from tightrope.loop.bounds import bound_constraints, read_ranges
 from tightrope.loop.certified import certified_pull, inner_point
 from tightrope.loop.feasible import Pull
-from tightrope.loop.held_out import marks_of, read_held_out, refuse_seen
+from tightrope.loop.held_out import marks_of, marks_of_sampler, read_held_out, refuse_seen
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.worth import Worth, worth_on_rows, worth_on_samples
 from tightrope.problem import Problem
@@ -38,7 +38,7 @@ class Judges:
         self.ranges = read_ranges(ranges, ready.names)
         check_shapes(ready.problem, ready.x, one_row(self.rows))
         if ready.sampler.n is not None:
-            refuse_seen(marks_of(ready.sampler.rows), self.rows)
+            refuse_seen(marks_of_sampler(ready.sampler), self.rows)
 
     def judged(self, result: Result) -> Result:
         """The result with a certificate of its x."""

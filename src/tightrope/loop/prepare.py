@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,6 +17,7 @@ from tightrope.methods import Method, Refreshing, steps_within
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
+from tightrope.problem.rounding import Glance, glance
 from tightrope.sampling import Plan, Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
 from tightrope.tree import Array, Tree, all_finite, astype, float_dtype, replace
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from tightrope.result import Result
 
 
+_SURELY_FITS = 2**20  # coordinates of a point that no machine lacks the memory for
 _GLANCE = 16  # samples by which it is judged whether f and h are finite around the domain
 
 
@@ -41,6 +44,7 @@ class Prepared:
     sizes: tuple[int, int] | None  # separate batch sizes for objective and constraints
     names: list[str]  # of the constraints
     notes: tuple[str, ...]
+    at_start: Callable[[], Glance]  # what a few of all rows say of x_1
 
     def within(self, passes: float) -> "Prepared":
         """The same run of at most so many passes over its rows."""
@@ -89,12 +93,15 @@ def prepare(
     x = _starting_point(problem, x0, warm_start)
     n = check_shapes(problem, x, theta)
     size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
-    look = functools.cache(lambda: lacks(astype_problem(problem, float_dtype(x)), x, sampler.rows))
+    dtype = float_dtype(x)
+    typed = astype_problem(problem, dtype)
+    at_start = functools.cache(lambda: glance(typed, x, sampler.rows))
+    look = functools.cache(lambda: lacks(typed, x, sampler.rows, at_start))
     asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
     asked = asked._replace(nested=problem.nested)
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
         some = sampler.fresh(0, _GLANCE)  # None of a stream, which would lose them: there a NaN stops the run
-        finite = some is None or finite_around(astype_problem(problem, float_dtype(x)), x, some)
+        finite = some is None or finite_around(typed, x, some)
         asked = asked._replace(around=finite)
     chosen, notes = resolve_method(method, asked)
     if not grids:
@@ -109,7 +116,6 @@ def prepare(
     chosen = for_rows(chosen, sampler.n, size)
     plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)
     sampler.check(plan)
-    dtype = float_dtype(x)
     lam = jnp.asarray(np.zeros((n,), dtype)) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
     jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
@@ -118,7 +124,7 @@ def prepare(
         chosen, notes = _default_tightening(chosen, ceiling, total, notes)
     _check_tightening(chosen, ceiling, total)
     return Prepared(
-        problem=astype_problem(problem, dtype),
+        problem=typed,
         sampler=sampler,
         method=astype(chosen, dtype),
         x=sampler.placed(x),
@@ -128,6 +134,7 @@ def prepare(
         sizes=sizes,
         names=problem.constraint_names(n),
         notes=notes + _numeric_notes(problem, sampler),
+        at_start=at_start,
     )
 
 
@@ -194,7 +201,8 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
             )
         x0 = warm_start.where_to_go_on
     if x0 is None:
-        _refuse_too_large(jax.eval_shape(domain.start))
+        if domain.shape is None or domain.shape.size > _SURELY_FITS:
+            _refuse_too_large(jax.eval_shape(domain.start))
         return domain.start()
     x = checked_point("x0", x0, domain.shape)
     if bool(domain.contains(x)):

@@ -5,6 +5,7 @@ points x = centre + W y, in units of F.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,7 +16,8 @@ from tightrope._jaxlib import COMPILED_SOON, WITHOUT_YNN
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, bent_like, fold_rows
-from tightrope.problem.rounding import few, glance
+from tightrope.problem.matrix_of import matrix_of
+from tightrope.problem.rounding import Glance, few, glance
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, ravel, shaped_like, subtract
 
 _DAMPED = 0.1  # Powell's: a pair must bend at least this much of what the matrix already does
@@ -25,8 +27,7 @@ _FLAT = 1e-10  # of the unit of F: less curvature than this over the whole domai
 @functools.partial(jax.jit, static_argnames="rows_a_slice", compiler_options=COMPILED_SOON | WITHOUT_YNN)
 @full_precision
 def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: Some, rows_a_slice: int) -> Array:
-    """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix: a forward derivative of the
-    gradient for each coordinate, all of them at once."""
+    """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix."""
     flat, back = ravel(x)
     problem = bent_like(problem, x, data, some, rows_a_slice)
 
@@ -35,7 +36,7 @@ def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: 
             f, h = jax.vmap(lambda one: problem.sample_values(back(v), one))(rows)
             return jnp.dot(weights.astype(f.dtype), f) + jnp.dot(weights.astype(h.dtype) @ h, lam)
 
-        return jax.vmap(jax.linearize(jax.grad(lagrangian), flat)[1])(jnp.eye(flat.size, dtype=flat.dtype))
+        return matrix_of(jax.linearize(jax.grad(lagrangian), flat)[1], flat)
 
     return fold_rows(of_slice, data, rows_a_slice, some)
 
@@ -103,19 +104,20 @@ _LATE = 6  # the last of them, over which a smooth function's slope changes by 2
 _JUMP = 0.25  # more than this of the change left after them is a jump
 
 
-def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
+def lacks(problem: Problem, x: Tree, data: Tree, at_x: Callable[[], Glance] | None = None) -> str | None:
     """What the functions lack for a method of second order: "second derivatives", "curvature" or "smoothness"; None for
     nothing.
 
     On some of the rows, along the line from x to where the objective pulls, or away from there if that is farther: the
     slope of f + sum h_i, each h_i in the units in which it weighs as much as f. Of an interval the half is kept in which
     the slope changes more.
-    For a smooth function the change goes to zero with the interval; at a kink it stays.
+    For a smooth function the change goes to zero with the interval; at a kink it stays. `at_x` is a glance at x, where
+    somebody has taken one.
     """
     if problem.oracle is not None:
         return "second derivatives"
     try:
-        seen = glance(problem, x, data)
+        seen = glance(problem, x, data) if at_x is None else at_x()
         steep = float(np.linalg.norm(seen.grad))
         lengths = np.linalg.norm(seen.rows, axis=1)
         lam = np.divide(steep, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (steep > 0))

@@ -21,7 +21,7 @@ from tightrope.problem.nested import (
     with_inner_moving,
 )
 from tightrope.problem.problem import Problem, constraint_rows
-from tightrope.sampling.all_rows import Parts, first_row, in_memory, one_row, slice_of
+from tightrope.sampling.all_rows import Parts, bytes_a_row, first_row, in_memory, one_row, slice_of
 from tightrope.sampling.all_rows import count as count
 from tightrope.sampling.all_rows import spread as spread
 from tightrope.sampling.shards import Shards, weighted
@@ -30,6 +30,7 @@ from tightrope.tree import Array, Mean, Tree, platform
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
 _ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
 _MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from more
+_MOST_ROWS_OF_SLOPES = 256  # the same with gradients, which take up a third more time with 600 rows or more
 _CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: long rows gain half
 _READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: to ask for it takes 0.1 ms
 _BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, which wants much to do at once
@@ -99,14 +100,16 @@ def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: i
     return with_inner_moving(problem, x, u, inside, slope["u"], slopes["u"])
 
 
-def rows_a_slice_of(data: Tree) -> int:
-    """How many rows of this data are taken at once: as many as a cache holds, or as keep an accelerator busy."""
-    a_row = max(1, sum(leaf.dtype.itemsize * leaf.size for leaf in jax.tree.leaves(one_row(data))))
+def rows_a_slice_of(data: Tree, slopes: bool = False) -> int:
+    """How many rows of this data are taken at once: as many as a cache holds beside what is made of them, values or also
+    slopes, or as keep an accelerator busy."""
+    a_row = max(1, bytes_a_row(data))
     if platform() != "cpu":
         return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
     if not in_memory(data):
         return min(_MOST_READ, 1 << max(8, (_READ // a_row).bit_length() - 1))
-    return min(_MOST_ROWS, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
+    most = _MOST_ROWS_OF_SLOPES if slopes else _MOST_ROWS
+    return min(most, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
 
 
 @full_precision
@@ -158,7 +161,7 @@ def full_jacobian(
     if _columns_pay(problem, x, one):
         size = rows_a_slice or rows_a_slice_of(data)  # who counts slices knows theirs
         return fold_rows(by_columns, data, size if some is not None else min(size, _ROWS_FORWARD), some)
-    return fold_rows(by_rows, data, rows_a_slice, some)
+    return fold_rows(by_rows, data, rows_a_slice or rows_a_slice_of(data, slopes=True), some)
 
 
 def _chain_rule(

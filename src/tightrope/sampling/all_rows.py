@@ -9,6 +9,7 @@ compiled for one source serves all of its shape.
 import contextlib
 import itertools
 import logging
+import math
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -237,6 +238,12 @@ def one_row(data: Tree) -> Tree:
     """The shapes and dtypes of one row."""
     held = _map(lambda a: a, lambda s: s.few, lambda s: s.places, data)
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), held)
+
+
+def bytes_a_row(data: Tree) -> int:
+    """How much memory a row takes."""
+    held = _map(lambda a: a, lambda s: s.few, lambda s: s.places, data)
+    return sum(a.dtype.itemsize * math.prod(a.shape[1:]) for a in jax.tree.leaves(held))
 
 
 def slice_of(data: Tree, start: Any, size: int) -> Tree:

@@ -33,12 +33,11 @@ class Look:
 
     Args:
         problem: the problem.
-        state: what is known: a `BundleState`, or one of another method with the fields that are used.
+        state: what is known, on the host: a `BundleState`, or one of another method with the fields that are used.
         data: all rows.
     """
 
     def __init__(self, problem: Problem, state: Any, data: Tree):
-        state = jax.device_get(state)
         self.problem, self.data, self.before = problem, data, state
         self.t, self.dtype = int(state.t), np.dtype(state.lam.dtype)
         self.widths = self._widths()
@@ -256,7 +255,7 @@ def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
     return kept, places[np.argsort(kept.number[places], kind="stable")]
 
 
-@jax.jit(static_argnames="rows_a_slice", compiler_options=COMPILED_SOON)
+@jax.jit(static_argnames="rows_a_slice")
 def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int | None = None) -> Array:
     """One pass over all rows, or some: the point, values and slopes, one after the other in one array because every array
     that is brought to the host takes its time."""

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import jax
+
 from tightrope.methods.base import Cost, Info, Proof, Refreshing
 from tightrope.methods.bundle.look import Look
 from tightrope.methods.bundle.state import BundleState, before_the_first_look, proven
@@ -80,7 +82,7 @@ class Bundle(Refreshing):
 
     def refresh(self, problem: Problem, state: BundleState, data: Tree) -> BundleState:
         """A look where the last one said, and what follows from it."""
-        return Look(problem, state, data).after(float(self.level), float(self.slack))
+        return Look(problem, jax.device_get(state), data).after(float(self.level), float(self.slack))
 
     def step(self, problem: Problem, state: BundleState, theta: Tree) -> tuple[BundleState, Info]:
         """A report of the look, and nothing else: no sample is needed."""

@@ -25,6 +25,7 @@ _QUICK = 0.001  # what a step leaves of the slope where curvature is as good as 
 _A_PRODUCT = 8  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
 _SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
 _ROUGHLY = 10  # the same, for a first run that need not come close
+_AS_GOOD_AS_ALL = 4096  # the same, from which a Hessian is off by no more than a step changes it
 _PLENTY = 4  # rows for each coordinate, from which a Hessian needs no help where it bends least
 _ENOUGH_ROWS = 8192  # fewer are not worth a first run on some of them
 _PART = 8  # of the rows, in the first run on some of them
@@ -49,6 +50,14 @@ class Place(NamedTuple):
         return self.f + float(price @ np.maximum(self.h, 0))
 
 
+class Goal(NamedTuple):
+    """Where a run on some of the rows ends."""
+
+    x: np.ndarray
+    lam: np.ndarray
+    fallen: float  # by how much the exact penalty has fallen on the way
+
+
 class Turn(Look):
     """A look at the point `state.ahead`, and the step after it."""
 
@@ -63,16 +72,22 @@ class Turn(Look):
         return see(self.problem, x, self.data, Some(np.int32(slices), np.int32(0)), rows_a_slice=self.size)
 
     @cached_property
+    def radius(self) -> float | None:
+        """Of a ball; None for other domains."""
+        domain = self.problem.domain
+        return float(domain.radius) if isinstance(domain, L2Ball) else None
+
+    @cached_property
     def size(self) -> int:
         """Rows in a slice of a pass."""
-        return min(count(self.data), rows_a_slice_of(self.data))
+        return min(count(self.data), rows_a_slice_of(self.data, slopes=True))
 
-    @property
+    @cached_property
     def slices(self) -> int:
         """How many there are."""
         return -(-count(self.data) // self.size)
 
-    @property
+    @cached_property
     def block(self) -> int:
         """Rows in a slice of a Hessian: few enough for its products to be held at once, and enough to keep a device busy."""
         numbers = self.before.bend.shape[0] * (1 + self.before.lam.size)
@@ -102,11 +117,11 @@ class Turn(Look):
         lam = np.asarray(state.push, float)
         if not np.any(lam):
             lam = self.balanced
-        goal = self._on_some_rows(here, lam)
+        goal = self._on_some_rows(count(self.data), Goal(here.x, lam, 0.0))
         if goal is None:
             state = state._replace(bend=self._hessian(here.x, lam, here, self.rows_for_hessian))
             return self._from(state._replace(centre=self.t, bent=self.t), here)
-        x, lam = goal
+        x, lam, _ = goal
         bend = self._hessian(x, lam, here, self.rows_for_hessian)
         step = self._programme(here, bend, state)
         if step is not None:
@@ -120,27 +135,29 @@ class Turn(Look):
             ahead=ahead,
         )  # fmt: skip
 
-    def _on_some_rows(self, here: Place, lam: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where the same method ends on a part of the rows, as near as these rows can tell; None where they are few."""
-        n, d = count(self.data), len(self.widths)
-        slices = -(-max(n // _PART, _SAMPLES * d) // self.size)
-        if n < _ENOUGH_ROWS or 2 * slices > self.slices:
+    def _on_some_rows(self, rows: int, begin: Goal) -> Goal | None:
+        """Where the same method ends on a part of so many rows, as near as that part can tell; None where they are few.
+        It starts where it ends on a part of that part."""
+        d = len(self.widths)
+        slices = -(-max(rows // _PART, _SAMPLES * d) // self.size)
+        if rows < _ENOUGH_ROWS or 2 * slices * self.size > rows:
             return None
         rows = slices * self.size
-        few = min(rows, max(_ROUGHLY * d, self.block))
+        x, lam, fallen = self._on_some_rows(rows, begin) or begin
+        few = min(rows, max(_ROUGHLY * d, self.block, _A_PRODUCT * rows // d // 4))
         often = few * d <= _A_PRODUCT * rows  # Hessians cost no more than the gradients
-        c = self._partly(here.x, slices)
+        c = self._partly(x, slices)
         bend = self._hessian(c.x, lam, c, few)
-        fallen, price, share = 0.0, np.zeros_like(lam), 1.0
+        price, share = np.zeros_like(lam), 1.0
         for turn in range(_FIRST_STEPS):
             step = self._programme(c, bend, self.before)
             if step is None:
-                return None if turn == 0 else (c.x, lam)
+                return None if turn == 0 else Goal(c.x, lam, fallen)
             y, lam = step
             price = _dearer(price, lam)
             drop = float(c.grad @ y - price @ np.maximum(c.h, 0))
             if -drop <= d / rows * fallen:
-                return c.x + y, lam
+                return Goal(c.x + y, lam, fallen)
             share = 1.0
             for _ in range(_SHARES):
                 z = self._partly(c.x + share * y, slices)
@@ -151,11 +168,11 @@ class Turn(Look):
                     break
                 share = _less(share, drop, gain)
             else:
-                return c.x, lam
+                return Goal(c.x, lam, fallen)
             fallen, c = fallen + gain, z
             if often:
                 bend = self._hessian(c.x, lam, c, few)
-        return c.x, lam
+        return Goal(c.x, lam, fallen)
 
     def _partly(self, x: np.ndarray, slices: int) -> Place:
         seen = self._taken_apart(self._pass(self._point(x * self.widths), slices))
@@ -205,7 +222,7 @@ class Turn(Look):
     def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
         """Whether it is time for another Hessian: at every look where one of all rows costs no more than a pass, unless
         steps gain three digits without it; else where curvature was much more or less than was thought, and seldom."""
-        if self.rows_for_hessian >= count(self.data):
+        if self.rows_for_hessian >= min(count(self.data), _AS_GOOD_AS_ALL * len(self.widths)):
             return float(np.linalg.norm(now)) > _QUICK * float(np.linalg.norm(was))
         return not (thought <= _OFF * found and found <= _OFF * thought) and self.t >= 2 * bent
 
@@ -282,10 +299,9 @@ class Turn(Look):
     def _programme(self, c: Place, bend: np.ndarray, state: Known) -> Step | None:
         """The quadratic programme at a place; multipliers in the units of the problem."""
         f, h = self.units.f, self.units.h
-        domain = self.problem.domain
         within = (
-            Ball(c.x, float(domain.radius) / self.widths[0])
-            if isinstance(domain, L2Ball) and len(h) <= MOST
+            Ball(c.x, self.radius / self.widths[0])
+            if self.radius is not None and len(h) <= MOST
             else region_of(self.conic, c.x * self.widths)
         )
         try:
@@ -297,12 +313,13 @@ class Turn(Look):
     @property
     def rows_for_hessian(self) -> int:
         """Of a Hessian: all where that costs two passes at most; else 30 for each coordinate, but as many as a pass
-        allows, and no more than eight passes do."""
+        allows, and no more than eight passes do. More than 4,096 for each coordinate say nothing new."""
         n, d = count(self.data), len(self.widths)
         a_pass = _A_PRODUCT * n // d
+        most = _AS_GOOD_AS_ALL * d
         if 2 * a_pass >= n:
-            return n
-        return min(n, max(_SAMPLES * d, a_pass), max(8 * a_pass, 1))
+            return min(n, most)
+        return min(n, most, max(_SAMPLES * d, a_pass), max(8 * a_pass, 1))
 
     def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> np.ndarray:
         """The Hessian of the Lagrangian on so many rows, in widths; of few rows, mixed with a multiple of the identity."""
@@ -333,8 +350,7 @@ class Turn(Look):
 
     def _point(self, x: np.ndarray) -> Any:
         """A vector as a point of the domain; what is inside a ball needs no projection."""
-        domain = self.problem.domain
-        if isinstance(domain, L2Ball) and np.linalg.norm(x) <= float(domain.radius) * (1 - 1e-6):
+        if self.radius is not None and np.linalg.norm(x) <= self.radius * (1 - 1e-6):
             return shaped_like(self.before.x, x.astype(self.dtype))
         return super()._point(x)
 

@@ -131,11 +131,15 @@ def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:
 
 def _with(gram: np.ndarray, need: np.ndarray, active: np.ndarray) -> np.ndarray | None:
     """The multipliers with which these constraints hold with equality; None where they depend on each other."""
-    lam, size = np.zeros(len(need)), np.sqrt(np.diag(gram)[active])
-    scaled = gram[np.ix_(active, active)] / size[:, None] / size
-    if len(size) > 1 and np.linalg.cond(scaled) > 1e10:
+    lam, which = np.zeros(len(need)), np.flatnonzero(active)
+    if len(which) == 1:
+        lam[which] = need[which] / gram[which, which]
+        return lam
+    size = np.sqrt(gram[which, which])
+    scaled = gram[np.ix_(which, which)] / size[:, None] / size
+    if np.linalg.cond(scaled) > 1e10:
         return None
-    lam[active] = np.linalg.solve(scaled, need[active] / size) / size
+    lam[which] = np.linalg.solve(scaled, need[which] / size) / size
     return lam
 
 

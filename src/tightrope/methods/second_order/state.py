@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.bundle.state import Kept, shapes_of_a_look
-from tightrope.tree import Array, Tree, ravel, taken_apart
+from tightrope.tree import Array, Tree, on_host, ravel, taken_apart
 
 
 class SQPState(NamedTuple):
@@ -74,7 +74,7 @@ def before_the_first_look(x: Tree, lam: Array, places: int) -> SQPState:
 
 def unpacked(state: SQPState, places: int) -> Known:
     """On the host."""
-    host: Any = jax.device_get(state)
+    host: Any = on_host(state)
     d, N = sum(np.size(leaf) for leaf in jax.tree.leaves(host.x)), host.lam.size
     arrays = taken_apart(host.memory, _shapes(d, N, places))
     cut = len(Kept._fields)

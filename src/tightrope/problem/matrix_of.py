@@ -1,0 +1,45 @@
+"""The matrix of a linear function of vectors, by its values at all unit vectors at once.
+
+Where the function begins with products of its argument and arrays, as the derivative of a linear model's gradient does, half
+of the work would be to multiply these arrays by the identity. So the function's program is gone through, and a product with
+the identity is the array itself.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from tightrope.tree import Array
+
+
+def matrix_of(linear: Callable[[Array], Array], like: Array) -> Array:
+    """The matrix whose k-th row is the value at the k-th unit vector of the arguments shaped like this vector.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> matrix_of(lambda v: jnp.array([[1.0, 2.0], [3.0, 4.0]]) @ v, jnp.zeros(2)).tolist()
+        [[1.0, 3.0], [2.0, 4.0]]
+    """
+    closed = jax.make_jaxpr(linear)(like)
+    program, arrays = closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    products: dict[Any, Array] = {}
+    for equation in program.eqns:
+        array, axis = _multiplied(equation, program.invars[0])
+        if array in arrays:
+            products[equation.outvars[0]] = jnp.moveaxis(arrays[array], axis, 0)
+    others = [equation for equation in program.eqns if equation.outvars[0] not in products]
+    rest = program.replace(invars=[*program.invars, *products], eqns=others)
+    units = jnp.eye(like.size, dtype=like.dtype)
+    return jax.vmap(jaxpr_as_fun(ClosedJaxpr(rest, closed.consts)))(units, *products.values())[0]
+
+
+def _multiplied(equation: Any, vector: Any) -> tuple[Any, int]:
+    """By what an equation multiplies a vector, and along which axis; None where it does something else."""
+    if equation.primitive.name != "dot_general" or sum(v is vector for v in equation.invars) != 1:
+        return None, 0
+    other = 1 if equation.invars[0] is vector else 0
+    axes = equation.params["dimension_numbers"][0][other]
+    return (equation.invars[other], axes[0]) if axes else (None, 0)
