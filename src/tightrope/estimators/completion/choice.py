@@ -14,6 +14,7 @@ from tightrope.estimators.completion.training import (
     entries_of,
     fit_in_turn,
     largest_singular_value,
+    never_reached,
 )
 from tightrope.loop.progress import Progress
 from tightrope.problems.observed import Observed
@@ -37,11 +38,6 @@ class ChosenBounds(NamedTuple):
     error: float
     path: pd.DataFrame
     start: Start
-
-
-def never_reached(nuclear_norm: float) -> float:
-    """A bound on the unobserved energy that no matrix of this nuclear norm exceeds."""
-    return nuclear_norm**2 / 2
 
 
 def hold_out(seen: Observed, share: float, seed: int) -> tuple[Observed, Observed]:
@@ -70,7 +66,7 @@ class _Path:
             "rank": rank,
             "seed": seed,
             "like": seen,  # one program for the last fit, too
-            "output": "last",
+            "feasible": False,
         }
         self.bar = bar
         self.rows: list[dict[str, float]] = []

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -27,7 +27,9 @@ SHRINKAGE = 3.0
 TURNS = 4
 """How often effects and completion are fitted, each to what the other leaves."""
 
-_SLICE = 1 << 20
+_SLICE = 1 << 14  # entries whose factors a core's cache holds: five times as fast as all at once
+_EVERY = 4  # steps between two looks at whether a turn has settled ...
+_SETTLED = 3e-5  # ... which it has when they lowered the squared error by a smaller share
 
 
 class Effects(NamedTuple):
@@ -105,12 +107,17 @@ class Completed(NamedTuple):
         return Start(self.left, self.right, self.weight)
 
 
+def never_reached(nuclear_norm: float) -> float:
+    """A bound on the unobserved energy that no matrix of this nuclear norm exceeds."""
+    return nuclear_norm**2 / 2
+
+
 def entries_of(left: np.ndarray, right: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """left @ right.T at these places, in slices that fit in memory."""
     found = np.empty(len(rows))
     for start in range(0, len(rows), _SLICE):
         part = slice(start, start + _SLICE)
-        found[part] = np.einsum("ak,ak->a", left[rows[part]], right[columns[part]])
+        found[part] = np.einsum("ak,ak->a", left.take(rows[part], 0), right.take(columns[part], 0))
     return found
 
 
@@ -127,7 +134,7 @@ def fit_in_turn(
 ) -> tuple[Effects, Completed, int]:  # fmt: skip
     """Fit effects to what the completion leaves and the completion to what the effects leave, in turn.
 
-    With `enough`, which is asked at every record, a turn ends when it says so.
+    A turn ends when it has settled, or when `enough` says so, which is asked at every record.
 
     Each turn lowers the same objective: the squared error plus `SHRINKAGE` times the squared effects, within both bounds.
     Effects that are fitted once and for all take some of what the factors explain better: on MovieLens-100K at rank 10 the
@@ -138,21 +145,40 @@ def fit_in_turn(
     """
     turns = turns if centre else 1
     each = -(-steps // turns)
-    effects, made = Effects.none(seen.shape), None
+    effects, made, taken = Effects.none(seen.shape), None, 0
     for _ in range(turns):
         if centre:
             effects = Effects.fit(seen if start is None else _without(seen, start))
-        stop = None if enough is None else partial(_stop, enough, effects)
+        stop = _settles() if enough is None else partial(_stop, enough, effects)
         made = complete(
             effects.taken_from(seen), nuclear_norm, unobserved_bound, steps=each, start=start, callback=stop, **options
         )
-        start = made.start
+        start, taken = made.start, taken + made.result.cost.steps
     assert made is not None
-    return effects, made, turns * each
+    return effects, made, taken
 
 
 def _stop(enough: Callable[[int, Effects, LowRank], bool], effects: Effects, now: Any) -> bool:
     return enough(now.step, effects, now.last)
+
+
+def _settles() -> Callable[[Any], bool]:
+    """Whether the objective's mean over a few steps is about that over the few before.
+
+    Once a multiplier has to be found for the energy, an objective that stands still says little.
+    """
+    step, total, before = 0, 0.0, np.inf
+
+    def settled(now: Any) -> bool:
+        nonlocal step, total, before
+        if now.step < step + _EVERY:
+            return False
+        so_far = now.step * now.row["objective"]  # which is a mean over the run
+        mean = (so_far - total) / (now.step - step)
+        fell, step, total, before = before - mean, now.step, so_far, mean
+        return not np.any(now.dual) and fell < _SETTLED * mean
+
+    return settled
 
 
 def _without(seen: Observed, start: Start) -> Observed:
@@ -172,7 +198,7 @@ def complete(
     rank: int | None,
     steps: int,
     method: str | Method = "auto",
-    output: Literal["last", "feasible"] = "feasible",
+    feasible: bool = True,
     seed: int = 0,
     start: Start | None = None,
     like: Observed | None = None,
@@ -184,9 +210,10 @@ def complete(
 
     It starts from zero or from another completion, which may have fewer rows and columns, and is scaled down where the ball
     is too small for it. With `like`, these entries and more, it is compiled for those as well. The factors satisfy the
-    bound either way; with output="feasible" the point of the result does, too.
+    bound in any case; where it is `feasible` the point of the result does, too.
     """
     rank = min(RANK if rank is None else rank, *seen.shape)
+    output = "feasible" if feasible and unobserved_bound < never_reached(nuclear_norm) else "last"
     with jax.enable_x64(True), threads_for(max(seen.shape), rank):
         made = structured_completion(seen, nuclear_norm, unobserved_bound, rank=rank, like=like)
         scales = made.problem.params["scales"]
@@ -196,7 +223,7 @@ def complete(
             method=_automatic(made.method, start) if method == "auto" else method,
             steps=steps,
             seed=seed,
-            warm_start=None if start is None else _warm(start, nuclear_norm, rank, seen.shape, unit),
+            warm_start=_warm(start, nuclear_norm, rank, seen.shape, unit),
             output=output,
             feasible_point=made.problem.domain.start() if output == "feasible" else None,
             callback=callback,
@@ -225,8 +252,11 @@ class _Warm(NamedTuple):
     dual_last: np.ndarray
 
 
-def _warm(start: Start, radius: float, rank: int, shape: tuple[int, int], unit: float) -> Any:
+def _warm(start: Start | None, radius: float, rank: int, shape: tuple[int, int], unit: float) -> Any:
     """The same matrix, with zeros for new rows and columns, and the multiplier in the units of this problem."""
+    if start is None:
+        nothing = (np.zeros((length, rank)) for length in shape)
+        return _Warm(LowRank(next(nothing), np.zeros((rank, rank)), next(nothing)), np.zeros(1))
     (left, p), (right, q) = (np.linalg.qr(side[:, :rank]) for side in (start.left, start.right))
     core = p @ q.T
     core *= min(1.0, radius / max(np.linalg.norm(core, "nuc"), np.finfo(float).tiny))
