@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse
 
 from tightrope._minimize import minimize
-from tightrope._threads import threads_for
 from tightrope.estimators.runs import kept
 from tightrope.methods import CFWCSOA, Method
 from tightrope.problems.observed import Observed
@@ -214,7 +213,7 @@ def complete(
     """
     rank = min(RANK if rank is None else rank, *seen.shape)
     output = "feasible" if feasible and unobserved_bound < never_reached(nuclear_norm) else "last"
-    with jax.enable_x64(True), threads_for(max(seen.shape), rank):
+    with jax.enable_x64(True):
         made = structured_completion(seen, nuclear_norm, unobserved_bound, rank=rank, like=like)
         scales = made.problem.params["scales"]
         unit = float(scales["f"] / scales["h"])  # of this size a multiplier makes all entries count alike
@@ -233,8 +232,7 @@ def complete(
         result = kept(result, f"{len(seen.values):,} observed entries")
     if result.status is Status.NOT_FINITE:
         raise FloatingPointError(f"{result.status.value}. {result.message}")
-    with threads_for(max(seen.shape), rank):
-        left, right, values, energy = _factors(result.x, seen, unobserved_bound)
+    left, right, values, energy = _factors(result.x, seen, unobserved_bound)
     return Completed(left, right, values, float(result.dual_last[0]) / unit, energy, result)
 
 
