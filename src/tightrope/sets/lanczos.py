@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sets.ball import unit
 from tightrope.sets.base import ConvexSet
 from tightrope.tree import Array, Tree, nonzero
 
@@ -31,10 +30,13 @@ def _next_direction(w: Array, basis: Array) -> Array:
     A vector that loses most of its length to the second pass was rounding noise from within the span.
     """
     w = w / nonzero(jnp.max(jnp.abs(w)))  # no square vanishes or overflows
-    once = w - basis.T @ (basis @ w)
-    twice = once - basis.T @ (basis @ once)
+
+    def outside(_, so_far):
+        return so_far[0] - basis.T @ (basis @ so_far[0]), _length(so_far[0])
+
+    twice, once = jax.lax.fori_loop(0, 2, outside, (w, jnp.zeros((), w.dtype)))  # the second is known by its length
     length = _length(twice)
-    return twice * jnp.where(length > 0.5 * _length(once), 1 / nonzero(length), length * 0)  # which keeps a NaN  # pyright: ignore[reportReturnType]
+    return twice * jnp.where(length > 0.5 * once, 1 / nonzero(length), length * 0)  # which keeps a NaN  # pyright: ignore[reportReturnType]
 
 
 def _length(w: Array) -> Array:
@@ -59,15 +61,16 @@ def _ritz_vectors(g: Array, first: Array, rounds: int) -> _Krylov:
     has found all there is to find simply continues with zeros.
     """
 
-    def grow(carry, j):
-        basis, images, echoes, v = carry
+    def grow(j, so_far):
+        *found, echo = so_far
+        v = _next_direction(echo, found[0])
         image = g @ v
         echo = image @ g
-        basis, images, echoes = basis.at[j].set(v), images.at[j].set(image), echoes.at[j].set(echo)
-        return (basis, images, echoes, _next_direction(echo, basis)), None
+        new = v, image, echo
+        return *(jax.lax.dynamic_update_index_in_dim(a, b, j, 0) for a, b in zip(found, new, strict=True)), echo
 
     zeros = (jnp.zeros((rounds, length), g.dtype) for length in (g.shape[1], g.shape[0], g.shape[1]))
-    found = jax.lax.scan(grow, (*zeros, unit(first)), jnp.arange(rounds))[0][:3]
+    *found, _ = jax.lax.fori_loop(0, rounds, grow, (*zeros, first))
     weights = jnp.linalg.eigh(found[1] @ found[1].T)[1][:, ::-1]
     return _Krylov(*(part.T @ weights for part in found))
 

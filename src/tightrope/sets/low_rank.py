@@ -72,11 +72,11 @@ class LowRank:
         return (self.u @ self.core) @ self.v.T
 
 
-def drop_zeros(x: LowRank) -> LowRank:
-    """x, whose core is diagonal, with zeros in the columns whose singular value is 0 up to rounding, in both bases."""
-    values = jnp.diagonal(x.core)
-    real = values > 8 * len(values) * jnp.finfo(x.dtype).eps * jnp.max(values)
-    return LowRank(x.u * real[None, :], jnp.diag(jnp.where(real, values, 0)), x.v * real[None, :])  # pyright: ignore[reportArgumentType]
+def from_pairs(u: Array, values: Array, v: Array) -> LowRank:
+    """The matrix of these singular pairs, the largest first, with zeros in the columns of both bases whose singular value
+    is 0 up to rounding."""
+    real = values > 8 * len(values) * jnp.finfo(values.dtype).eps * values[0]
+    return LowRank(u * real[None, :], jnp.diag(jnp.where(real, values, 0)), v * real[None, :])  # pyright: ignore[reportArgumentType]
 
 
 def _added(basis: Array, w: Array) -> Array:
@@ -157,7 +157,7 @@ def _correct(x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array], r
 
     nowhere = jnp.zeros_like(core)
     _, p, values, qt = jax.lax.fori_loop(0, 2, go, (-slope, nowhere, nowhere[0], nowhere))
-    return drop_zeros(LowRank(u @ p[:, :rank], jnp.diag(values[:rank]), v @ qt[:rank].T))
+    return from_pairs(u @ p[:, :rank], values[:rank], v @ qt[:rank].T)
 
 
 def _within(values: Array, radius: Any) -> Array:
@@ -196,7 +196,7 @@ def decomposed(core: Array) -> tuple[Array, Array, Array]:
 def compress(x: LowRank, rank: int) -> LowRank:
     """The nearest matrix of this rank, its core diagonal: a decomposition of the small core alone."""
     p, values, qt = decomposed(x.core)
-    return drop_zeros(LowRank(x.u @ p[:, :rank], jnp.diag(values[:rank]), x.v @ qt[:rank].T))
+    return from_pairs(x.u @ p[:, :rank], values[:rank], x.v @ qt[:rank].T)
 
 
 @pytree
