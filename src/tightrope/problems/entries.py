@@ -158,7 +158,7 @@ def _in_groups(columns: Array) -> Array:
 
 def _unless_zero(columns: Array, made: Callable[[], Array], otherwise: Callable[[], Array]) -> Array:
     """What is made of columns, or something else where they are all zero, such as those of a rank that is not used up."""
-    return jax.lax.cond(jnp.vdot(columns, columns) > 0, made, otherwise)
+    return jax.lax.cond(jnp.vdot(jnp.sign(columns), columns) != 0, made, otherwise)  # no square, which could vanish
 
 
 @pytree
@@ -266,7 +266,9 @@ def _laid_out(
     widths: tuple[int, int] | None = None,
 ) -> tuple[Blocks, Blocks, np.ndarray, np.ndarray]:
     """What `Entries` is made of, on the host."""
-    rows, columns = (at.astype(np.min_scalar_type(n)) for at, n in zip((rows, columns), shape, strict=True))  # to sort fast
+    rows, columns = (
+        at.astype(np.min_scalar_type(n)) for at, n in zip((rows, columns), shape, strict=True)
+    )  # to sort fast
     order = np.lexsort((columns, rows))
     wide, high = widths or (None, None)
     by_row, at = _blocks(rows[order], columns[order], np.bincount(all_rows, minlength=shape[0]), wide)

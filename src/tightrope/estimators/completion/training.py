@@ -1,5 +1,6 @@
 """One completion: effects and factors are fitted in turn, in float64, and the factors satisfy both bounds as stored."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -133,7 +134,8 @@ def fit_in_turn(
 ) -> tuple[Effects, Completed, int]:  # fmt: skip
     """Fit effects to what the completion leaves and the completion to what the effects leave, in turn.
 
-    A turn ends when it has settled, or when `enough` says so, which is asked at every record.
+    A turn ends when `enough` says so, which is asked at every record; without it, when its error has settled. What means
+    over another method's steps say is not known, so it takes all of them.
 
     Each turn lowers the same objective: the squared error plus `SHRINKAGE` times the squared effects, within both bounds.
     Effects that are fitted once and for all take some of what the factors explain better: on MovieLens-100K at rank 10 the
@@ -148,7 +150,13 @@ def fit_in_turn(
     for _ in range(turns):
         if centre:
             effects = Effects.fit(seen if start is None else _without(seen, start))
-        stop = _settles() if enough is None else partial(_stop, enough, effects)
+        stop = (
+            partial(_stop, enough, effects)
+            if enough
+            else _settles()
+            if options.get("method", "auto") == "auto"
+            else None
+        )
         made = complete(
             effects.taken_from(seen), nuclear_norm, unobserved_bound, steps=each, start=start, callback=stop, **options
         )
@@ -229,6 +237,8 @@ def complete(
             progress=progress,
             record=record,
         )
+        if result.status is Status.CALLBACK_STOPPED:
+            result = dataclasses.replace(result, message="The error had settled.")
         result = kept(result, f"{len(seen.values):,} observed entries")
     if result.status is Status.NOT_FINITE:
         raise FloatingPointError(f"{result.status.value}. {result.message}")
@@ -253,11 +263,10 @@ class _Warm(NamedTuple):
 def _warm(start: Start | None, radius: float, rank: int, shape: tuple[int, int], unit: float) -> Any:
     """The same matrix, with zeros for new rows and columns, and the multiplier in the units of this problem."""
     if start is None:
-        nothing = (np.zeros((length, rank)) for length in shape)
-        return _Warm(LowRank(next(nothing), np.zeros((rank, rank)), next(nothing)), np.zeros(1))
+        start = Start(*(np.zeros((length, 0)) for length in shape), weight=0.0)
     (left, p), (right, q) = (np.linalg.qr(side[:, :rank]) for side in (start.left, start.right))
     core = p @ q.T
-    core *= min(1.0, radius / max(np.linalg.norm(core, "nuc"), np.finfo(float).tiny))
+    core *= radius / max(radius, np.linalg.svd(core, compute_uv=False).sum())
     u, v = (
         np.pad(basis, ((0, length - len(basis)), (0, rank - basis.shape[1])))
         for basis, length in zip((left, right), shape, strict=True)
