@@ -19,8 +19,10 @@ RESTART = 0.03  # weight of the fixed random direction in a warm start; more of 
 
 @functools.cache
 def _random_unit(n: int, seed: int) -> np.ndarray:
-    """A fixed direction, drawn on the host: inside a loop drawing it would cost as much as a round."""
-    draw = np.random.RandomState(seed).normal(size=n)  # the generator whose numbers no release of NumPy changes
+    """A fixed direction, drawn at compile time: inside a loop drawing it would cost as much as a round."""
+    with jax.ensure_compile_time_eval():
+        draw = jax.random.normal(jax.random.key(seed, impl="threefry2x32"), (n,), jnp.float32)
+        draw = np.asarray(draw, np.float64)
     return draw / np.linalg.norm(draw)
 
 

@@ -48,8 +48,8 @@ class StructuredMatrixCompletion(BaseEstimator):
     Predictions are not cut to the scale of the ratings.
 
     Bounds that are not given are chosen by the error on a random share of the observed entries: the nuclear norm first,
-    along a path of growing ones, each completion starting from the one before; then the energy, from what it is without a
-    bound downwards. The completion is then made again from all entries.
+    along a path of growing ones, each completion starting from the one before, and of equal errors the largest; then the
+    energy, from what it is without a bound downwards. The completion is then made again from all entries.
 
     It has the manners of a scikit-learn estimator (parameters, clone, pickle), but `check_estimator` does not apply: what is
     missing in X is what is asked for, a matrix without missing entries is refused, rows are not samples that could be
