@@ -15,7 +15,7 @@ C, RADIUS = 0.05, 10.0
 
 def logistic(x, theta, covariance):
     """The logistic loss of one row."""
-    return jnp.logaddexp(0.0, -theta[1] * jnp.dot(theta[0], x))
+    return tr.logistic_loss(theta[1] * jnp.dot(theta[0], x))
 
 
 def both_sides(x, covariance):

@@ -18,7 +18,7 @@ SOURCE = Path(tr.__file__).parent
 ROOMS = [
     {"_jaxlib", "_errors", "arrow", "files", "precision", "_threads"},
     {"tree", "_compilation_cache"},
-    {"sets", "sampling", "confidence", "fairness", "datasets"},
+    {"losses", "sets", "sampling", "confidence", "fairness", "datasets"},
     {"problem"},
     {"methods"},
     {"result", "certificate"},

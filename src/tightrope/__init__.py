@@ -70,6 +70,7 @@ __all__ = [
     "equality",
     "fairness_report",
     "lift_cvar",
+    "logistic_loss",
     "metrics",
     "minimize",
     "penalised",

@@ -7,6 +7,7 @@ from tightrope._minimize import minimize as minimize
 from tightrope._sweep import sweep as sweep
 from tightrope.certificate import Certificate as Certificate
 from tightrope.loop.checkpoint import CheckpointError as CheckpointError
+from tightrope.losses import logistic_loss as logistic_loss
 from tightrope.methods import CSCGD as CSCGD
 from tightrope.methods import CSOA as CSOA
 from tightrope.methods import FWCSOA as FWCSOA

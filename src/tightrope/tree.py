@@ -157,7 +157,7 @@ def astype(x: Tree, dtype: Any) -> Tree:
     return jax.tree.map(cast, x)
 
 
-def on_host(x: Tree) -> Tree:
+def as_numpy(x: Tree) -> Tree:
     """The same in NumPy's arrays, which on a CPU share their memory."""
     return jax.tree.map(np.asarray, x)
 

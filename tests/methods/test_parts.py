@@ -289,10 +289,10 @@ def of_looks() -> Any:
         state = SimpleNamespace(bend=np.eye(d), lam=np.zeros(3))
         return SimpleNamespace(data=np.zeros((n, 1)), widths=np.ones(d), before=state, t=9)
 
-    of_turns = [(turns.Turn.block.fget(turn(*s)), turns.Turn.rows_for_hessian.fget(turn(*s))) for s in sizes]  # pyright: ignore
+    of_turns = [(turns.Turn.block.func(turn(*s)), turns.Turn.rows_for_hessian.fget(turn(*s))) for s in sizes]  # pyright: ignore
     stale = []
     for rows in (50, 49):
-        at = SimpleNamespace(rows_for_hessian=rows, data=np.zeros((50, 1)), t=8)
+        at = SimpleNamespace(rows_for_hessian=rows, data=np.zeros((50, 1)), widths=np.ones(1), t=8)
         for thought, found, bent in (
             (1.0, 7.0, 2),
             (1.0, 8.0, 2),

@@ -19,6 +19,7 @@ FUNCTIONS = {
     "an outer product as such": lambda v: jax.lax.dot_general(v, A[:, 0], (((), ()), ((), ()))).sum(1),
     "inside another function": lambda v: jax.jit(lambda u: A @ u)(v),
     "element by element": lambda v: A.T @ jnp.where(A[:, 0] > 0, -(A @ v) / A[:, 1], 0.0 - 2 * (A @ v)),
+    "an array of another precision": lambda v: A.T @ (2.0 * (A.astype(np.float32) @ v)),
     "of two products": lambda v: A.T @ (A @ v + 2.0 * (A[::-1] @ v)),
     "what is used twice": lambda v: A.T @ (A[:, 0] * (A @ v)) + (A[:, 1] * (A @ v)) @ A,
     "nothing": lambda v: jnp.zeros(2),

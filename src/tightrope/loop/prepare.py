@@ -238,7 +238,7 @@ def _refuse_too_large(x: Tree) -> None:
         count = sum(leaf.size for leaf in jax.tree.leaves(x))
         raise ValueError(
             f"The domain's points have {count:,} coordinates, {size / 2**30:,.0f} GiB each, which is more than this machine "
-            "has. Use a smaller shape, or a set of factored points such as tr.NuclearBall(..., rank=...)."
+            "has. Use a smaller shape; for matrices there is tr.StructuredMatrixCompletion, which keeps factors."
         )
 
 

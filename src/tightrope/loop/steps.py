@@ -73,10 +73,12 @@ def take_steps(
     def close(carry: Carry) -> Carry:
         return carry._replace(totals=Totals(*(mean.close_group() for mean in carry.totals)))
 
+    def close_if(ends, carry: Carry) -> Carry:
+        return jax.tree.map(lambda a, b: jnp.where(ends, a, b), close(carry), carry)
+
     def part_of_group(low, high, so_far):
         carry, record = jax.lax.fori_loop(low, high, one, so_far)
-        closed = (high > low) & (high % _GROUP == 0)
-        return jax.tree.map(lambda a, b: jnp.where(closed, a, b), close(carry), carry), record
+        return close_if((high > low) & (high % _GROUP == 0), carry), record
 
     def whole_group(k, so_far):
         carry, record = jax.lax.fori_loop(0, _GROUP, lambda i, so_far: one(k * _GROUP + i, so_far), so_far)
@@ -104,6 +106,9 @@ def take_steps(
 
         return jax.lax.fori_loop(0, 2, head_then_tail, so_far)
 
+    if isinstance(method, Refreshing) and method.refresh_every == 1:  # a chunk is one step, which needs no loop
+        carry, record = one(first, (carry, {}))
+        return close_if(last % _GROUP == 0, carry), record
     recorded = jax.eval_shape(lambda carry: one(first, (carry, {}))[1], carry)
     nothing = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), recorded)
     # Elsewhere than by default a chunk takes the same steps in the loop that is the slower one there.

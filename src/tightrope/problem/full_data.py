@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
 from tightrope.precision import full_precision
@@ -242,11 +243,12 @@ def _sums(
         weights = jnp.where(start + jnp.arange(size) >= which * size, 1.0, 0.0)
         return of_slice(rows, weights), jnp.sum(weights)
 
-    zeros, back = ravel_pytree(jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(sums_of, 0)))
+    program, shapes = jax.make_jaxpr(sums_of, return_shape=True)(jnp.zeros((), jnp.int32))
+    zeros, back = ravel_pytree(jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes))
     last = every if some is None else some.slices
 
     def add(k: Array, total: Mean) -> Mean:
         """As one vector, because each array that is summed by itself is more to compile."""
-        return total.add(ravel_pytree(sums_of(k))[0]).close_group()
+        return total.add(ravel_pytree(jaxpr_as_fun(program)(k.astype(jnp.int32)))[0]).close_group()
 
     return back(jax.lax.fori_loop(0, last, add, Mean.zeros_like(zeros)).sum())

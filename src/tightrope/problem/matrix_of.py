@@ -27,9 +27,9 @@ def matrix_of(linear: Callable[[Array], Array], like: Array) -> Array:
     program, arrays = closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     products: dict[Any, Array] = {}
     for equation in program.eqns:
-        array, axis = _multiplied(equation, program.invars[0])
+        (product, *_), (array, axis) = equation.outvars, _multiplied(equation, program.invars[0])
         if array in arrays:
-            products[equation.outvars[0]] = jnp.moveaxis(arrays[array], axis, 0)
+            products[product] = jnp.moveaxis(arrays[array], axis, 0).astype(product.aval.dtype)
     others = [equation for equation in program.eqns if equation.outvars[0] not in products]
     rest = program.replace(invars=[*program.invars, *products], eqns=others)
     units = jnp.eye(like.size, dtype=like.dtype)

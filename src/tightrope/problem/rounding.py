@@ -12,7 +12,7 @@ from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem
 from tightrope.sampling.all_rows import count as count
 from tightrope.sampling.all_rows import first_row, one_row, spread, stepping
-from tightrope.tree import Array, Tree, dot, float_dtype, on_host, ravel
+from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype, ravel
 
 UNITS = 16  # of eps; the worst sum that was found, of one number repeated, was off by 8
 LOOK = 256  # rows by which sizes are judged until a run is about to end
@@ -161,7 +161,7 @@ def _with_any_signs(v: Array) -> Array:
 
 def distance_across(problem: Problem) -> float:
     """The diameter of the domain, computed on the host."""
-    return float(on_host(problem.domain).diameter)
+    return float(as_numpy(problem.domain).diameter)
 
 
 def absolute(tree: Tree) -> Tree:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope import losses
 from tightrope._errors import nonnegative, whole_number
 from tightrope.fairness.metrics import is_positive
 from tightrope.fairness.notions import NOTIONS as LABELS
@@ -28,7 +29,7 @@ negative one, or both, each label for itself."""
 def logistic_loss(x: Array, theta: Tree, params: Tree) -> Array:
     """weight log(1 + exp(-label <a, x>)) + l2/2 |x|^2, the norm over penalised coefficients only."""
     features, label, weight, _ = theta
-    return weight * jnp.logaddexp(0.0, -label * jnp.dot(features, x)) + penalty(x, params)
+    return weight * losses.logistic_loss(label * jnp.dot(features, x)) + penalty(x, params)
 
 
 def penalty(x: Array, params: Tree) -> Array:

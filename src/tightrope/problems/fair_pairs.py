@@ -11,6 +11,7 @@ from typing import Any, cast
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope import losses
 from tightrope.fairness.notions import NOTIONS
 from tightrope.fairness.sensitive import Sensitive
 from tightrope.problem import Problem
@@ -22,7 +23,7 @@ from tightrope.tree import Array, Tree
 def paired_loss(x: Array, theta: Tree, params: Tree) -> Array:
     """The mean of the rows' weight log(1 + exp(-label <a, x>)), plus l2/2 |x|^2 over penalised coefficients."""
     features, label, weight, _ = theta
-    loss = jnp.mean(weight * jnp.logaddexp(0.0, -label * (features @ x)))
+    loss = jnp.mean(weight * losses.logistic_loss(label * (features @ x)))
     return loss + penalty(x, params)
 
 

@@ -150,13 +150,11 @@ def fit_in_turn(
     for _ in range(turns):
         if centre:
             effects = Effects.fit(seen if start is None else _without(seen, start))
-        stop = (
-            partial(_stop, enough, effects)
-            if enough
-            else _settles()
-            if options.get("method", "auto") == "auto"
-            else None
-        )
+        stop = None
+        if enough is not None:
+            stop = partial(_stop, enough, effects)
+        elif options.get("method", "auto") == "auto":
+            stop = _settles()
         made = complete(
             effects.taken_from(seen), nuclear_norm, unobserved_bound, steps=each, start=start, callback=stop, **options
         )

@@ -18,6 +18,7 @@ from tightrope._minimize import minimize
 from tightrope.estimators.constrained.asked import COST, METRICS, Asked, Constraint, Counts
 from tightrope.estimators.fair.training import Scaling, repeated
 from tightrope.estimators.runs import kept
+from tightrope.losses import logistic_loss
 from tightrope.problem import Problem
 from tightrope.result import Result, Status
 from tightrope.sets import L2Ball
@@ -37,7 +38,7 @@ _NO_POINT = (Status.INFEASIBLE, Status.INFEASIBLE_IN_SAMPLES, Status.NO_FEASIBLE
 def _surrogates(x: Array, theta: Tree) -> Array:
     features, selected, not_selected = theta
     z = jnp.dot(features, x)
-    return (selected * jnp.logaddexp(0.0, z) + not_selected * jnp.logaddexp(0.0, -z)) / jnp.log(2.0)
+    return (selected * logistic_loss(-z) + not_selected * logistic_loss(z)) / jnp.log(2.0)
 
 
 def objective(x: Array, theta: Tree, params: Tree) -> Array:

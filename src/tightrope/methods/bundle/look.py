@@ -42,6 +42,7 @@ class Look:
         self.t, self.dtype = int(state.t), np.dtype(state.lam.dtype)
         self.widths = self._widths()
         seen = self._see(state.ahead)
+        self.finite = bool(np.isfinite(np.concatenate([np.ravel(v) for v in seen])).all())
         self.kept, self.places = _with(state.kept, (*seen, self.t, self.t))
         self.looks = Looks(*(np.asarray(v[self.places], float) for v in self.kept[: len(Looks._fields)]))
         self.values = np.append(self.looks.f[-1], self.looks.h[-1])
@@ -54,7 +55,7 @@ class Look:
     def after(self, level: float, slack: float) -> Any:
         """The state with everything that follows from the look."""
         state = self.before._replace(seen=self.values, units=self.steepest)
-        if not all(np.all(np.isfinite(v)) for v in self.looks):
+        if not self.finite:
             return self._stored(state)  # the driver finds out, and says what is not finite
         with one_thread():
             output = best_combination(self.looks, self.units, MARGIN * self.looks.h_error)

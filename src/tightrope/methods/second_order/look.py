@@ -98,7 +98,7 @@ class Turn(Look):
         """The state with everything that follows from the look."""
         self.trust = min(trust, 1.0)
         state = self.before._replace(seen=self.values, units=self.steepest, widths=self.widths)
-        if not all(np.all(np.isfinite(v)) for v in self.looks):
+        if not self.finite:
             return self._stored(state)
         with one_thread():
             here = self._place(-1)
@@ -353,6 +353,10 @@ class Turn(Look):
         if self.radius is not None and np.linalg.norm(x) <= self.radius * (1 - 1e-6):
             return shaped_like(self.before.x, x.astype(self.dtype))
         return super()._point(x)
+
+    def _support(self, g: np.ndarray) -> float:
+        """The domain's support function; that of a ball is known without asking JAX."""
+        return super()._support(g) if self.radius is None else self.radius * float(np.linalg.norm(g))
 
     def _place(self, k: int) -> Place:
         looks, w = self.looks, self.widths

@@ -113,17 +113,16 @@ def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:
     Mostly the constraints that are broken without multipliers are the ones that have some, and it takes one small system to
     find that out; otherwise nonnegative least squares finds them.
     """
-    gram = rows.T @ rows
-    size = np.sqrt(np.maximum(np.diag(gram), 0))
-    if np.any((size <= _TINY * float(size.max())) & (need > 0)):
+    gram, active = rows.T @ rows, need > 0
+    squares = gram.diagonal()
+    if (squares[active] <= _TINY**2 * squares.max()).any():
         raise Inconsistent
-    active = need > 0
     for _ in range(3):
         lam = _with(gram, need, active)
         if lam is None:
             break
         short = need - gram @ lam > 1e-11 * (np.abs(need) + np.abs(gram) @ lam)
-        if np.all(lam >= 0) and not np.any(short & ~active):
+        if (lam >= 0).all() and not (short & ~active).any():
             return lam
         active = (active & (lam > 0)) | (short & ~active)
     return _by_least_squares(rows, need, gram)
@@ -132,7 +131,7 @@ def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:
 def _with(gram: np.ndarray, need: np.ndarray, active: np.ndarray) -> np.ndarray | None:
     """The multipliers with which these constraints hold with equality; None where they depend on each other."""
     lam, which = np.zeros(len(need)), np.flatnonzero(active)
-    if len(which) == 1:
+    if len(which) <= 1:
         lam[which] = need[which] / gram[which, which]
         return lam
     size = np.sqrt(gram[which, which])

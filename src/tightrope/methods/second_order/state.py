@@ -1,5 +1,6 @@
 """What sequential quadratic programming remembers between looks: arrays of fixed shapes, for checkpoints."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.bundle.state import Kept, shapes_of_a_look
-from tightrope.tree import Array, Tree, on_host, ravel, taken_apart
+from tightrope.tree import Array, Tree, as_numpy, ravel, taken_apart
 
 
 class SQPState(NamedTuple):
@@ -58,6 +59,7 @@ class Known(NamedTuple):
 _SEEN_BY_THE_LOOP = len(SQPState._fields) - 1
 
 
+@lru_cache
 def _shapes(d: int, N: int, places: int) -> list[tuple[int, ...]]:
     of = {"widths": (d,), "move": (d,), "bend": (d, d), "units": (1 + N,)}
     of |= dict.fromkeys(("push", "price", "margin", "conflict"), (N,))
@@ -74,7 +76,7 @@ def before_the_first_look(x: Tree, lam: Array, places: int) -> SQPState:
 
 def unpacked(state: SQPState, places: int) -> Known:
     """On the host."""
-    host: Any = on_host(state)
+    host: Any = as_numpy(state)
     d, N = sum(np.size(leaf) for leaf in jax.tree.leaves(host.x)), host.lam.size
     arrays = taken_apart(host.memory, _shapes(d, N, places))
     cut = len(Kept._fields)

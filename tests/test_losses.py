@@ -1,0 +1,42 @@
+"""The logistic loss and its derivatives beside jnp.logaddexp and SciPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import tightrope as tr
+
+MARGINS = np.array([-800.0, -40.0, -3.0, -1e-9, 0.0, 1e-9, 0.5, 30.0, 40.0, 800.0])
+
+
+def derivative(order: int):
+    fn = tr.logistic_loss
+    for _ in range(order):
+        fn = jax.grad(fn)
+    return jax.vmap(fn)
+
+
+def test_values_and_derivatives():
+    s = expit(-MARGINS)
+    known = np.logaddexp(0, -MARGINS), -s, s * expit(MARGINS), -s * expit(MARGINS) * (1 - 2 * s)
+    for order, values in enumerate(known):
+        nothing = 1e-300 if order < 3 else 1e-16  # the third is a difference
+        np.testing.assert_allclose(derivative(order)(jnp.asarray(MARGINS)), values, rtol=1e-13, atol=nothing)
+
+
+@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
+def test_both_modes(mode):
+    x = jnp.asarray([0.0, 0.3])
+    np.testing.assert_allclose(
+        mode(jax.grad(lambda v: tr.logistic_loss(v).sum()))(x),
+        jax.hessian(lambda v: jnp.logaddexp(0.0, -v).sum())(x),
+        rtol=1e-12,
+    )
+
+
+def test_precision_is_that_of_the_argument():
+    narrow = jnp.asarray(MARGINS, jnp.float32)
+    assert tr.logistic_loss(narrow).dtype == jnp.float32
+    np.testing.assert_allclose(tr.logistic_loss(narrow), np.logaddexp(0, -MARGINS), rtol=3e-7)
