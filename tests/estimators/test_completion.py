@@ -5,6 +5,7 @@ All matrices are 20 x 15 and mostly observed, so that one program is compiled fo
 
 import dataclasses
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -20,7 +21,8 @@ from sklearn.utils import estimator_checks
 import tightrope as tr
 from tightrope.estimators.completion import estimator as completion
 from tightrope.estimators.completion import training as completion_training
-from tightrope.estimators.completion.training import SHRINKAGE, Effects, entries_of, fit_in_turn
+from tightrope.estimators.completion.choice import _Path
+from tightrope.estimators.completion.training import SHRINKAGE, Effects, entries_of, fit_in_turn, never_reached
 from tightrope.files import FileError, read_file, write_file
 from tightrope.problems import observed
 from tightrope.problems.observed import Observed
@@ -95,13 +97,21 @@ def test_a_low_rank_matrix_is_recovered():
 def test_bounds_are_chosen_by_held_out_entries():
     found: Any = tr.StructuredMatrixCompletion(centre=False).fit(np.where(SEEN, TRUE, np.nan))
     assert np.linalg.norm((found.transform() - TRUE)[~SEEN]) < 0.3 * np.linalg.norm(TRUE[~SEEN])
-    assert found.held_out_error_ == found.path_["held_out_error"].min()
-    chosen = found.path_.iloc[found.path_["held_out_error"].argmin()]
+    assert found.held_out_error_ <= 1.001 * found.path_["held_out_error"].min()
+    (chosen,) = np.flatnonzero(found.path_["held_out_error"] == found.held_out_error_)
+    chosen = found.path_.iloc[chosen]
     assert (chosen["nuclear_norm"], chosen["unobserved_energy"]) == (found.nuclear_norm_, found.unobserved_energy_)
     assert energy(found) <= found.unobserved_energy_
     given: Any = tr.StructuredMatrixCompletion(nuclear_norm=found.nuclear_norm_, steps=40).fit(STARS)
     assert set(given.path_["nuclear_norm"]) == {found.nuclear_norm_}  # only the other bound was chosen
     assert len(given.path_) > 1
+
+
+def test_of_equal_errors_the_largest_nuclear_norm_is_chosen():
+    path = object.__new__(_Path)
+    errors = [(2.0, 0.93), (4.0, 0.9008), (8.0, 0.9), (16.0, 0.9008), (32.0, 0.9011)]
+    path.rows = [{"nuclear_norm": alpha, "held_out_error": error} for alpha, error in errors]
+    assert (path.best(), path._largest_of_the_best()) == (2, 3)
 
 
 @pytest.mark.parametrize("beta", [1.0, 10.0])
@@ -140,6 +150,28 @@ def test_every_turn_lowers_the_penalised_error():
     values = [objective(turns) for turns in (1, 2, 4)]
     assert values[1] < 0.99 * values[0]
     assert values[2] < values[1]
+
+
+def test_a_turn_ends_when_its_error_has_settled():
+    """Means over four steps: 10, 6 and 5.9999, which is about the same; not while a multiplier is being found."""
+    for dual, ends in ((0.0, [False, False, False, True]), (0.1, [False] * 4)):
+        settled = completion_training._settles()
+        said = [
+            settled(SimpleNamespace(step=step, row={"objective": mean}, dual=np.array([dual])))
+            for step, mean in ((2, 11.0), (4, 10.0), (8, 8.0), (12, (64 + 4 * 5.9999) / 12))
+        ]
+        assert said == ends
+    rows, columns = np.nonzero(SEEN)
+    seen = Observed(rows, columns, STARS[SEEN], (M, N))
+    errors = {}
+    for method in ("auto", "cfw-csoa"):
+        options = {"centre": False, "start": None, "rank": None, "method": method}
+        _, made, steps = fit_in_turn(seen, ALPHA, never_reached(ALPHA), steps=400, **options, record=60)
+        errors[method] = made.result.objective
+        assert (steps < 100) == (method == "auto") != (steps == 400)
+        assert made.result.message == "The error had settled." * (method == "auto")
+        assert made.result.pull is None  # nothing of this norm exceeds the bound
+    assert errors["auto"] == pytest.approx(errors["cfw-csoa"], rel=1e-2)
 
 
 def test_without_centring_nothing_is_subtracted():

@@ -174,6 +174,28 @@ def test_values_gradients_and_line_searches_are_those_of_the_dense_problem(sprea
     downhill = d * -jnp.sign(jnp.sum(g2 * d.dense()))
     wanted = dense.step_length(x.dense(), lam, theta, g2, downhill.dense())
     np.testing.assert_allclose(thin.step_length(x, lam, theta, g, downhill), wanted, rtol=1e-9)
+    by = jax.tree.map(
+        lambda v: jnp.asarray(1e-5 * rng.normal(size=v.shape)), x
+    )  # of a polynomial, so a difference will do
+    ends = [thin.sample_values(jax.tree.map(lambda v, d, a=a: v + a * d, x, by), theta[0])[1] for a in (1, -1)]
+    slopes = jax.tree.map(jnp.vdot, jax.jit(lambda x: thin.exact_slopes(x))(x), by)
+    np.testing.assert_allclose((ends[0] - ends[1]) / 2, sum(jax.tree.leaves(slopes)), rtol=1e-6)
+
+
+def test_products_pass_over_columns_of_zeros_and_of_nothing_else():
+    """Of 40 columns, which go by sixteens, some groups are zero; one has a NaN, one numbers whose squares vanish."""
+    rows, columns = np.divmod(np.arange(0, 600, 7), 30)
+    table = entries(rows, columns, np.ones(len(rows)), (20, 30))
+    assert isinstance(table, Entries)
+    thin = np.zeros((30, 40))
+    thin[:, 33] = 1e-200
+    matrix = scipy.sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(20, 30))
+    several = jax.jit(lambda w: product(table.by_row, table.values, w, 20))
+    np.testing.assert_allclose(several(thin), matrix @ thin, rtol=1e-12)
+    seen = table.seen(LowRank(jnp.ones((20, 40)), jnp.eye(40), jnp.asarray(thin)))
+    np.testing.assert_allclose(seen, np.where(table.by_row.real, 1e-200, 0), rtol=1e-12)
+    thin[columns[0], 2] = np.nan
+    assert np.isnan(several(thin)).any(axis=0).tolist() == [column == 2 for column in range(40)]
 
 
 @pytest.mark.parametrize("units", ["relative", "sum", "mean"])

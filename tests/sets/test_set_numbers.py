@@ -37,7 +37,7 @@ from tightrope.sets.ball import one_hot, project_l1, project_simplex, scale, uni
 from tightrope.sets.base import Shape, as_shape, as_vector, rounding
 from tightrope.sets.enclosing import BallAround
 from tightrope.sets.lanczos import Pairs, fresh_memory, leading_pairs, norm_bound
-from tightrope.sets.low_rank import compress, drop_zeros
+from tightrope.sets.low_rank import compress, from_pairs
 from tightrope.sets.polytope import Rows
 
 HEXAGON = np.vstack([np.eye(2), -np.eye(2), [[1.0, 2.0], [-3.0, 1.0]]])
@@ -389,8 +389,8 @@ def factored(matrix, rank):
 
 def test_small_values_are_dropped_beside_the_largest():
     eps = np.finfo(float).eps
-    x = LowRank(jnp.eye(5, 3), jnp.diag(jnp.array([2.0, 1.01 * 24 * eps * 2, 0.99 * 24 * eps * 2])), jnp.eye(4, 3))
-    found = jax.jit(drop_zeros)(x)
+    values = jnp.array([2.0, 1.01 * 24 * eps * 2, 0.99 * 24 * eps * 2])
+    found = x = jax.jit(from_pairs)(jnp.eye(5, 3), values, jnp.eye(4, 3))
     np.testing.assert_array_equal(np.diagonal(found.core) != 0, [True, True, False])
     assert np.asarray(found.u).sum() == np.asarray(found.v).sum() == 2
     small = jax.eval_shape(lambda x: compress(x, 1), x)
@@ -425,14 +425,22 @@ def test_a_corrective_step_by_hand():
     np.testing.assert_allclose(s, -1.9 * np.outer(left[:, 0], right[0]), atol=1e-9)
 
 
+def test_sorted_values_are_lowered_alike_until_they_fit():
+    within = jax.jit(low_rank._within)
+    for values in ([3.0, 2.0, 0.5, 0.0], [1.0, 0.5, 0.2, 0.1], [9.0, 0.0, 0.0, 0.0], [0.0] * 4):
+        for radius in (1.0, 2.5, 100.0):
+            expected = project_l1(jnp.asarray(values), radius)
+            np.testing.assert_allclose(within(jnp.asarray(values), radius), expected, atol=1e-15)
+
+
 def test_corrective_steps_take_as_few_columns_as_hold_those_in_use(monkeypatch):
-    """A step in the place of the real one says how wide a core it was given: 4, 16 or 64 of 64 columns."""
+    """A step in the place of the real one says how wide a core it was given: 16 or 64 of 64 columns."""
     step = low_rank.corrective_step
     monkeypatch.setattr(low_rank, "_correct", lambda x, *rest: LowRank(x.u, jnp.full_like(x.core, len(x.core)), x.v))
     taken = jax.jit(
         lambda core: step(LowRank(jnp.ones((1, 64)), core, jnp.ones((1, 64))), None, None, None, 1.0, 64).core
     )
-    for used, width in ((0, 4), (1, 4), (4, 4), (5, 16), (16, 16), (17, 64), (64, 64)):
+    for used, width in ((0, 16), (1, 16), (16, 16), (17, 64), (64, 64)):
         for row, column in ((max(used - 1, 0), 0), (0, max(used - 1, 0))):  # a row or a column of the core will do
             found = np.asarray(taken(np.zeros((64, 64)) if used == 0 else np.eye(64)[[row]].T * np.eye(64)[column]))
             assert found.shape == (64, 64)

@@ -24,7 +24,7 @@ def complete(
     unobserved_energy: Annotated[
         float | None, typer.Option(help="The largest half sum of squares of what was not rated; by default chosen.")
     ] = None,
-    steps: Annotated[int, typer.Option(help="Of the completion.")] = 100,
+    steps: Annotated[int, typer.Option(help="Of the completion, at most.")] = 100,
     held_out: Annotated[float, typer.Option(help="The share of the ratings that is held out to measure on.")] = 0.1,
     seed: Annotated[int, typer.Option(help="The same one gives the same model.", min=0)] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,

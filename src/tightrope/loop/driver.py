@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tightrope.loop.prepare import Prepared
-from tightrope.loop.steps import Carry, Variant, advance, refresh, start
+from tightrope.loop.steps import Carry, Variant, advance, advance_on_all_rows, refresh, start
 from tightrope.methods import Method, Refreshing
 from tightrope.sampling import Buffer, Draws
 from tightrope.tree import Array
@@ -63,7 +63,7 @@ class OneRun:
     def advance(self, carry: Carry, buffer: Buffer, first: int, count: int) -> tuple[Carry, dict[str, Array], bool]:
         """After so many steps."""
         ready, where = self.ready, (np.int32(buffer.offset), np.int32(first), np.int32(count))
-        carry, record, finite = advance(
+        carry, record, finite = (advance_on_all_rows if ready.method.full_batch else advance)(
             ready.method, ready.problem, ready.sampler, carry, buffer.items, *where, variant=self.variant
         )
         return carry, record, bool(finite)

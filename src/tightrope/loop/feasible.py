@@ -158,7 +158,7 @@ def _values_and_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Arr
         return nothing, nothing
     if problem.exact_constraints is not None:
         h = full_constraints(problem, x, data)
-        values, rows = jnp.abs(h), jax.jacrev(full_constraints, 1)(problem, x, data)
+        values, rows = jnp.abs(h), problem.exact_slopes(x)
     else:
         values = full_mean(lambda theta: jnp.abs(problem.sample_values(x, theta)[1]), data)
         _, h, _, rows = full_jacobian(problem, x, data)

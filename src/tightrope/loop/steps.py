@@ -125,14 +125,18 @@ def _step(method, problem, sampler, carry: Carry, items: Tree, t: Array, variant
     return Carry(state, sums), info.record
 
 
-@partial(jax.jit, static_argnames="variant")
-def advance(
+def _advance(
     method, problem, sampler, carry, items, offset, first, count, variant: Variant
 ) -> tuple[Carry, dict[str, Array], Array]:
     """`take_steps` for one run, and whether everything is still finite."""
     items = jax.tree.map(lambda a: a[0], items)  # the axis of seeds
     carry, record = take_steps(method, problem, sampler, carry, items, offset, first, count, variant)
     return carry, record, all_finite(carry)
+
+
+advance = jax.jit(_advance, static_argnames="variant")
+advance_on_all_rows = jax.jit(_advance, static_argnames="variant", compiler_options=COMPILED_SOON)
+"""For methods whose steps look at all rows: they are dear and few, and take no longer than compiling does."""
 
 
 def refresh(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any:

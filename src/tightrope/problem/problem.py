@@ -21,7 +21,8 @@ from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, pytree, re
 
 _FAR = 1e3  # the step along a line without curvature
 _EVALUATES = (
-    "sample_values", "values", "constraint_values", "value_and_gradient", "jacobian", "lagrangian_gradient", "step_length",
+    "sample_values", "values", "constraint_values", "value_and_gradient", "jacobian", "exact_slopes",
+    "lagrangian_gradient", "step_length",
 )  # fmt: skip
 _COLUMNS = {"step", "samples", "passes", "seconds", "objective"}
 
@@ -209,6 +210,12 @@ class Problem:
         """Weighted sums of f(x, .) and of h(x, .) - levels over some rows: one device's part of `values`."""
         f, h = summed(weights, jax.vmap(lambda one: self.sample_values(x, one))(rows))
         return f.astype(float_dtype(x)), h.astype(float_dtype(x))
+
+    def exact_slopes(self, x: Tree) -> Tree:
+        """The derivatives of the constraints that are known exactly, by all numbers that x is held as; like `jacobian`'s
+        rows where those are the coordinates themselves."""
+        assert self.exact_constraints is not None
+        return jax.jacrev(self.exact_constraints)(x, *self._extra)
 
     def zero_gradient(self, x: Tree) -> Tree:
         """Zeros in the form in which `jacobian` gives grad f."""

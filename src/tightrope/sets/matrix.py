@@ -13,7 +13,7 @@ from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, unit
 from tightrope.sets.base import Shape, as_shape, rounding
 from tightrope.sets.enclosing import BallAround
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
-from tightrope.sets.low_rank import LowRank, corrective_step, drop_zeros
+from tightrope.sets.low_rank import LowRank, corrective_step, from_pairs
 from tightrope.sets.vector import L2Ball
 from tightrope.tree import Array, nonzero, pytree, set_field, static
 
@@ -115,7 +115,7 @@ class NuclearBall(RemembersPair, Ball):
     def corrective(self, x: Array, s: Array, g: Array, line: Callable[[Array], Array]) -> Array:
         """The step of `LowRankBall`, which keeps x decomposed; here x is decomposed first, so it is for small matrices."""
         u, values, vt = jnp.linalg.svd(x, full_matrices=False)
-        known = drop_zeros(LowRank(u, jnp.diag(values), vt.T))
+        known = from_pairs(u, values, vt.T)
         tall = s if s.shape[0] >= s.shape[1] else s.T
         pairs, _ = leading_pairs(g, unit(tall[jnp.argmax(jnp.sum(tall * tall, axis=1))]), self.rounds)
         vertex = LowRank(pairs.u, jnp.zeros((pairs.values.size,) * 2, x.dtype), pairs.v)  # its bases are what counts

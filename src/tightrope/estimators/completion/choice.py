@@ -14,6 +14,7 @@ from tightrope.estimators.completion.training import (
     entries_of,
     fit_in_turn,
     largest_singular_value,
+    never_reached,
 )
 from tightrope.loop.progress import Progress
 from tightrope.problems.observed import Observed
@@ -37,11 +38,6 @@ class ChosenBounds(NamedTuple):
     error: float
     path: pd.DataFrame
     start: Start
-
-
-def never_reached(nuclear_norm: float) -> float:
-    """A bound on the unobserved energy that no matrix of this nuclear norm exceeds."""
-    return nuclear_norm**2 / 2
 
 
 def hold_out(seen: Observed, share: float, seed: int) -> tuple[Observed, Observed]:
@@ -69,8 +65,9 @@ class _Path:
             "centre": centre,
             "rank": rank,
             "seed": seed,
-            "like": seen,
-        }  # one program for the last fit, too
+            "like": seen,  # one program for the last fit, too
+            "feasible": False,
+        }
         self.bar = bar
         self.rows: list[dict[str, float]] = []
         self.found: list[Completed] = []
@@ -110,7 +107,7 @@ class _Path:
         def settled(step: int, effects: Effects, x: LowRank) -> bool:
             if step % _EVERY:
                 return False
-            before.append(self._error(effects, np.asarray(x.u @ x.core), np.asarray(x.v)))
+            before.append(self._error(effects, np.asarray(x.u) @ np.asarray(x.core), np.asarray(x.v)))
             return abs(before[-1] - before[-2]) < _FLAT * before[-1]
 
         return settled
@@ -139,7 +136,14 @@ class _Path:
             tried = self.try_bounds(alpha, beta, self._below(alpha))
             if abs(self.error(tried) - before) < _FLAT * before:
                 break
-        return self.best()
+        return self._largest_of_the_best()
+
+    def _largest_of_the_best(self) -> int:
+        """Of the completions with the least error the one with the largest nuclear norm: from all entries, which are more,
+        more can be learnt before noise is."""
+        least = self.error(self.best())
+        same = [number for number in range(len(self.rows)) if self.error(number) <= (1 + _FLAT) * least]
+        return max(same, key=lambda number: self.rows[number]["nuclear_norm"])
 
     def _where_next(self) -> float:
         """A nuclear norm to try, as Brent's method would: the lowest point of the parabola through the best one and its
@@ -172,7 +176,7 @@ class _Path:
             if self.error(tighter) >= self.error(last):
                 break
             last = tighter
-        return self.best()
+        return last
 
 
 def choose(

@@ -1,5 +1,6 @@
 """Structured matrix completion as a scikit-learn estimator: ratings in, factors and predictions out."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tightrope._threads import threads_for
 from tightrope.estimators import rules
 from tightrope.estimators.completion.choice import choose
 from tightrope.estimators.completion.page import completion_page
 from tightrope.estimators.completion.places_and_values import NAME, joined, plain, read, warn_of_empty, whole_numbers
 from tightrope.estimators.completion.save_load import load_completion, save_completion
-from tightrope.estimators.completion.training import Effects, Start, entries_of, fit_in_turn
+from tightrope.estimators.completion.training import RANK, Effects, Start, entries_of, fit_in_turn
 from tightrope.methods import Method
 from tightrope.pages.elements import write_page
 from tightrope.problems.observed import Observed, observed
@@ -46,8 +48,8 @@ class StructuredMatrixCompletion(BaseEstimator):
     Predictions are not cut to the scale of the ratings.
 
     Bounds that are not given are chosen by the error on a random share of the observed entries: the nuclear norm first,
-    along a path of growing ones, each completion starting from the one before; then the energy, from what it is without a
-    bound downwards. The completion is then made again from all entries.
+    along a path of growing ones, each completion starting from the one before, and of equal errors the largest; then the
+    energy, from what it is without a bound downwards. The completion is then made again from all entries.
 
     It has the manners of a scikit-learn estimator (parameters, clone, pickle), but `check_estimator` does not apply: what is
     missing in X is what is asked for, a matrix without missing entries is refused, rows are not samples that could be
@@ -58,7 +60,8 @@ class StructuredMatrixCompletion(BaseEstimator):
         unobserved_energy: beta, the largest half sum of squares of unobserved entries; None to choose it.
         rank: the largest rank of X; by default 32.
         centre: whether to subtract mean and effects.
-        steps: how many steps the completion from all entries takes, shared by its four turns.
+        steps: the most steps that the completion from all entries takes, shared by its four turns; a turn that has
+            settled takes fewer.
         method: "auto", or a method object or name for points that are held factored.
         held_out: the share of the observed entries that bounds are chosen by.
         random_state: a whole number; the same one gives the same completion.
@@ -126,10 +129,11 @@ class StructuredMatrixCompletion(BaseEstimator):
         rules.check_parameters(self, _RULES)
         seen = observed(plain(X), shape=shape, empty="keep", who=NAME)
         alpha, beta, error, path, start = self.nuclear_norm, self.unobserved_energy, None, None, None
-        if alpha is None or beta is None:
-            options: dict[str, Any] = {"centre": self.centre, "rank": self.rank, "held_out": self.held_out}
-            alpha, beta, error, path, start = choose(seen, alpha, beta, **options, seed=int(self.random_state))
-        self._learn(seen, float(alpha), float(beta), int(self.steps), start)
+        with self._few_threads(seen):
+            if alpha is None or beta is None:
+                options: dict[str, Any] = {"centre": self.centre, "rank": self.rank, "held_out": self.held_out}
+                alpha, beta, error, path, start = choose(seen, alpha, beta, **options, seed=int(self.random_state))
+            self._learn(seen, float(alpha), float(beta), int(self.steps), start)
         self.held_out_error_, self.path_ = error, path
         return self
 
@@ -151,8 +155,14 @@ class StructuredMatrixCompletion(BaseEstimator):
         alpha = self.nuclear_norm_ if self.nuclear_norm is None else float(self.nuclear_norm)
         beta = self.unobserved_energy_ if self.unobserved_energy is None else float(self.unobserved_energy)
         start = Start(*self.factors_, self.dual_)
-        self._learn(both, alpha, beta, max(1, int(self.steps) // 2), start)
+        with self._few_threads(both):
+            self._learn(both, alpha, beta, max(1, int(self.steps) // 2), start)
         return self
+
+    def _few_threads(self, seen: Observed) -> AbstractContextManager:
+        """One for matrices so small that a second would wait for the first: around everything, since one long vector's
+        length is enough to wake it."""
+        return threads_for(max(seen.shape), min(self.rank or RANK, *seen.shape))
 
     def _learn(self, seen: Observed, alpha: float, beta: float, steps: int, start: Start | None) -> None:
         """Complete; what was learnt before is replaced only when that has succeeded."""
