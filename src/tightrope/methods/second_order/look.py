@@ -147,6 +147,9 @@ class Turn(Look):
         x, lam, fallen = self._on_some_rows(rows, begin) or begin
         few = min(rows, max(_ROUGHLY * d, self.block, _A_PRODUCT * rows // d // 4))
         often = few * d <= _A_PRODUCT * rows  # Hessians cost no more than the gradients
+        # A step leaves d/few of a fall by what its Hessian lacks, and the square of it by what bends on the way. These rows
+        # tell a fall to d/rows; the last step is taken without a look.
+        near = min(few / rows, np.sqrt(d / rows))
         c = self._partly(x, slices)
         bend = self._hessian(c.x, lam, c, few)
         price, share = np.zeros_like(lam), 1.0
@@ -157,7 +160,7 @@ class Turn(Look):
             y, lam = step
             price = _dearer(price, lam)
             drop = float(c.grad @ y - price @ np.maximum(c.h, 0))
-            if -drop <= d / rows * fallen:
+            if -drop <= near * fallen:
                 return Goal(c.x + y, lam, fallen)
             share = 1.0
             for _ in range(_SHARES):
