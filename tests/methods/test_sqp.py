@@ -3,6 +3,7 @@
 Most runs share one compiled program: the units of everything, the radius and the levels are leaves.
 """
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -296,3 +297,47 @@ def test_every_other_look_goes_inside_as_long_as_none_was_there(roomy, feasible,
     after, went = found
     assert went is level
     assert after.drop == pytest.approx(-0.2 - 1.1 * 3 * 0.5)
+
+
+# ---- where there are many rows ---------------------------------------------------------------------------------------
+
+MANY = np.random.default_rng(6).normal([1.0, 0.5], 1.0, size=(16_384, 2))
+
+
+def near_the_mean(barrier=False):
+    """Half the squared distance; with a barrier, that of one row, at 0.9 in the first coordinate."""
+
+    def objective(x, theta):
+        row, special = theta
+        wall = jnp.where(special > 0, -jnp.log(0.9 - x[0]), 0.0) if barrier else 0.0
+        return ((x - row) ** 2).sum() / 2 + wall
+
+    return tr.Problem(objective, lambda x, theta: x[:1] + 0 * theta[0][:1], tr.L2Ball(5.0, shape=2), levels=4.0)
+
+
+def first_look(problem, special=-1, **options):
+    """F where the first look was taken."""
+    rows = MANY, (np.arange(len(MANY)) == special).astype(float)
+    return tr.minimize(problem, rows, method="sqp", steps=1, progress=False, record=1, **options).trace["objective"][0]
+
+
+def value(x):
+    return ((MANY - x) ** 2).sum(axis=1).mean() / 2
+
+
+def test_the_first_look_is_where_a_run_on_some_rows_ends():
+    least = value(MANY.mean(axis=0))
+    assert least <= first_look(near_the_mean()) < least + 0.01
+    assert least + 0.5 < value(np.zeros(2))
+
+
+def test_who_brings_multipliers_is_looked_at_at_once():
+    x = np.array([0.3, 0.2])
+    before = tr.minimize(near_the_mean(), (MANY, np.zeros(len(MANY))), method="csoa", steps=10, x0=x, progress=False)
+    warm = dataclasses.replace(before, last=jnp.asarray(x), dual_last=np.array([0.1]))
+    np.testing.assert_allclose(first_look(near_the_mean(), warm_start=warm), value(x), rtol=1e-12)
+
+
+def test_where_some_rows_lead_out_of_the_domain_of_others_the_start_is_looked_at():
+    found = first_look(near_the_mean(barrier=True), special=800)  # in a slice that the first run does not see
+    np.testing.assert_allclose(found, value(np.zeros(2)) - np.log(0.9) / len(MANY), rtol=1e-12)

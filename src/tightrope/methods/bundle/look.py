@@ -42,15 +42,13 @@ class Look:
         self.t, self.dtype = int(state.t), np.dtype(state.lam.dtype)
         self.widths = self._widths()
         seen = self._see(state.ahead)
-        self.finite = bool(np.isfinite(np.concatenate([np.ravel(v) for v in seen])).all())
+        self.finite = all_finite(seen)
         self.kept, self.places = _with(state.kept, (*seen, self.t, self.t))
         self.looks = Looks(*(np.asarray(v[self.places], float) for v in self.kept[: len(Looks._fields)]))
         self.values = np.append(self.looks.f[-1], self.looks.h[-1])
         slopes = np.concatenate([self.looks.grad[-1:], self.looks.rows[-1]]) * self.widths
         self.steepest = np.maximum(np.asarray(state.units, float), np.linalg.norm(slopes, axis=1))
-        flat = np.where(self.values != 0, np.abs(self.values), 1.0)  # no slope yet: any unit will do
-        units = np.where(self.steepest > 0, self.steepest, flat)
-        self.units = Units(float(units[0]), units[1:])
+        self.units = units_of(self.values, self.steepest)
 
     def after(self, level: float, slack: float) -> Any:
         """The state with everything that follows from the look."""
@@ -107,7 +105,7 @@ class Look:
     def _with_output(self, state: Any, output: Combination) -> Any:
         """The new output where it is better: feasible, and lower; until then, of less violation."""
         inner = self.looks.f[np.argmin(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf))]
-        state = state._replace(inner=inner, start=self.looks.f[0] if self.t == 1 else state.start)
+        state = state._replace(inner=inner, start=self._start() if self.t == 1 else state.start)
         feasible = output.worst <= 0
         if state.feasible and not (feasible and output.f < float(state.upper)):
             return state
@@ -118,6 +116,10 @@ class Look:
         return state._replace(
             x=x, feasible=True, upper=self._rounded(output.f, np.inf), upper_error=error, margin=margin
         )
+
+    def _start(self) -> float:
+        """F where the run starts."""
+        return float(self.looks.f[0])
 
     def _with_bound(self, state: Any, bound: Bound | None) -> Any:
         if bound is None or bound.certain <= float(state.lower) - float(state.lower_error):
@@ -238,6 +240,17 @@ class Look:
         """Everything in arrays of the dtypes that it had."""
         state = state._replace(kept=self.kept)
         return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), state, self.before)
+
+
+def all_finite(seen: list[np.ndarray]) -> bool:
+    """Whether a look has met finite numbers only."""
+    return bool(np.isfinite(np.concatenate([np.ravel(v) for v in seen])).all())
+
+
+def units_of(values: np.ndarray, steepest: np.ndarray) -> Units:
+    """Of F and H, by the steepest slopes seen; where there is none yet, any unit will do."""
+    units = np.where(steepest > 0, steepest, np.where(values != 0, np.abs(values), 1.0))
+    return Units(float(units[0]), units[1:])
 
 
 def rows_for_hessian(n: int, d: int) -> int:

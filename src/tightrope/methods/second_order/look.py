@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.methods.bundle.look import MARGIN, NO_ROOM, Look, see
+from tightrope.methods.bundle.look import MARGIN, NO_ROOM, Look, all_finite, see, units_of
 from tightrope.methods.bundle.model import Combination, Looks, Model, best_combination
 from tightrope.methods.bundle.solve import Region, one_thread, region_of
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, updated
@@ -31,6 +31,7 @@ PLENTY = 4  # rows for each coordinate, from which a Hessian needs no help where
 _ENOUGH_ROWS = 8192  # fewer are not worth a first run on some of them
 _PART = 8  # of the rows, in the first run on some of them
 _FIRST_STEPS = 8  # at most, of that run
+_INWARDS = 1e-3  # of the way from where it ends back to a start that is strictly feasible
 
 
 class Place(NamedTuple):
@@ -62,11 +63,11 @@ class Goal(NamedTuple):
 class Turn(Look):
     """A look at the point `state.ahead`, and the step after it."""
 
+    goal: Goal | None = None  # where a first run has ended
+    begun: Place  # and begun, as some of its rows see it
+
     def _widths(self) -> np.ndarray:
         return super()._widths() if self.t == 1 else np.asarray(self.before.widths, float)
-
-    def _see(self, x: Any) -> list[np.ndarray]:
-        return self._with_rounding(self._pass(x, self.slices), x)
 
     def _pass(self, x: Any, slices: int) -> Any:
         """Over so many slices of the rows."""
@@ -113,28 +114,39 @@ class Turn(Look):
 
     # ---- the first look ----------------------------------------------------------------------------------------------
 
+    def _see(self, x: Any) -> list[np.ndarray]:
+        ahead = self._after_a_first_run(x) if self.t == 1 and not np.any(self.before.push) else None
+        if ahead is not None:
+            seen = self._look(ahead)
+            if all_finite(seen):
+                return seen
+            self.goal = None
+        return self._look(x)
+
+    def _look(self, x: Any) -> list[np.ndarray]:
+        return self._with_rounding(self._pass(x, self.slices), x)
+
+    def _after_a_first_run(self, x: Any) -> Any:
+        """Where a run on some of the rows ends, and the first look had better be taken; None where rows are few. If these
+        rows say that x is strictly feasible, a little nearer to it: other looks can then be pulled towards this one."""
+        with one_thread():
+            start = self._vector(x) / self.widths
+            self.goal = self._on_some_rows(count(self.data), Goal(start, np.zeros(0), 0.0))
+        if self.goal is None:
+            return None
+        inwards = _INWARDS if np.all(self.begun.h < 0) else 0.0
+        return self._point((self.goal.x + inwards * (start - self.goal.x)) * self.widths)
+
+    def _start(self) -> float:
+        return super()._start() if self.goal is None else self.begun.f
+
     def _after_the_first(self, state: Known, here: Place) -> Known:
-        """A first run on some of the rows, where there are many; then curvature where it ended, and a first step."""
+        """Curvature where the first look was taken, and a step."""
         lam = np.asarray(state.push, float)
         if not np.any(lam):
-            lam = self.balanced
-        goal = self._on_some_rows(count(self.data), Goal(here.x, lam, 0.0))
-        if goal is None:
-            state = state._replace(bend=self._hessian(here.x, lam, here, self.rows_for_hessian))
-            return self._from(state._replace(centre=self.t, bent=self.t), here)
-        x, lam, _ = goal
-        bend = self._hessian(x, lam, here, self.rows_for_hessian)
-        step = self._programme(here, bend, state)
-        if step is not None:
-            state = self._with_lower(state, step.lam)
-        ahead = self._point(x * self.widths)
-        move = (self._vector(ahead) - self.looks.x[-1]) / self.widths
-        price = _DEARER * lam
-        drop = float(here.grad @ move - price @ np.maximum(here.h, 0))
-        return state._replace(
-            bend=bend, centre=self.t, bent=self.t + 1, push=lam, price=price, move=move, share=1.0, drop=min(drop, 0.0),
-            ahead=ahead,
-        )  # fmt: skip
+            lam = self.balanced if self.goal is None else self.goal.lam
+        bend = self._hessian(here.x, lam, here, self.rows_for_hessian)
+        return self._from(state._replace(bend=bend, centre=self.t, bent=self.t), here)
 
     def _on_some_rows(self, rows: int, begin: Goal) -> Goal | None:
         """Where the same method ends on a part of so many rows, as near as that part can tell; None where they are few.
@@ -151,6 +163,10 @@ class Turn(Look):
         # tell a fall to d/rows; the last step is taken without a look.
         near = min(few / rows, np.sqrt(d / rows))
         c = self._partly(x, slices)
+        if not len(lam):  # nothing is known yet
+            self.begun, steepest = c, np.linalg.norm(np.vstack([c.grad, c.rows]), axis=1)
+            self.units = units_of(np.append(c.f, c.h), steepest)
+            lam = self.balanced
         bend = self._hessian(c.x, lam, c, few)
         price, share = np.zeros_like(lam), 1.0
         for turn in range(_FIRST_STEPS):

@@ -31,9 +31,10 @@ class SQP(Refreshing):
         output       the point, pulled towards one that is strictly feasible where it violates a constraint: feasible by
                      convexity
 
-    Where there are many rows, the first look is followed by a run on a part of them, which costs a pass or two and ends as
-    close to the solution as these rows can tell. Where a step is refused again and again, and as long as no feasible point
-    is known, looks are taken where the cuts of the last ones lead, as in the bundle method.
+    Where there are many rows and no multipliers are given, the first look is taken where a run on a part of the rows ends.
+    That costs a pass or less, and is as close to the solution as these rows can tell. Where a step is refused again and
+    again, and as long as no feasible point is known, looks are taken where the cuts of the last ones lead, as in the bundle
+    method.
 
     Functions without curvature, or with kinks (hinges, absolute values), are refused: the bundle method is for these.
 
