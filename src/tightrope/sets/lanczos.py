@@ -29,7 +29,7 @@ def _random_unit(n: int, seed: int) -> np.ndarray:
 def _next_direction(w: Array, basis: Array) -> Array:
     """The part of w outside the span of the basis (its rows), as a unit vector; 0 when there is none.
 
-    A vector that loses most of its length to the second pass was rounding noise from within the span.
+    A vector that loses most of its length to the second pass, or all but rounding to both, was noise from within the span.
     """
     w = w / nonzero(jnp.max(jnp.abs(w)))  # no square vanishes or overflows
 
@@ -37,8 +37,10 @@ def _next_direction(w: Array, basis: Array) -> Array:
         return so_far[0] - basis.T @ (basis @ so_far[0]), _length(so_far[0])
 
     twice, once = jax.lax.fori_loop(0, 2, outside, (w, jnp.zeros((), w.dtype)))  # the second is known by its length
-    length = _length(twice)
-    return twice * jnp.where(length > 0.5 * once, 1 / nonzero(length), length * 0)  # which keeps a NaN  # pyright: ignore[reportReturnType]
+    length, noise = _length(twice), 16 * float(jnp.finfo(w.dtype).eps) * _length(w)
+    return twice * jnp.where(
+        length > jnp.maximum(0.5 * once, noise), 1 / nonzero(length), length * 0
+    )  # which keeps a NaN  # pyright: ignore[reportReturnType]
 
 
 def _length(w: Array) -> Array:
