@@ -16,6 +16,7 @@ from tightrope.sets.metric import Metric
 from tightrope.tree import Array, Tree, dot, float_dtype, subtract
 
 _COMPUTES = ("project", "project_in", "lmo", "warm_lmo", "support", "contains", "corrective", "between", "mix")
+_SMALL = 1 << 16  # numbers of an array that may stand in a program as they are
 
 
 def _is_whole(n: Any) -> bool:
@@ -33,6 +34,13 @@ def _array_shape(s: Any, spec: Any) -> tuple[int, ...]:
             'pytree of such ({"w": 14, "b": ()}).'
         )
     return (int(s),) if _is_whole(s) else tuple(int(n) for n in s)
+
+
+def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
+    """An array of one value; a small one by NumPy, which compiles nothing."""
+    if isinstance(value, int | float) and math.prod(shape) <= _SMALL:
+        return jnp.asarray(np.full(shape, value, dtype))
+    return jnp.full(shape, value, dtype)
 
 
 class Shape:
@@ -56,7 +64,7 @@ class Shape:
 
     def full(self, value: Any, dtype: Any = None) -> Tree:
         """The point of this shape whose coordinates all have one value."""
-        arrays = [jnp.full(s, value, dtype or jnp.result_type(float)) for s in self.leaves]
+        arrays = [_full(s, value, dtype or jnp.result_type(float)) for s in self.leaves]
         return jax.tree.unflatten(self.treedef, arrays)
 
     def unravel(self, vector: Array) -> Tree:
