@@ -32,6 +32,7 @@ class Status(Enum):
     STALLED = "not converged: stopped because the duality gap no longer falls"
     TOLERANCE = "finished: the duality gap is below the tolerance"
     PRECISION = "finished: the duality gap is below the tolerance but for rounding; this precision can certify no more"
+    SETTLED = "finished: the error falls no more"
     TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken"
     INTERRUPTED = "interrupted; the result is that of the steps taken"
     CALLBACK_STOPPED = "stopped by the callback; the result is that of the steps taken"

@@ -236,7 +236,7 @@ def complete(
             record=record,
         )
         if result.status is Status.CALLBACK_STOPPED:
-            result = dataclasses.replace(result, message="The error had settled.")
+            result = dataclasses.replace(result, status=Status.SETTLED)
         result = kept(result, f"{len(seen.values):,} observed entries")
     if result.status is Status.NOT_FINITE:
         raise FloatingPointError(f"{result.status.value}. {result.message}")
