@@ -22,7 +22,7 @@ from tightrope.result import Result, Status
 from tightrope.sampling.all_rows import one_row
 from tightrope.tree import Tree
 
-_GOOD = {Status.FINISHED, Status.SOLVED, Status.TOLERANCE, Status.PRECISION}
+_GOOD = {Status.FINISHED, Status.SETTLED, Status.SOLVED, Status.TOLERANCE, Status.PRECISION}
 _NO_INNER = (
     "No point to pull towards is shown to be inside by the held-out rows; give one as feasible_point, or more rows."
 )
