@@ -16,12 +16,13 @@ from tightrope.estimators.fair.from_files import (
     at_random,
     look_at,
     measure,
+    path_of,
     read_people,
 )
 from tightrope.estimators.fair.frontier import judge_path, largest_that_keeps, path_of_thresholds
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.task import read_task
-from tightrope.estimators.fair.training import build, path_of, train
+from tightrope.estimators.fair.training import build, train
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.sampling import Parquet
 from tightrope.tables.classifier import TableClassifier

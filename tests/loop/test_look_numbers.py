@@ -385,6 +385,17 @@ def test_how_gaps_of_all_sizes_are_judged():
     same("judged gaps", found)
 
 
+def test_a_gap_that_rests_within_rounding_of_the_tolerance_ends_a_run():
+    for gap_, rounding, looks in ((0.31, 0.02, 6), (0.31, 0.009, None), (0.31, 0.2, 1)):
+        judge = Judge(0.3, False)
+        said = [judge.look(gap_, rounding, 4.0) for _ in range(10)]
+        ends = next((k for k, status in enumerate(said, start=1) if status is not None), None)
+        assert ends == looks
+        assert ends is None or said[ends - 1] is tr.Status.PRECISION
+    judge = Judge(0.3, False)
+    assert not any(judge.look(0.32 * 0.995**k, 0.05, 4.0) for k in range(5))  # five looks may lower it by a tenth
+
+
 @pytest.mark.parametrize(
     ("looks", "last", "stalled"), [(31, 0.91, True), (31, 0.9, False), (30, 0.95, False), (62, 0.95, True)]
 )

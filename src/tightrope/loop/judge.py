@@ -9,6 +9,7 @@ CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget
 _NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget
 _BEYOND_DOUBT = 1000  # times the rounding that a few rows show; for more, the others would have to be so much larger
 _PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled
+_CLOSE = 5  # looks that are enough where nothing but rounding stands between the gap and the tolerance
 
 
 class Judge:
@@ -32,9 +33,9 @@ class Judge:
             return Status.SOLVED if gap <= max(_NOTHING * scale, 2 * rounding) and gap <= SOLVED * scale else None
         if gap <= self._allowed:
             return Status.TOLERANCE if self.tol is not None else Status.SOLVED
-        if gap - rounding <= min(self._allowed, rounding):
-            return Status.PRECISION
         self.best.append(min(gap, self.best[-1] if self.best else math.inf))
+        if gap - rounding <= self._allowed and (gap <= 2 * rounding or self._rests_for(_CLOSE)):
+            return Status.PRECISION
         return Status.STALLED if self.until_solved and self._stalled() else None
 
     def sure(self, rounding: float) -> bool:
@@ -46,8 +47,11 @@ class Judge:
         return self.tol if self.tol is not None else SOLVED * self.scale
 
     def _stalled(self) -> bool:
-        wait = max(_PATIENCE, len(self.best) // 2)
-        return len(self.best) > wait and self.best[-1] > 0.9 * self.best[-1 - wait]
+        return self._rests_for(max(_PATIENCE, len(self.best) // 2))
+
+    def _rests_for(self, looks: int) -> bool:
+        """Whether so many looks have not lowered the gap by a tenth."""
+        return len(self.best) > looks and self.best[-1] > 0.9 * self.best[-1 - looks]
 
     @property
     def relative(self) -> float:

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedKFold
 
+from tightrope.estimators.fair.covariance_path import covariance_path
 from tightrope.estimators.fair.refusal import refusal
 from tightrope.estimators.fair.task import Task
-from tightrope.estimators.fair.training import Built, build, covariances, train, train_path
+from tightrope.estimators.fair.training import Built, build, covariances, train
 from tightrope.fairness.metrics import PRuleBounds, p_rule_bounds
 from tightrope.fairness.notions import cells_of, parts_of
 
@@ -38,7 +39,7 @@ def choose(built: Built, p_rule: float, *, search: str, folds: int, confidence: 
     rows = np.random.default_rng(seed).permutation(len(built.task.y))[:BATCH_ROWS]
     part = built if len(rows) == len(built.task.y) else build(built.task.take(np.sort(rows)))
     thresholds = path_of_thresholds(part, seed)
-    decided = _decisions(part, thresholds, part.task.X, seed)
+    decided = _decisions(part.task, thresholds, part.task.X, seed)
     table = judge_path(part.task, thresholds, decided, confidence, seed)
     return ChosenThreshold(
         largest_that_keeps(table, p_rule, "p_rule", "on the rows it was solved on", part.task), table
@@ -59,7 +60,7 @@ def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) 
     decided = np.zeros((len(task.y), len(thresholds)), bool)
     strata = task.sensitive.strata(task.y > 0)  # every fold has some of each
     for fit_on, rows in StratifiedKFold(folds, shuffle=True, random_state=seed).split(task.X, strata):
-        decided[rows] = _decisions(build(task.take(fit_on)), thresholds, task.X[rows], seed)
+        decided[rows] = _decisions(task.take(fit_on), thresholds, task.X[rows], seed)
     return judge_path(task, thresholds, decided, confidence, seed)
 
 
@@ -70,9 +71,9 @@ def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
     return max(largest, 1e-12) * np.geomspace(1.0, SMALLEST, LEVELS)
 
 
-def _decisions(built: Built, thresholds: np.ndarray, X: np.ndarray, seed: int) -> np.ndarray:
+def _decisions(task: Task, thresholds: np.ndarray, X: np.ndarray, seed: int) -> np.ndarray:
     """Which rows of X a classifier of each threshold decides positive."""
-    coef, intercept = train_path(built, thresholds, seed)
+    coef, intercept = covariance_path(task, thresholds, seed)
     return X @ coef.T + intercept > 0
 
 

@@ -101,9 +101,9 @@ class Rates:
         plain = Point(np.linalg.solve(basis, w), features @ w, np.zeros(0))
         return cls(rows, rows.astype(np.float32), basis, label, weight, means, ridge, plain)
 
-    def solve(self, start: Point, recipe: Recipe, limits: Limits) -> Point:
+    def solve(self, start: Point, recipe: Recipe, limits: Limits, stable: float = STABLE) -> Point:
         """SQP from `start`: exact second derivatives of the Lagrangian, made positive, and an l1 merit."""
-        x, z, price, stable = start.x, start.z, 0.0, STABLE
+        x, z, price = start.x, start.z, 0.0
         multipliers = start.multipliers if len(start.multipliers) == len(limits.constant) else 0 * limits.constant
         loss, excess = self.values(x, z, recipe, limits)
         for step in range(1, ITERATIONS + 1):

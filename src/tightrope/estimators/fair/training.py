@@ -9,11 +9,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tightrope._minimize import minimize
-from tightrope._sweep import sweep
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.runs import kept
 from tightrope.fairness.notions import NOTIONS
-from tightrope.methods import CSOA, SVRGCSOA, Method
+from tightrope.methods import CSOA, Method
 from tightrope.problem import Problem
 from tightrope.problems.fair import centred, fair_classification, levels_of
 from tightrope.result import Result, Status
@@ -22,7 +21,6 @@ _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few pr
 _COLUMNS = 8  # their number is filled up to a multiple of this one
 _VISIBLE = 0.005  # is an error of predicted probabilities that one may want to hear of, where it is not lost among
 _LOST = 0.1  # of the error that they have from so many rows
-_PATH_PASSES = 15.0  # leave a gap of 1e-6 or so, which decisions do not see
 
 
 class Scaling(NamedTuple):
@@ -187,24 +185,6 @@ def solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **o
 def budget(n: int) -> float:
     """The most passes over n rows: few rows are quickly passed, and may be all but separable."""
     return 300.0 + 100_000.0 / n
-
-
-def train_path(built: Built, thresholds: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (L, d) and intercepts (L,) along a path of thresholds, all of them in one compiled sweep."""
-    return path_of(built.problem, built.data, built.scaling, thresholds, seed)
-
-
-def path_of(
-    problem: Problem, data: Any, scaling: Scaling, thresholds: np.ndarray, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """`train_path` for a problem whose attributes have groups, so that its thresholds are in units of one."""
-    levels = thresholds[:, None] * np.ones(np.size(problem.levels))
-    with jax.enable_x64(True):
-        table = sweep(
-            problem, data, SVRGCSOA(), passes=_PATH_PASSES, levels=levels, seeds=(seed,), points=True, progress=False
-        )
-    back = [scaling.back(np.asarray(x, float)) for x in table["x"]]
-    return np.stack([coef for coef, _ in back]), np.array([intercept for _, intercept in back])
 
 
 def covariances(coef: np.ndarray, task: Task) -> np.ndarray:

@@ -1,0 +1,63 @@
+"""Classifiers along a path of thresholds on the covariance, by Newton's method from neighbour to neighbour.
+
+The problem is convex and its constraints are linear, so solutions bend only where a constraint begins or ceases to bind. A
+line through the last two leads to within a Newton step of the next: 24 thresholds take some thirty steps, each to
+a gap of 1e-8 or so. They have the problem of `rates.py` at infinite temperature, where covariances take the place of rates.
+"""
+
+import numpy as np
+
+from tightrope.estimators.fair.rates import MEANS, Limits, Point, Rates
+from tightrope.estimators.fair.task import Task
+from tightrope.estimators.fair.training import Scaling, build, train
+from tightrope.problems.fair import centred
+
+_STABLE = 1e-8
+"""As `rates.STABLE`, for constraints that can always be met, and points so near to the next that more would lead away."""
+
+
+def covariance_path(task: Task, thresholds: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (L, d) and intercepts (L,) at thresholds, the largest first."""
+    scaling = Scaling.fit(task.X, task.weight, task.intercept)
+    found = _by_newton(task, scaling, thresholds)
+    if found is None:
+        return _one_by_one(task, thresholds, seed)
+    back = [scaling.back(x) for x in found]
+    return np.stack([coef for coef, _ in back]), np.array([intercept for _, intercept in back])
+
+
+def _by_newton(task: Task, scaling: Scaling, thresholds: np.ndarray) -> np.ndarray | None:
+    """(L, d), coefficients of standardised features; None where the ball binds, of which Newton's method knows nothing."""
+    assert task.sensitive is not None
+    s = centred(task.sensitive, task.weight, task.y > 0, task.notion)
+    # Covariances as shares of the largest threshold: their multipliers are then differences of losses.
+    functionals, shares = s.T / (len(s) * thresholds[0]), thresholds / thresholds[0]
+    weight = task.weight / task.weight.sum()
+    rates = Rates.of(scaling.apply(task.X), task.y, weight, functionals, task.l2, task.intercept)
+    both_sides = np.vstack([np.eye(len(functionals)), -np.eye(len(functionals))])
+    points = [rates.plain._replace(multipliers=np.zeros(len(both_sides)))]
+    for share in shares:
+        limits = Limits(both_sides, np.full(len(both_sides), -share))
+        points.append(rates.solve(_ahead(points, shares), MEANS, limits, _STABLE))
+    found = np.stack([rates.basis @ point.x for point in points[1:]])
+    settled = all(point.settled for point in points)
+    return found if settled and np.max(np.linalg.norm(found, axis=1)) <= task.radius else None
+
+
+def _ahead(points: list[Point], shares: np.ndarray) -> Point:
+    """Where to begin: on the line through the last two of the plain solution and those of the first thresholds."""
+    k = len(points) - 1  # the number of the next threshold
+    if k < 2:
+        return points[-1]
+    ratio = (shares[k] - shares[k - 1]) / (shares[k - 1] - shares[k - 2])
+    return Point(*(b + ratio * (b - a) for a, b in zip(points[-2][:3], points[-1][:3], strict=True)))
+
+
+def _one_by_one(task: Task, thresholds: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each from the start, within the ball."""
+    built = build(task)
+    each = [
+        train(built.at(threshold), method="auto", passes=None, tol=1e-6, seed=seed, record=0)
+        for threshold in thresholds
+    ]
+    return np.stack([trained.coef for trained in each]), np.array([trained.intercept for trained in each])
