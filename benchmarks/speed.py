@@ -18,7 +18,7 @@ import numpy as np
 import tightrope as tr
 from benchmarks import workload as w
 
-PASSES, SWEEP, LEVELS, SHORT = 10, 64, 256, 100
+PASSES, SWEEP, LEVELS, SHORT, WIDE = 10, 64, 256, 100, 1024
 
 
 def best_of(jobs: dict[str, Callable[[], Any]], repeats: int = 7) -> dict[str, float]:
@@ -56,15 +56,24 @@ def main() -> None:
             "sweep": lambda: tr.sweep(problem, sampler, grid, steps=w.N_ROWS)["objective"].sum(),
         }
     )
-    levels, sizes = np.linspace(0.05, 0.5, LEVELS), tr.CSOA(np.geomspace(0.1, 10, LEVELS), w.DELTA, 0.0)
+    levels, some_sizes = np.linspace(0.05, 0.5, LEVELS), tr.CSOA(np.geomspace(0.1, 10, LEVELS), w.DELTA, 0.0)
     one_size = tr.CSOA(w.ETA0, w.DELTA, 0.0)
     side_by_side = best_of(
         {  # the same work, so that what is left is what it costs to check a level
             "levels": lambda: tr.sweep(problem, sampler, one_size, steps=SHORT, levels=levels)["objective"].sum(),
-            "step sizes": lambda: tr.sweep(problem, sampler, sizes, steps=SHORT)["objective"].sum(),
+            "step sizes": lambda: tr.sweep(problem, sampler, some_sizes, steps=SHORT)["objective"].sum(),
         }
     )
-    one_pass = rows[: w.N_ROWS]
+    one_pass, sizes = rows[: w.N_ROWS], np.geomspace(0.1, 10, WIDE).astype(np.float32)
+    wide = best_of(
+        {
+            "sweep": lambda: tr.sweep(problem, sampler, tr.CSOA(sizes, w.DELTA, w.UPSILON0), steps=w.N_ROWS)[
+                "objective"
+            ].sum(),
+            "vmap": lambda: w.bare_sweep(on_device, jnp.asarray(one_pass), sizes, upsilon0),
+        },
+        repeats=2,
+    )
     in_numpy = {
         "numpy": lambda: w.numpy_loop(data, one_pass)[0],
         "numpy, collapsed": lambda: w.numpy_loop(data, one_pass, collapsed=True)[0],
@@ -77,6 +86,7 @@ def main() -> None:
         "numpy / minimize (at least 10)": a_step["numpy"] / a_step["minimize"],
         "numpy with gradients collapsed by hand / minimize": a_step["numpy, collapsed"] / a_step["minimize"],
         f"minimize / sweep of {SWEEP}, per configuration (at least 5)": a_step["minimize"] / a_step["sweep"],
+        f"sweep of {WIDE:,} / bare vmap, one pass (at most 1.5)": wide["sweep"] / wide["vmap"],
         f"sweep of {LEVELS} levels / of as many step sizes, {SHORT} steps (at most 1.2)": side_by_side["levels"]
         / side_by_side["step sizes"],
     }
