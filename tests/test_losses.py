@@ -49,4 +49,4 @@ def test_its_logarithm_is_exact_but_for_rounding(dtype):
     u = np.concatenate([np.linspace(0, 1, 20_001), np.logspace(smallest, 0, 20_001)]).astype(dtype)[1:]
     exact = np.log1p(u.astype(np.longdouble))
     off = np.abs(np.asarray(jax.jit(losses._log1p)(u)) - exact) / exact / np.finfo(dtype).eps
-    assert off.max() < 1.5  # that of jnp.log1p is 1.4 in float64 and 1.8 in float32
+    assert off.max() < 2  # 1.4 on a CPU, 1.8 on a GPU; that of jnp.log1p is 1.4 in float64 and 1.8 in float32
