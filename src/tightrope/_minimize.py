@@ -396,7 +396,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         at_random=worth.at_random,
         unsettled=_unsettled(method, trace, dual, worth, ready.names),
         pull=pulled,
-        lower=outcome.lower if np.isfinite(outcome.lower) else None,
+        lower=outcome.lower if np.isfinite(outcome.lower) and status is not Status.INFEASIBLE else None,
         seen=None if ready.sampler.n is None else marks_of_sampler(ready.sampler),
         notes=tuple(note for note in notes if note),
         error=outcome.error,

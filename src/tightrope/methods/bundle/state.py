@@ -77,11 +77,11 @@ def before_the_first_look(x: Tree, lam: Array, places: int) -> BundleState:
 
 def proven(state: Any) -> Proof:
     """What a state of this kind knows of its output."""
-    conflict, upper = np.asarray(state.conflict, float), float(state.upper)
+    conflict, upper, lower = np.asarray(state.conflict, float), float(state.upper), float(state.lower)
     margin = float(np.asarray(state.lam, float) @ np.asarray(state.margin, float))  # what it costs, for small ones
     return Proof(
         upper=upper - margin if state.feasible else np.inf,
-        lower=float(state.lower),
+        lower=lower if lower > -np.finfo(np.asarray(state.lower).dtype).max else -np.inf,  # the loop has no infinity
         rounding=float(state.upper_error) + float(state.lower_error) + margin,
         scale=max(abs(float(value) - upper) for value in (state.start, state.inner)) if state.feasible else np.nan,
         conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
