@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tightrope._threads import threads_for_products
 from tightrope.arrow import from_arrow
 from tightrope.estimators import rules
 from tightrope.estimators.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
@@ -215,7 +216,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             return self.fit_people(read_people(self, X, y, sensitive_features, sample_weight))
         task, seed = read_task(self, X, y, sensitive_features, sample_weight).with_weight(), self._seed()
         self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
-        with self._forgetting_where_refused():
+        with self._forgetting_where_refused(), threads_for_products(*task.X.shape):
             self._fit_by_covariance(task, seed) if asked_of(self) is None else self._fit_by_rates(task, seed)
         self._stream = None
         return self
@@ -341,10 +342,10 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         twin = type(self)(**(self.get_params(deep=False) | asked))
         twin._check_parameters()
         task = read_task(twin, X, y, sensitive_features, sample_weight).with_weight()
-        if asked_of(twin) is not None:
-            return frontier_by_rates(twin, task, self._seed())
-        built = build(task)
-        return compute_frontier(built, folds=self.folds, confidence=self.confidence, seed=self._seed())
+        with threads_for_products(*task.X.shape):
+            if asked_of(twin) is not None:
+                return frontier_by_rates(twin, task, self._seed())
+            return compute_frontier(build(task), folds=self.folds, confidence=self.confidence, seed=self._seed())
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
         """Draw the frontier, with the threshold chosen; saved to `path` where one is given."""
