@@ -117,7 +117,7 @@ def draw_runs(result: tr.Result, other: tr.Result, best: float) -> None:
 
 def fair_classification() -> None:
     """Fit to Adult, compare, draw the frontier."""
-    print("A classifier on Adult that keeps the 80 % rule; the search for its threshold takes half a minute ...\n")
+    print("A classifier on Adult that keeps the 80 % rule; the search for its threshold takes some seconds ...\n")
     began = time.perf_counter()
     fitted = fit_table(load_adult(), "income", ["sex"], p_rule=0.8, text="codes")
     print(fitted)
