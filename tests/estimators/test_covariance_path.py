@@ -8,6 +8,7 @@ from tightrope.datasets import GroupedGaussians
 from tightrope.estimators.fair import covariance_path as module
 from tightrope.estimators.fair.covariance_path import covariance_path
 from tightrope.estimators.fair.frontier import path_of_thresholds
+from tightrope.estimators.fair.rates import Rates
 from tightrope.estimators.fair.task import Task, read_task
 from tightrope.estimators.fair.training import build, covariances, train
 
@@ -43,6 +44,23 @@ def test_every_point_is_the_solution_at_its_threshold(groups, options, monkeypat
         right = exact(task, thresholds[k])
         np.testing.assert_allclose(coef[k], right.coef, atol=2e-4 * np.abs(right.coef).max())
         np.testing.assert_allclose(intercept[k], right.intercept, atol=2e-4)
+
+
+def test_many_columns_are_solved_without_new_curvature(monkeypatch):
+    monkeypatch.setattr(module, "_one_by_one", lambda *_: pytest.fail("Newton's method was not enough"))
+    monkeypatch.setattr(Rates, "_root", lambda *_: pytest.fail("the curvature was computed"))
+    rng = np.random.default_rng(2)
+    s = rng.integers(0, 3, 1000)
+    X = rng.normal(size=(1000, 101)) + 0.3 * np.eye(3)[s] @ rng.normal(size=(3, 101))
+    y = X[:, :9].sum(axis=1) + s + 3 * rng.logistic(size=1000) > 1
+    task = read_task(tr.FairLogisticRegression(p_rule=0.8, l2=0.01, sensitive_kind="categorical"), X, y, s, None)
+    thresholds = path_of_thresholds(build(task), 0)
+    coef, intercept = covariance_path(task, thresholds, 0)
+    for k in (4, 20):
+        right = exact(task, thresholds[k])
+        score = task.X @ right.coef + right.intercept
+        off = task.X @ coef[k] + intercept[k] - score
+        assert np.sqrt(np.mean(off**2)) < 0.005 * np.sqrt(np.mean(score**2))
 
 
 def test_where_the_ball_binds_every_point_is_trained_within_it(monkeypatch):

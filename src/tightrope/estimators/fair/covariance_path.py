@@ -5,6 +5,8 @@ line through the last two leads to within a Newton step of the next: 24 threshol
 a gap of 1e-8 or so. They have the problem of `rates.py` at infinite temperature, where covariances take the place of rates.
 """
 
+from typing import Any
+
 import numpy as np
 
 from tightrope.estimators.fair.rates import MEANS, Limits, Point, Rates
@@ -12,6 +14,7 @@ from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.training import Scaling, build, train
 from tightrope.problems.fair import centred
 
+_WIDE = 100  # coefficients from which on curvature is not computed anew: 400 then take a third of the time
 _STABLE = 1e-8
 """As `rates.STABLE`, for constraints that can always be met, and points so near to the next that more would lead away."""
 
@@ -35,10 +38,11 @@ def _by_newton(task: Task, scaling: Scaling, thresholds: np.ndarray) -> np.ndarr
     weight = task.weight / task.weight.sum()
     rates = Rates.of(scaling.apply(task.X), task.y, weight, functionals, task.l2, task.intercept)
     both_sides = np.vstack([np.eye(len(functionals)), -np.eye(len(functionals))])
+    options: dict[str, Any] = {"stable": _STABLE, "newton": len(rates.basis) < _WIDE}
     points = [rates.plain._replace(multipliers=np.zeros(len(both_sides)))]
     for share in shares:
         limits = Limits(both_sides, np.full(len(both_sides), -share))
-        points.append(rates.solve(_ahead(points, shares), MEANS, limits, _STABLE))
+        points.append(rates.solve(_ahead(points, shares), MEANS, limits, **options))
     found = np.stack([rates.basis @ point.x for point in points[1:]])
     settled = all(point.settled for point in points)
     return found if settled and np.max(np.linalg.norm(found, axis=1)) <= task.radius else None

@@ -101,13 +101,17 @@ class Rates:
         plain = Point(np.linalg.solve(basis, w), features @ w, np.zeros(0))
         return cls(rows, rows.astype(np.float32), basis, label, weight, means, ridge, plain)
 
-    def solve(self, start: Point, recipe: Recipe, limits: Limits, stable: float = STABLE) -> Point:
-        """SQP from `start`: exact second derivatives of the Lagrangian, made positive, and an l1 merit."""
+    def solve(self, start: Point, recipe: Recipe, limits: Limits, stable: float = STABLE, newton: bool = True) -> Point:
+        """SQP from `start`: exact second derivatives of the Lagrangian, made positive, and an l1 merit.
+
+        Without `newton` the curvature is taken to be that of plain logistic regression, which is one: a convex problem takes
+        more steps, and a step n d operations instead of n d^2.
+        """
         x, z, price = start.x, start.z, 0.0
         multipliers = start.multipliers if len(start.multipliers) == len(limits.constant) else 0 * limits.constant
         loss, excess = self.values(x, z, recipe, limits)
         for step in range(1, ITERATIONS + 1):
-            direction, slope, multipliers = self._direction(x, z, recipe, limits, multipliers, stable)
+            direction, slope, multipliers = self._direction(x, z, recipe, limits, multipliers, stable, newton)
             price = max(price, 1.5 * float(multipliers.max(initial=0)) + 0.1)
             dz = self.rows @ direction
             moved = self._size(dz)
@@ -145,25 +149,38 @@ class Rates:
         return limits.matrix @ (self.means @ smoothed(z, recipe)) + limits.constant
 
     def _direction(
-        self, x: np.ndarray, z: np.ndarray, recipe: Recipe, limits: Limits, multipliers: np.ndarray, stable: float
+        self,
+        x: np.ndarray,
+        z: np.ndarray,
+        recipe: Recipe,
+        limits: Limits,
+        multipliers: np.ndarray,
+        stable: float,
+        newton: bool,
     ) -> tuple[np.ndarray, float, np.ndarray]:
         """The step that minimises the quadratic model, the slope of the loss along it, and the model's multipliers."""
         share, u, p = recipe.share, smoothed(z, recipe), sigmoid(z)
         first, second = _derivatives(u, recipe)
         slope = self.weight * ((1 - share) * (p - (self.label > 0)) - share * self.label * first)
-        bend = self.weight * ((1 - share) * p * (1 - p) - share * self.label * second)
-        bend += (multipliers @ limits.matrix @ self.means) * second
-        # Single precision is enough for a model of the curvature, and three times as quick.
-        hessian = self.rough.T @ (bend.astype(np.float32)[:, None] * self.rough) + 2 * self.ridge
-        curvature, axes = np.linalg.eigh(hessian)
-        root = axes / np.sqrt(np.maximum(np.abs(curvature), LEAST_CURVATURE))
         gradient = slope @ self.rows + 2 * self.ridge @ x
-        jacobian = limits.matrix @ ((self.means * first) @ self.rows)
-        down, across = gradient @ root, jacobian @ root
+        down, across = gradient, limits.matrix @ ((self.means * first) @ self.rows)
+        root = None
+        if newton:
+            bend = self.weight * ((1 - share) * p * (1 - p) - share * self.label * second)
+            root = self._root(bend + (multipliers @ limits.matrix @ self.means) * second)
+            down, across = down @ root, across @ root
         values = limits.matrix @ (self.means @ u) + limits.constant
         multipliers = _dual(across @ across.T, values - across @ down, multipliers, stable)
-        direction = -root @ (down + multipliers @ across)
+        direction = -(down + multipliers @ across)
+        direction = direction if root is None else root @ direction
         return direction, float(gradient @ direction), multipliers
+
+    def _root(self, bend: np.ndarray) -> np.ndarray:
+        """R with R R' the inverse of the curvature, made positive. Single precision is enough for a model of that, and three
+        times as quick."""
+        hessian = self.rough.T @ (bend.astype(np.float32)[:, None] * self.rough) + 2 * self.ridge
+        curvature, axes = np.linalg.eigh(hessian)
+        return axes / np.sqrt(np.maximum(np.abs(curvature), LEAST_CURVATURE))
 
     def _size(self, z: np.ndarray) -> float:
         """Root mean square."""
