@@ -17,7 +17,7 @@ from sklearn.utils import compute_class_weight
 
 from tightrope._minimize import minimize
 from tightrope._sweep import sweep
-from tightrope.estimators.fair.frontier import LEVELS, SMALLEST, judge_path, largest_that_keeps
+from tightrope.estimators.fair.frontier import judge_path, largest_that_keeps, thresholds_below
 from tightrope.estimators.fair.rare import intersected, judgeable
 from tightrope.estimators.fair.task import Task, crosses, is_positive, read_attributes, refuse_weightless
 from tightrope.estimators.fair.training import Scaling, Trained, budget, csoa, in_units, solve
@@ -247,8 +247,7 @@ def _path(
         problem, source = _problem(model, known, moments, 1e6)[0], _source(model, people, known, moments)
         free = solve(problem, source, budget(moments.rows), 1e-6, seed, record=0)
         coef, _ = moments.scaling.back(np.asarray(free.x, float))
-        largest = float(np.max(np.abs(moments.V @ coef)))
-        thresholds = max(largest, 1e-12) * np.geomspace(1.0, SMALLEST, LEVELS)
+        thresholds = thresholds_below(np.abs(moments.V @ coef))
     return thresholds, *path_of(problem, source, moments, thresholds, seed)
 
 

@@ -16,6 +16,7 @@ from tightrope.fairness.notions import cells_of, parts_of
 SEARCHES = ("cross-validation", "batch")
 LEVELS = 24  # thresholds on the path
 SMALLEST = 0.003  # threshold on the path, as a share of the largest
+_NONE = 1e-8  # is no covariance of a score, which is a logarithm of odds, and a group
 BATCH_ROWS = 10_000  # are what the paper's procedure looks at
 
 
@@ -65,10 +66,14 @@ def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) 
 
 
 def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
-    """Thresholds from where the constraint begins to bind, down in equal ratios."""
+    """Thresholds from where the constraint begins to bind on."""
     free = train(built.at(1e6), method="auto", passes=None, tol=1e-6, seed=seed, record=0)
-    largest = float(np.max(np.abs(covariances(free.coef, built.task))))
-    return max(largest, 1e-12) * np.geomspace(1.0, SMALLEST, LEVELS)
+    return thresholds_below(np.abs(covariances(free.coef, built.task)))
+
+
+def thresholds_below(covariance: np.ndarray) -> np.ndarray:
+    """Thresholds from the largest covariance of the classifier without constraint down, in equal ratios."""
+    return max(float(np.max(covariance)), _NONE) * np.geomspace(1.0, SMALLEST, LEVELS)
 
 
 def _decisions(task: Task, thresholds: np.ndarray, X: np.ndarray, seed: int) -> np.ndarray:
