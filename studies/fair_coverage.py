@@ -47,6 +47,8 @@ CASES = {
     "low base rate": Case(GroupedGaussians(2, base_rate=0.15), 4000, {"p_rule": 0.6}),
     "one path": Case(GroupedGaussians(2), 1500, {"p_rule": 0.8, "constraint": "rates"}),
     "covariance": Case(GroupedGaussians(2), 1500, {"difference": 0.1, "constraint": "covariance"}),
+    "path of covariances": Case(GroupedGaussians(2), 1500, {"p_rule": 0.8, "constraint": "covariance"}),
+    "the same, four groups": Case(GroupedGaussians(4), 4000, {"p_rule": 0.7, "constraint": "covariance"}),
     "holdout": Case(GroupedGaussians(2), 3000, {"p_rule": 0.8, "judge": "holdout"}),
     "weights": Case(GroupedGaussians(2), 2000, {"p_rule": 0.8}, weighted=True),
 }

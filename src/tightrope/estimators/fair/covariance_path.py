@@ -5,8 +5,6 @@ line through the last two leads to within a Newton step of the next: 24 threshol
 a gap of 1e-8 or so. They have the problem of `rates.py` at infinite temperature, where covariances take the place of rates.
 """
 
-from typing import Any
-
 import numpy as np
 
 from tightrope.estimators.fair.rates import MEANS, Limits, Point, Rates
@@ -30,7 +28,8 @@ def covariance_path(task: Task, thresholds: np.ndarray, seed: int) -> tuple[np.n
 
 
 def _by_newton(task: Task, scaling: Scaling, thresholds: np.ndarray) -> np.ndarray | None:
-    """(L, d), coefficients of standardised features; None where the ball binds, of which Newton's method knows nothing."""
+    """(L, d), coefficients of standardised features; None where it has not settled, or where the ball binds, of which it
+    knows nothing."""
     assert task.sensitive is not None
     s = centred(task.sensitive, task.weight, task.y > 0, task.notion)
     # Covariances as shares of the largest threshold: their multipliers are then differences of losses.
@@ -38,11 +37,13 @@ def _by_newton(task: Task, scaling: Scaling, thresholds: np.ndarray) -> np.ndarr
     weight = task.weight / task.weight.sum()
     rates = Rates.of(scaling.apply(task.X), task.y, weight, functionals, task.l2, task.intercept)
     both_sides = np.vstack([np.eye(len(functionals)), -np.eye(len(functionals))])
-    options: dict[str, Any] = {"stable": _STABLE, "newton": len(rates.basis) < _WIDE}
+    narrow = len(rates.basis) < _WIDE
     points = [rates.plain._replace(multipliers=np.zeros(len(both_sides)))]
     for share in shares:
         limits = Limits(both_sides, np.full(len(both_sides), -share))
-        points.append(rates.solve(_ahead(points, shares), MEANS, limits, **options))
+        start = _ahead(points, shares)
+        point = rates.solve(start, MEANS, limits, _STABLE, newton=narrow)
+        points.append(point if point.settled or narrow else rates.solve(start, MEANS, limits, _STABLE))
     found = np.stack([rates.basis @ point.x for point in points[1:]])
     settled = all(point.settled for point in points)
     return found if settled and np.max(np.linalg.norm(found, axis=1)) <= task.radius else None
@@ -58,10 +59,9 @@ def _ahead(points: list[Point], shares: np.ndarray) -> Point:
 
 
 def _one_by_one(task: Task, thresholds: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each from the start, within the ball."""
-    built = build(task)
-    each = [
-        train(built.at(threshold), method="auto", passes=None, tol=1e-6, seed=seed, record=0)
-        for threshold in thresholds
-    ]
+    """Within the ball, each from the one before."""
+    built, each = build(task), []
+    for threshold in thresholds:
+        begun = {"warm_start": each[-1].result} if each else {}
+        each.append(train(built.at(threshold), method="auto", passes=None, tol=1e-6, seed=seed, record=0, **begun))
     return np.stack([trained.coef for trained in each]), np.array([trained.intercept for trained in each])
