@@ -46,6 +46,17 @@ def test_every_point_is_the_solution_at_its_threshold(groups, options, monkeypat
         np.testing.assert_allclose(intercept[k], right.intercept, atol=2e-4)
 
 
+def test_a_start_that_is_too_good_to_go_on_from_is_given_up(monkeypatch):
+    monkeypatch.setattr(module, "_one_by_one", lambda *_: pytest.fail("Newton's method was not enough"))
+    starts, solve = [], Rates.solve
+    monkeypatch.setattr(Rates, "solve", lambda self, *given: starts.append(given[0]) or solve(self, *given))
+    task = task_of(8, 2500, seed=115)  # the line through the last two hits the smallest threshold to 3e-7
+    thresholds = path_of_thresholds(build(task), 0)
+    coef, _ = covariance_path(task, thresholds, 0)
+    assert len(starts) > len(thresholds)
+    assert np.all(np.abs([covariances(one, task) for one in coef]).max(axis=1) <= thresholds * (1 + 1e-5))
+
+
 def test_many_columns_are_solved_without_new_curvature(monkeypatch):
     monkeypatch.setattr(module, "_one_by_one", lambda *_: pytest.fail("Newton's method was not enough"))
     monkeypatch.setattr(Rates, "_root", lambda *_: pytest.fail("the curvature was computed"))

@@ -13,6 +13,7 @@ from tightrope.estimators.fair.training import Scaling, build, train
 from tightrope.problems.fair import centred
 
 _WIDE = 100  # coefficients from which on curvature is not computed anew: 400 then take a third of the time
+_VIOLATION = 1e-3  # of a threshold, which decisions do not see; it is 1e-6 nearly always
 _STABLE = 1e-8
 """As `rates.STABLE`, for constraints that can always be met, and points so near to the next that more would lead away."""
 
@@ -37,16 +38,19 @@ def _by_newton(task: Task, scaling: Scaling, thresholds: np.ndarray) -> np.ndarr
     weight = task.weight / task.weight.sum()
     rates = Rates.of(scaling.apply(task.X), task.y, weight, functionals, task.l2, task.intercept)
     both_sides = np.vstack([np.eye(len(functionals)), -np.eye(len(functionals))])
-    narrow = len(rates.basis) < _WIDE
     points = [rates.plain._replace(multipliers=np.zeros(len(both_sides)))]
     for share in shares:
         limits = Limits(both_sides, np.full(len(both_sides), -share))
-        start = _ahead(points, shares)
-        point = rates.solve(start, MEANS, limits, _STABLE, newton=narrow)
-        points.append(point if point.settled or narrow else rates.solve(start, MEANS, limits, _STABLE))
+        quickly = _ahead(points, shares), len(rates.basis) < _WIDE
+        for start, newton in (quickly, (points[-1], True)):  # ... and safely: a start may be too good to go on from
+            point = rates.solve(start, MEANS, limits, _STABLE, newton)
+            if point.settled and np.max(rates.constraints(point.z, MEANS, limits)) <= _VIOLATION * share:
+                points.append(point)
+                break
+        else:
+            return None
     found = np.stack([rates.basis @ point.x for point in points[1:]])
-    settled = all(point.settled for point in points)
-    return found if settled and np.max(np.linalg.norm(found, axis=1)) <= task.radius else None
+    return found if np.max(np.linalg.norm(found, axis=1)) <= task.radius else None
 
 
 def _ahead(points: list[Point], shares: np.ndarray) -> Point:
