@@ -56,21 +56,21 @@ def main() -> None:
             "sweep": lambda: tr.sweep(problem, sampler, grid, steps=w.N_ROWS)["objective"].sum(),
         }
     )
-    levels, some_sizes = np.linspace(0.05, 0.5, LEVELS), tr.CSOA(np.geomspace(0.1, 10, LEVELS), w.DELTA, 0.0)
+    levels, sizes = np.linspace(0.05, 0.5, LEVELS), tr.CSOA(np.geomspace(0.1, 10, LEVELS), w.DELTA, 0.0)
     one_size = tr.CSOA(w.ETA0, w.DELTA, 0.0)
     side_by_side = best_of(
         {  # the same work, so that what is left is what it costs to check a level
             "levels": lambda: tr.sweep(problem, sampler, one_size, steps=SHORT, levels=levels)["objective"].sum(),
-            "step sizes": lambda: tr.sweep(problem, sampler, some_sizes, steps=SHORT)["objective"].sum(),
+            "step sizes": lambda: tr.sweep(problem, sampler, sizes, steps=SHORT)["objective"].sum(),
         }
     )
-    one_pass, sizes = rows[: w.N_ROWS], np.geomspace(0.1, 10, WIDE).astype(np.float32)
+    one_pass = rows[: w.N_ROWS]
+    each = np.geomspace(0.1, 10, WIDE).astype(np.float32)
+    many = tr.CSOA(each, w.DELTA, w.UPSILON0)
     wide = best_of(
         {
-            "sweep": lambda: tr.sweep(problem, sampler, tr.CSOA(sizes, w.DELTA, w.UPSILON0), steps=w.N_ROWS)[
-                "objective"
-            ].sum(),
-            "vmap": lambda: w.bare_sweep(on_device, jnp.asarray(one_pass), sizes, upsilon0),
+            "sweep": lambda: tr.sweep(problem, sampler, many, steps=w.N_ROWS)["objective"].sum(),
+            "vmap": lambda: w.bare_sweep(on_device, rows_on_device[: w.N_ROWS], each, upsilon0),
         },
         repeats=2,
     )

@@ -4,8 +4,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
-_WORTH_THREADS = 2**27  # floating-point operations of a factorisation, some hundredths of a second of one core
-_PRODUCT = 2**31  # of a product A'A, which reads as much as it computes: a fit of 300,000 x 48 gains nothing by two
+# Floating-point operations from which on more threads are worth it:
+FACTORISATION = 2**27  # some hundredths of a second of one core
+PRODUCT = 2**31  # A'A, which reads as much as it computes: a fit of 300,000 x 48 gains nothing by two
 
 
 def one_thread() -> AbstractContextManager:
@@ -13,15 +14,10 @@ def one_thread() -> AbstractContextManager:
     return _libraries().limit(limits=1, user_api="blas")
 
 
-def threads_for(rows: int, columns: int) -> AbstractContextManager:
-    """Within it, factorisations of thin matrices of at most this size use one thread, unless they are large enough to gain
-    by more."""
-    return one_thread() if 2 * rows * columns**2 < _WORTH_THREADS else nullcontext()
-
-
-def threads_for_products(rows: int, columns: int) -> AbstractContextManager:
-    """The same for products of thin matrices with vectors and with one another."""
-    return one_thread() if 2 * rows * columns**2 < _PRODUCT else nullcontext()
+def threads_for(rows: int, columns: int, worth: int = FACTORISATION) -> AbstractContextManager:
+    """Within it, factorisations (or products) of thin matrices of at most this size use one thread, unless they are large
+    enough to gain by more."""
+    return one_thread() if 2 * rows * columns**2 < worth else nullcontext()
 
 
 @lru_cache

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tightrope._threads import threads_for_products
+from tightrope._threads import PRODUCT, threads_for
 from tightrope.arrow import from_arrow
 from tightrope.estimators import rules
 from tightrope.estimators.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
@@ -216,7 +216,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             return self.fit_people(read_people(self, X, y, sensitive_features, sample_weight))
         task, seed = read_task(self, X, y, sensitive_features, sample_weight).with_weight(), self._seed()
         self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
-        with self._forgetting_where_refused(), threads_for_products(*task.X.shape):
+        with self._forgetting_where_refused(), threads_for(*task.X.shape, worth=PRODUCT):
             self._fit_by_covariance(task, seed) if asked_of(self) is None else self._fit_by_rates(task, seed)
         self._stream = None
         return self
@@ -342,7 +342,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         twin = type(self)(**(self.get_params(deep=False) | asked))
         twin._check_parameters()
         task = read_task(twin, X, y, sensitive_features, sample_weight).with_weight()
-        with threads_for_products(*task.X.shape):
+        with threads_for(*task.X.shape, worth=PRODUCT):
             if asked_of(twin) is not None:
                 return frontier_by_rates(twin, task, self._seed())
             return compute_frontier(build(task), folds=self.folds, confidence=self.confidence, seed=self._seed())

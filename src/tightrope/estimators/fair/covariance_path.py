@@ -22,10 +22,7 @@ def covariance_path(task: Task, thresholds: np.ndarray, seed: int) -> tuple[np.n
     """Coefficients (L, d) and intercepts (L,) at thresholds, the largest first."""
     scaling = Scaling.fit(task.X, task.weight, task.intercept)
     found = _by_newton(task, scaling, thresholds)
-    if found is None:
-        return _one_by_one(task, thresholds, seed)
-    back = [scaling.back(x) for x in found]
-    return np.stack([coef for coef, _ in back]), np.array([intercept for _, intercept in back])
+    return _one_by_one(task, thresholds, seed) if found is None else scaling.back_each(found)
 
 
 def _by_newton(task: Task, scaling: Scaling, thresholds: np.ndarray) -> np.ndarray | None:
@@ -54,7 +51,7 @@ def _by_newton(task: Task, scaling: Scaling, thresholds: np.ndarray) -> np.ndarr
 
 
 def _ahead(points: list[Point], shares: np.ndarray) -> Point:
-    """Where to begin: on the line through the last two of the plain solution and those of the first thresholds."""
+    """Where to begin the next: on the line through the last two solutions. The first of the points is the plain one."""
     k = len(points) - 1  # the number of the next threshold
     if k < 2:
         return points[-1]

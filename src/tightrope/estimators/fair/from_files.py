@@ -265,8 +265,7 @@ def path_of(
         table = sweep(
             problem, source, SVRGCSOA(), passes=passes, levels=levels, seeds=(seed,), points=True, progress=False
         )
-    back = [moments.scaling.back(np.asarray(x, float)) for x in table["x"]]
-    return np.stack([coef for coef, _ in back]), np.array([intercept for _, intercept in back])
+    return moments.scaling.back_each(table["x"])
 
 
 def _judged(
