@@ -57,6 +57,9 @@ verify: install
 	$(BIN)/python -m studies.certificates
 	$(BIN)/python -m studies.projection_free
 	$(BIN)/python -m studies.nested
+	$(BIN)/python -m studies.adverse
+	$(BIN)/python -m studies.adverse --half unseen
+	$(BIN)/python -m studies.adverse --page
 
 # Attacks; an hour on two cores. What they found is in docs/reliability.md.
 torture: install

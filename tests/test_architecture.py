@@ -16,7 +16,7 @@ SOURCE = Path(tr.__file__).parent
 
 # From the bottom up; a room imports from itself and from the rooms before it. Rooms of one line do not know each other.
 ROOMS = [
-    {"_jaxlib", "_errors", "arrow", "files", "precision", "_threads"},
+    {"_jaxlib", "_errors", "arrow", "columns", "files", "precision", "_threads"},
     {"tree", "_compilation_cache"},
     {"losses", "sets", "sampling", "confidence", "fairness", "datasets"},
     {"problem"},

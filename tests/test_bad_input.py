@@ -106,8 +106,9 @@ TABLE: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
     "levels that are not finite": ({"levels": np.nan}, ValueError, ["levels is nan"]),
     "names of the wrong length": ({"names": ("a",)}, ValueError, ["names has 1 entries for 2"]),
     "names that are one string": ({"names": "ab"}, TypeError, ["list of strings"]),
-    "names that repeat": ({"names": ("a", "a")}, ValueError, ["different names"]),
-    "names of columns": ({"names": ("a", "objective")}, ValueError, ["columns of the trace"]),
+    "names that repeat": ({"names": ("a", "a")}, ValueError, ["another column"]),
+    "names of columns": ({"names": ("a", "objective")}, ValueError, ["'objective'", "another column"]),
+    "a name that is another's multiplier": ({"names": ("a", "dual a")}, ValueError, ["'dual a'", "another column"]),
     "exact constraints of another number": (
         {"exact_constraints": lambda x: x},
         ValueError,

@@ -12,6 +12,7 @@ import numpy as np
 
 from tightrope._compilation_cache import hints_at_cache
 from tightrope._errors import whole_number
+from tightrope.columns import of_constraints
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.choose import Asked, second_choice
 from tightrope.loop.driver import OneRun
@@ -169,7 +170,7 @@ def minimize(
         output = None if sampler.n is None else "feasible"
     output = "feasible" if output is None and (tol is not None or until_solved) else output
     program = OneRun(ready, track)
-    track_names(program.variant, ready.x)  # refuses a wrong `track` before any work
+    track_names(program.variant, ready.x, of_constraints(ready.names))  # refuses a wrong `track` before any work
     towards = _strictly_feasible(ready, feasible_point, output, tol)
     if until_solved and towards is None and not _gives_feasible(ready.method):  # nothing would tell when to stop
         ready = ready.within(_PASSES_UNJUDGED)

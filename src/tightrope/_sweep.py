@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tightrope._errors import whole_number
+from tightrope.columns import of_constraints, refuse_taken
 from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.progress import Progress
@@ -93,6 +94,10 @@ def sweep(
         name: prepare(problem, sampler, method, seeds=seeds, grids=True, **options) for name, method in named.items()
     }
     jobs = {name: _combinations(_as_given(named[name], ready), grid) for name, ready in prepared.items()}
+    for name, ready in prepared.items():
+        coefficients, constraints = list(jobs[name][0].columns), of_constraints(ready.names)
+        refuse_taken(f"names of constraints, beside the coefficients of {name},", constraints, coefficients)
+        track_names(Variant(ready.sizes, track), ready.x, (*coefficients, *constraints))
     total = sum(len(combos) * ready.steps for combos, ready in zip(jobs.values(), prepared.values(), strict=True))
     tables, done = [], 0
     with Progress(total * len(seeds), progress, "steps of all runs") as bar:
@@ -136,7 +141,6 @@ def _sweep_one(
 ):
     """One method's combinations in slices of equal shape; yields (rows, steps taken) as they come."""
     variant = Variant(ready.sizes, track)
-    track_names(variant, ready.x)  # refuses a wrong `track` before any work
     horizon = jnp.asarray(ready.steps, jnp.int32)
     one = jax.eval_shape(lambda: start(ready.method_at(0), ready.problem, ready.x, ready.lam, horizon, variant))
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))

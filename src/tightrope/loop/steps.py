@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
+from tightrope.columns import refuse_taken
 from tightrope.methods import Info, Method, Refreshing
 from tightrope.problem import Problem
 from tightrope.problem.problem import Split
@@ -191,13 +192,14 @@ def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
     return Summary(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked, weight[..., 0])
 
 
-def track_names(variant: Variant, x: Tree) -> list[str]:
-    """The names of what is tracked, in the order in which it is packed."""
+def track_names(variant: Variant, x: Tree, taken: Sequence[str] = ()) -> list[str]:
+    """The names of what is tracked, in the order in which it is packed; refused where a column `taken` is called so."""
     if variant.track is None:
         return []
     tracked = jax.eval_shape(variant.track, x)
     if not isinstance(tracked, dict) or any(getattr(v, "shape", None) != () for v in tracked.values()):
         raise ValueError(f"track returns {tracked}; expected a dict of scalars, name by name.")
+    refuse_taken("track", sorted(tracked), taken)
     return sorted(tracked)
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from tightrope.columns import of_constraints, refuse_taken
 from tightrope.precision import in_full_precision
 from tightrope.problem.oracle import Oracle, oracle_values
 from tightrope.sampling.shards import Share, summed
@@ -24,7 +25,6 @@ _EVALUATES = (
     "sample_values", "values", "constraint_values", "value_and_gradient", "jacobian", "exact_slopes",
     "lagrangian_gradient", "step_length",
 )  # fmt: skip
-_COLUMNS = {"step", "samples", "passes", "seconds", "objective"}
 
 
 class Split(NamedTuple):
@@ -350,11 +350,7 @@ def _checked_names(names: Any) -> tuple[str, ...] | None:
         return None
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"Problem: names is {names!r}; expected a list of strings, one per constraint.")
-    if len(set(names)) < len(names) or _COLUMNS & set(names):
-        raise ValueError(
-            f"Problem: names is {list(names)}; expected different names, and none of {', '.join(sorted(_COLUMNS))}, which "
-            "are columns of the trace."
-        )
+    refuse_taken("Problem: names", of_constraints(names))
     return tuple(names)
 
 
