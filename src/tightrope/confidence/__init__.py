@@ -4,7 +4,7 @@ A bound says which: proven at every sample size (`binomial_upper`, `bounded_uppe
 asymptotic (`studentised_upper`, `ratio_lower`, `difference_upper`). Every one is one-sided, but for intervals to report
 (`wilson`, `ratio_interval`, `difference_interval`; asymptotic). "All of them hold" needs no Bonferroni: if each U_i is
 above H_i with probability 1 - alpha, then so is max_i U_i above max_i H_i, because it fails only where the bound of the
-largest H_i does (Berger's intersection-union test).
+largest H_i does (Berger's intersection-union test). All are for independent rows: `serial_dependence` looks for others.
 """
 
 from tightrope.confidence.anytime import Anytime as Anytime
@@ -13,6 +13,8 @@ from tightrope.confidence.binomial import binomial_upper as binomial_upper
 from tightrope.confidence.bounded import bounded_below as bounded_below
 from tightrope.confidence.bounded import bounded_lower as bounded_lower
 from tightrope.confidence.bounded import bounded_upper as bounded_upper
+from tightrope.confidence.dependence import Dependence as Dependence
+from tightrope.confidence.dependence import serial_dependence as serial_dependence
 from tightrope.confidence.difference import difference_score as difference_score
 from tightrope.confidence.difference import difference_upper as difference_upper
 from tightrope.confidence.one_test import mean_at_most_zero as mean_at_most_zero

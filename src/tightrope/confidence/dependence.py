@@ -1,0 +1,119 @@
+"""A test of whether neighbouring rows are alike: every bound of this room is for independent rows.
+
+Two looks at values in the order of their rows: the lag-one autocorrelation, and the variance of sums over blocks of 2, 4, 8,
+... rows relative to that of independent ones (a variance ratio, Lo & MacKinlay 1988), each in its standard deviations. The
+largest of them is compared with the same number after random permutations of the rows. Independent rows of one law are
+exchangeable, so the test is exact at every n and for every law, ties and heavy tails included, whatever number of looks and
+columns. It is made of ranks, which no outlier hides anything from, and of the values themselves, in which rare events count
+as much as they do in the mean.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tightrope.confidence.checks import checked_values
+
+_PERMUTATIONS = 1999  # none may reach the rows' own order: 1/2,000 each for ranks and values, a false alarm in 1,000
+_DOUBT = 3.0  # standard deviations: below, no permutation is tried, because an alarm is far away
+_CERTAIN = (
+    10.0  # standard deviations: beyond, chance is below 1e-6 for scores of at most 2 (Bernstein; chi-square with 8)
+)
+_BLOCKS = 8  # at least, in the longest look: fewer have no variance to speak of
+_VALUES = 1 << 15  # that are permuted: 2,000 permutations take about a second
+_STRETCHES = 64  # of neighbouring rows, evenly spaced, stand for longer files: short correlations and slow drifts show
+
+
+class Dependence(NamedTuple):
+    """The finding of `serial_dependence`.
+
+    Attributes:
+        found: neighbouring rows are alike. Said falsely of independent rows with a probability of at most 1e-3.
+        inflation: for each column, the variance of the mean over that of independent rows, at least 1; an estimate, too low
+            where rows are alike over more than a tenth of the file. 1 where nothing was found.
+    """
+
+    found: bool
+    inflation: np.ndarray
+
+
+def serial_dependence(values: Any) -> Dependence:
+    """A test of independence along rows against neighbours that are alike (in time, by groups, by sorting).
+
+    Args:
+        values: n numbers in the order of their rows, or n rows with a column for each of several means.
+
+    Example:
+        >>> import numpy as np
+        >>> from tightrope.confidence import serial_dependence
+        >>> noise = np.random.default_rng(0).normal(size=2000)
+        >>> serial_dependence(noise).found, serial_dependence(np.sort(noise)).found
+        (False, True)
+    """
+    rows = checked_values(values)
+    varying = rows[:, np.ptp(rows, axis=0) > 0]
+    found = varying.size > 0 and _found(_scores(_some(varying)))
+    return Dependence(found, _inflation(rows) if found else np.ones(rows.shape[1]))
+
+
+def _some(rows: np.ndarray) -> np.ndarray:
+    """The rows, or stretches of them: independent rows stay independent whichever are taken by their numbers."""
+    each = max(16, _VALUES // rows.shape[1] // _STRETCHES)
+    if len(rows) <= each * _STRETCHES:
+        return rows
+    starts = np.linspace(0, len(rows) - each, _STRETCHES).astype(int)
+    return rows[(starts[:, None] + np.arange(each)).ravel()]
+
+
+def _scores(rows: np.ndarray) -> np.ndarray:
+    """Ranks and values, a line for each column, with mean 0 and mean square 1: (2, columns, rows)."""
+    from scipy.stats import rankdata
+
+    both = np.stack([rankdata(rows, axis=0).T, (rows / np.abs(rows).max(axis=0)).T])
+    both -= both.mean(axis=-1, keepdims=True)
+    spread = np.sqrt((both**2).mean(axis=-1, keepdims=True))
+    return both / np.where(spread > 0, spread, 1)
+
+
+def _found(scores: np.ndarray) -> bool:
+    own = _alike(scores)
+    bounded = np.abs(scores).max(axis=-1) <= 2
+    if np.any(bounded & (own >= _CERTAIN)):
+        return True
+    own, rng = own.max(axis=1), np.random.default_rng(0)
+    open_ = own >= _DOUBT
+    for _ in range(_PERMUTATIONS):
+        if not np.any(open_):
+            return False
+        order = rng.permutation(scores.shape[-1])
+        open_[open_] = _alike(scores[open_][:, :, order]).max(axis=1) < own[open_]
+    return bool(np.any(open_))
+
+
+def _alike(scores: np.ndarray) -> np.ndarray:
+    """The largest of all looks at each line, in standard deviations of independent rows."""
+    n = scores.shape[-1]
+    looks: list[np.ndarray] = [(scores[..., 1:] * scores[..., :-1]).sum(axis=-1) / np.sqrt(n)]
+    for m, sums in _block_sums(scores, _BLOCKS):
+        used = m * sums.shape[-1]
+        looks.append(((sums**2).sum(axis=-1) / used - 1) / np.sqrt(2 * (m - 1) / used))
+    return np.max(looks, axis=0)
+
+
+def _inflation(rows: np.ndarray) -> np.ndarray:
+    """The largest variance of block means, times their length, over that of rows."""
+    away = (rows - rows.mean(axis=0)).T
+    variance = (away**2).mean(axis=-1)
+    ratios = [np.ones(len(away))]
+    for m, sums in _block_sums(away, 10):
+        ratios.append((sums**2).mean(axis=-1) / (m * np.where(variance > 0, variance, 1)))
+    return np.max(ratios, axis=0)
+
+
+def _block_sums(lines: np.ndarray, least: int) -> Any:
+    """(m, sums over blocks of m) for m = 2, 4, 8, ... while there are at least so many blocks."""
+    m, sums = 1, lines
+    while sums.shape[-1] // 2 >= least:
+        even = sums.shape[-1] // 2 * 2
+        m, sums = 2 * m, sums[..., 0:even:2] + sums[..., 1:even:2]
+        yield m, sums
