@@ -179,18 +179,58 @@ def test_rows_that_judge_are_not_trained_on():
 def test_weights():
     """Weights that are the same for all rows of a class change nothing; others are judged by the rows' own values."""
     plain = fit(subject_to={"fpr": 0.1})
-    by_class = fit(RidgeClassifier(), weight=np.where(Y, 3.0, 1.0), subject_to={"fpr": 0.1})
+    by_class = fit(RidgeClassifier(), weight=np.where(Y, 3.0, 1.0), subject_to={"fpr": 0.1}, max_weight=(1, 3))
     assert plain.certificate_.holds
     assert by_class.held_out_.effective("fpr", np.array([0.0]))[1] == np.sum(~by_class.held_out_.positive)
     assert by_class.certificate_.proven
-    uneven = fit(weight=np.random.default_rng(4).uniform(0.5, 2, 3000), subject_to={"fpr": 0.1})
+    uneven = fit(weight=np.random.default_rng(4).uniform(0.5, 2, 3000), subject_to={"fpr": 0.1}, max_weight=2.0)
     assert uneven.certificate_.holds
     assert uneven.certificate_.constraints[0].value < 0.1
-    assert "weights are taken to be" in str(uneven.certificate_)
+    assert "No row to come is taken to weigh more than 2, as max_weight says." in str(uneven.certificate_)
     zero = np.where(np.arange(3000) < 2000, 1.0, 0.0)
-    assert len(fit(weight=zero).held_out_.score) == 1000
+    assert len(fit(weight=zero, max_weight=1).held_out_.score) == 1000
+    with pytest.raises(
+        ValueError, match=r"max_weight is 1, and sample_weight has a weight of 2\.\d+ in a negative row"
+    ):
+        fit(weight=np.where(Y, 1.0, 2.5), max_weight=1)
     with pytest.raises(TypeError, match=r"NearestCentroid\.fit takes none"):
         fit(NearestCentroid(), weight=zero)
+
+
+@pytest.mark.parametrize("cv", [0.5, "prefit"])
+def test_a_heavy_weight_that_no_judging_row_has_breaks_no_promise(cv):
+    """4 in 1,000 negative rows weigh 60 and score high: they are often not among those that judge, or seen at all."""
+    rng = np.random.default_rng(0)
+    score = LogisticRegression()
+    score.coef_, score.intercept_, score.classes_ = np.ones((1, 1)), np.zeros(1), np.array([False, True])
+    asked: dict[str, Any] = {"estimator": score, "subject_to": {"fpr": 0.1}, "cv": cv}
+    promised = 0
+    for _ in range(40):
+        y = rng.random(400) < 0.3
+        heavy = ~y & (rng.random(400) < 0.004)
+        x = np.where(heavy, 3 + 0.3 * rng.normal(size=400), rng.normal(size=400) + 1.2 * y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CertificationWarning)
+            model = tr.ConstrainedClassifier(**asked).fit(x[:, None], y, np.where(heavy, 60.0, 1.0))
+            bounded = tr.ConstrainedClassifier(**asked, max_weight=60.0).fit(x[:, None], y, np.where(heavy, 60.0, 1.0))
+        promised += model.certificate_.holds + bounded.certificate_.holds
+        assert "60" in str(bounded.certificate_)
+    assert promised == 0
+
+
+def test_weights_without_their_largest_are_not_certified_and_the_sentence_says_what_to_give():
+    weight = np.random.default_rng(4).uniform(0.5, 2, 3000)
+    with pytest.warns(CertificationWarning, match=r"if none can weigh more, say so: max_weight=") as said:
+        model = fit(weight=weight, subject_to={"fpr": 0.1})
+    assert not model.certificate_.holds
+    assert "the best under this condition" in str(said[0].message)
+    argument = model.certificate_.missing[0].rpartition("max_weight=")[2].rstrip(".")
+    given = tuple(float(w) for w in argument.strip("()").split(","))
+    known = fit(weight=weight, subject_to={"fpr": 0.1}, max_weight=given)
+    assert known.certificate_.holds
+    assert known.threshold_ == model.threshold_
+    # the training rows' weights count as well
+    assert max(given) == weight.max() > model.held_out_.weight.max()
 
 
 def test_a_weighted_limit_is_judged_by_the_weighted_rate():
@@ -198,12 +238,12 @@ def test_a_weighted_limit_is_judged_by_the_weighted_rate():
     rng = np.random.default_rng(0)
     heavy = rng.random(6000) < 0.1
     score = rng.uniform(size=6000) + heavy * 0.5
-    rows = HeldOut(score, np.zeros(6000, bool), np.where(heavy, 9.0, 1.0), {})
+    rows = HeldOut(score, np.zeros(6000, bool), np.where(heavy, 9.0, 1.0), {}, (9.0, 9.0))
     limit, cut = [Constraint("fpr", 0.15, True)], np.array([0.98])
     true = (0.9 * 0.02 + 0.9 * 0.52) / 1.8
     assert abs(rows.estimate("fpr", cut)[0] - true) < 0.03
     assert not passes(limit, rows, cut, 0.95, None)[0]
-    assert passes(limit, rows._replace(weight=np.ones(6000)), cut, 0.95, None)[0]
+    assert passes(limit, rows._replace(weight=np.ones(6000), most=(1.0, 1.0)), cut, 0.95, None)[0]
     assert passes([Constraint("fpr", 0.4, True)], rows, cut, 0.95, None)[0]
 
 

@@ -101,7 +101,7 @@ class ThresholdCertificate:
 
 def certificate_of(
     asked: Asked, constraints: Sequence[Constraint], found: Walk, threshold: float, confidence: float, cross_fitted: bool,
-    basis: str, share: float,
+    basis: str, share: float, weights: str | None,
 ) -> ThresholdCertificate:  # fmt: skip
     """Everything there is to say about a threshold.
 
@@ -113,22 +113,31 @@ def certificate_of(
         cross_fitted: whether scores come from models other than the one that is kept.
         basis: where the rows that judged come from, in words.
         share: how many of the rows given they are.
+        weights: "known" where `max_weight` was given with weights, "seen" where nobody said how large they may become; None
+            where rows count alike.
     """
-    holds, rows = found.passed > 0, found.judging
+    rows = found.judging
+    holds = found.passed > 0 and weights != "seen"
     measured = [
         _measure(c.metric, c.group, rows, threshold, confidence, asked.costs, f"{c.sign} {c.limit:g}")
         for c in constraints
     ]
     objective = _measure(asked.maximize, None, rows, threshold, confidence, asked.costs)
-    missing = () if holds else _missing(constraints, found, threshold, confidence, asked.costs, share)
+    missing: tuple[str, ...] = ()
+    if not found.passed:
+        missing = _missing(constraints, found, threshold, confidence, asked.costs, share)
+    elif not holds:
+        missing = (_weights_unknown(rows.most),)
     notes = []
     if holds and not (rows.score > threshold).any():
         notes.append(
             "Nobody is selected: none of the rows that judged has a score above the threshold. Ask for less, or give more."
         )
-    weights = rows.weight
-    if len(np.unique(weights)) > 1:
-        notes.append(f"Rates are those of weighted rows, whose weights are taken to be {weights.max():.4g} at most.")
+    if weights is not None:
+        known = "as max_weight says" if weights == "known" else "the largest weight given"
+        notes.append(
+            f"Rates are those of weighted rows. No row to come is taken to weigh more than {_most(rows.most)}, {known}."
+        )
     basis = basis.format(f"{len(rows.score):,}", f"{int(rows.positive.sum()):,}")
     if found.pilot is not None:
         basis += f" {len(found.pilot.score):,} others said where to begin."
@@ -172,6 +181,24 @@ def _missing(
         )
     failed = [c for c in constraints if not passes([c], found.judging, cuts, confidence, costs)[0]]
     return tuple(_too_few(c, values[c], found, confidence, share) for c in failed)
+
+
+def _weights_unknown(most: tuple[float, float]) -> str:
+    """The missing piece where limits are kept for weights up to the largest seen: nobody said that it is the largest."""
+    given = f"{most[0]}" if most[0] == most[1] else f"{most}"
+    return (
+        f"It is shown where no row to come weighs more than {_most(most)}, the largest weight given. No number of rows "
+        f"tells how much a rare one may weigh; if none can weigh more, say so: max_weight={given}."
+    )
+
+
+def _most(most: tuple[float, float]) -> str:
+    negative, positive = most
+    return (
+        f"{negative:.4g}"
+        if negative == positive
+        else f"{negative:.4g} (negative rows) and {positive:.4g} (positive rows)"
+    )
 
 
 def _too_few(c: Constraint, value: float, found: Walk, confidence: float, share: float) -> str:

@@ -43,6 +43,10 @@ DEFAULT = {"fpr": 0.05}
 
 _RULES = {
     "confidence": rules.share("a number between 0 and 1"),
+    "max_weight": rules.Rule(
+        lambda v: all(rules.POSITIVE.holds(w) for w in (v if isinstance(v, list | tuple) and len(v) == 2 else [v])),
+        "a positive number, the largest weight that a row can have, or two of them, for negative and for positive rows",
+    ).or_none(),
     "uncertified": rules.one_of(("warn", "raise")),
     "random_state": rules.whole_number(0),
 }
@@ -55,6 +59,7 @@ class _Task(NamedTuple):
     positive: np.ndarray
     weight: np.ndarray | None
     groups: Mapping[tuple[str, Any], np.ndarray]
+    most: tuple[float, float]
 
 
 class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -83,6 +88,9 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             which is proven. "prefit": the estimator is trained already and all rows given judge; proven as well, if it has
             not seen them. A whole number of folds, or a list of splits: all rows judge by cross-fitted scores, and the
             model is trained on all rows; that holds for many rows at best, and the certificate says so.
+        max_weight: with `sample_weight`, the largest weight that a row can have, those to come included; or two, of a
+            negative and of a positive row. No rows tell how much a rare one weighs: without it nothing is certified for
+            weighted rows, and the threshold is the one for weights up to the largest given.
         uncertified: what to do where the limits cannot be certified: "warn", with a `CertificationWarning`, and take the
             threshold that keeps them by estimates; or "raise" a `CertificationError`. Both say what is missing.
         random_state: a whole number; decides which rows judge.
@@ -120,6 +128,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         costs: Any = None,
         positive_label: Any = None,
         cv: Any = 0.5,
+        max_weight: Any = None,
         uncertified: str = "warn",
         random_state: int = 0,
     ):
@@ -130,6 +139,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.costs = costs
         self.positive_label = positive_label
         self.cv = cv
+        self.max_weight = max_weight
         self.uncertified = uncertified
         self.random_state = random_state
 
@@ -147,7 +157,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             X: features, as the estimator takes them.
             y: labels of two kinds.
             sample_weight: a weight for each row. The estimator is trained with them, and metrics are those of weighted rows.
-                What is shown with weights that differ assumes that none to come is larger than the largest that judged.
+                What is shown holds for weights up to `max_weight`; without that, nothing is certified.
             sensitive_features: a column or several of groups, for limits "by group".
         """
         rules.check_parameters(self, _RULES)
@@ -158,13 +168,14 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         found = walk(asked, limits, held_out, self.confidence, int(self.random_state))
         cut = found.cut if found.passed else by_estimate(asked, limits, held_out)
         cut = self._usual_cut() if cut is None else cut
-        certificate = certificate_of(asked, limits, found, cut, self.confidence, cross_fitted, basis, share)
+        weights = None if task.weight is None else "seen" if self.max_weight is None else "known"
+        certificate = certificate_of(asked, limits, found, cut, self.confidence, cross_fitted, basis, share, weights)
         said = "\n".join([certificate.verdict, *certificate.missing])
         if not certificate.holds and self.uncertified == "raise":
             raise CertificationError(said)
         if not certificate.holds:
-            words = f"{said}\nThe threshold {cut:.6g} is the best by estimates, without any confidence."
-            warnings.warn(words, CertificationWarning, stacklevel=2)
+            why = "the best under this condition" if found.passed else "the best by estimates, without any confidence"
+            warnings.warn(f"{said}\nThe threshold {cut:.6g} is {why}.", CertificationWarning, stacklevel=2)
         for note in certificate.notes if certificate.holds else ():
             if note.startswith("Nobody"):
                 warnings.warn(f"{certificate.verdict} {note}", CertificationWarning, stacklevel=2)
@@ -196,7 +207,23 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"positive_label is {known!r}, and y has the labels {labels.tolist()}; expected one of these."
             )
         self.positive_label_ = labels[labels.tolist().index(known)]
-        return _Task(X, y == self.positive_label_, weight, self._groups(sensitive_features, n, asked))
+        positive = y == self.positive_label_
+        most = (1.0, 1.0) if weight is None else self._largest_weights(weight, positive)
+        return _Task(X, positive, weight, self._groups(sensitive_features, n, asked), most)
+
+    def _largest_weights(self, weight: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
+        """The largest weight that a negative and a positive row can have: as was said, or the largest of all given."""
+        seen = (float(weight[~positive].max()), float(weight[positive].max()))
+        if self.max_weight is None:
+            return seen
+        one = np.ndim(self.max_weight) == 0
+        negative, positive_most = (float(w) for w in ([self.max_weight] * 2 if one else self.max_weight))
+        if seen[0] > negative or seen[1] > positive_most:
+            raise ValueError(
+                f"max_weight is {self.max_weight!r}, and sample_weight has a weight of {seen[0]:g} in a negative row and of "
+                f"{seen[1]:g} in a positive one; expected the largest that any row can have."
+            )
+        return negative, positive_most
 
     def _groups(self, given: Any, n: int, asked: Asked) -> dict[tuple[str, Any], np.ndarray]:
         if not asked.by_group:
@@ -306,7 +333,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _judged(self, part: _Task, scores: np.ndarray) -> HeldOut:
         if part.weight is None:
             return HeldOut(scores, part.positive, np.ones(len(scores)), part.groups)
-        return HeldOut(scores, part.positive, part.weight, part.groups).take(part.weight > 0)
+        return HeldOut(scores, part.positive, part.weight, part.groups, part.most).take(part.weight > 0)
 
     # ---- deciding ----------------------------------------------------------------------------------------------------
 
@@ -406,7 +433,7 @@ def _rows(task: _Task, rows: np.ndarray) -> _Task:
     """Some of the rows."""
     weight = None if task.weight is None else task.weight[rows]
     groups = {name: mask[rows] for name, mask in task.groups.items()}
-    return _Task(_safe_indexing(task.X, rows), task.positive[rows], weight, groups)
+    return _Task(_safe_indexing(task.X, rows), task.positive[rows], weight, groups, task.most)
 
 
 def one_split(

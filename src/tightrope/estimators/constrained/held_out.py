@@ -19,27 +19,39 @@ class HeldOut(NamedTuple):
         positive: (n,), booleans.
         weight: (n,), positive; all ones where rows count alike.
         groups: for each (attribute, group), a mask of its rows.
+        most: the largest weight that a negative row can have, and a positive one; those to come included.
     """
 
     score: np.ndarray
     positive: np.ndarray
     weight: np.ndarray
     groups: Mapping[tuple[str, Any], np.ndarray]
+    most: tuple[float, float] = (1.0, 1.0)
 
     def take(self, rows: np.ndarray) -> "HeldOut":
         """Some of the rows, by number or by a mask."""
         groups = {name: mask[rows] for name, mask in self.groups.items()}
-        return HeldOut(self.score[rows], self.positive[rows], self.weight[rows], groups)
+        return HeldOut(self.score[rows], self.positive[rows], self.weight[rows], groups, self.most)
 
     def of(self, group: tuple[str, Any] | None) -> "HeldOut":
         """The rows of a group; all of them for None."""
         return self if group is None else self.take(self.groups[group])
 
-    def weighted(self, name: str) -> bool:
-        """Whether some of the rows that a metric is about count more than others."""
+    def about(self, name: str) -> tuple["HeldOut", float]:
+        """The rows that a metric is about, and the largest weight that one of these can have."""
         if name == COST or not METRICS[name].within_a_class:
-            return len(np.unique(self.weight)) > 1
-        return len(np.unique(self.weight[self.positive == (METRICS[name].rows == "positive rows")])) > 1
+            return self, max(self.most)
+        positive = METRICS[name].rows == "positive rows"
+        return self.take(self.positive == positive), self.most[positive]
+
+    def weighted(self, name: str) -> bool:
+        """True where some of the rows that a metric is about, seen or to come, may count less than others.
+
+        Where all that were seen have the largest weight, counts are judged: rare rows of less weight move a weighted share
+        less than they move the share of rows.
+        """
+        rows, most = self.about(name)
+        return bool(np.any(rows.weight != most))
 
     def cuts(self) -> np.ndarray:
         """The cuts that tell these rows apart, from nobody selected to everybody."""
@@ -90,10 +102,10 @@ class HeldOut(NamedTuple):
         """(n, cuts) values with a mean of at most 0 where the constraint holds, and the range that they can have.
 
         For a share with weights that is w (hit - limit) for the rows that it is a share of and 0 for others; for the cost it
-        is what a row costs, less the limit. Weights are taken to be at most the largest of these rows.
+        is what a row costs, less the limit. The range is that of the largest weight there can be.
         """
-        rows = self.of(constraint.group)
-        most, limit = float(self.weight.max()), constraint.limit
+        rows, most = self.of(constraint.group).about(constraint.metric)
+        limit = constraint.limit
         selected = rows.score[:, None] > cuts
         positive = rows.positive[:, None]
         if constraint.metric == COST:
@@ -106,9 +118,6 @@ class HeldOut(NamedTuple):
             sign = 1 if constraint.at_most else -1
             value = sign * (metric.hits(one) - limit * metric.of(one))
             low, high = (-limit, 1 - limit) if constraint.at_most else (limit - 1, limit)
-            if metric.within_a_class:  # the other class says nothing, and its share is not part of the claim
-                keep = rows.positive if metric.rows == "positive rows" else ~rows.positive
-                value, rows = value[keep], rows.take(keep)
         return value * rows.weight[:, None], low * most, high * most
 
 

@@ -34,6 +34,7 @@ def save_classifier(model: "ConstrainedClassifier", path: Path) -> None:
     arrays = {
         "coef": linear.coef_, "intercept": linear.intercept_, "threshold": np.array([model.threshold_]),
         "scores": rows.score, "positive": rows.positive.astype(np.uint8), "weight": rows.weight,
+        "most": np.array(rows.most),
     }  # fmt: skip
     about: dict[str, Any] = {
         "classes": {"dtype": model.classes_.dtype.str, "values": model.classes_.tolist()},
@@ -62,7 +63,10 @@ def load_classifier(kind: type["ConstrainedClassifier"], path: Path) -> "Constra
     model.positive_label_ = model.classes_[about["positive"]]
     model.threshold_ = float(arrays["threshold"][0])
     model.certificate_ = _certificate(about["certificate"])
-    model.held_out_ = HeldOut(arrays["scores"], arrays["positive"].astype(bool), arrays["weight"], {})
+    negative, positive = map(float, arrays.get("most", np.full(2, arrays["weight"].max())))  # files of 0.1 have none
+    model.held_out_ = HeldOut(
+        arrays["scores"], arrays["positive"].astype(bool), arrays["weight"], {}, (negative, positive)
+    )
     return model
 
 
