@@ -32,8 +32,8 @@ from_files = tr.minimize(problem, tr.Parquet(folder.name, columns=["a", "b"]), m
 print(from_files)
 
 # %%
-# A loader is any iterable of batches. ``Stream`` is given a function that opens it anew after ``skip`` samples, which is
-# where a resumed run goes on.
+# A loader is any iterable of batches that gives the same samples whenever it is read. ``Stream`` counts them: a resumed run
+# goes on with the very sample at which it stopped, also in the middle of a batch.
 
 
 class Loader:
@@ -48,14 +48,7 @@ class Loader:
             yield self.rows[order[i : i + self.batch]]
 
 
-def batches(skip):
-    """The loader from sample `skip` on."""
-    for i, batch in enumerate(Loader(people.to_numpy(), 100)):
-        if i >= skip // 100:
-            yield batch
-
-
-from_loader = tr.minimize(problem, tr.Stream(batches), method="csoa", steps=20_000)
+from_loader = tr.minimize(problem, tr.Stream(Loader(people.to_numpy(), 100)), method="csoa", steps=20_000)
 folder.cleanup()
 
 # %%

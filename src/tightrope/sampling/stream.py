@@ -20,15 +20,20 @@ class Stream(Sampler):
     tuples, lists and dicts, and lists of numbers as Hugging Face datasets have them. Loaders that are no arrays need not be
     wrapped: `tr.minimize(problem, loader, steps=...)`.
 
+    The library counts the samples. A run that resumes, or goes on in the middle of a batch, reads the stream from its
+    beginning and drops what it has seen, sample by sample; so a stream must give the same samples whenever it is read.
+
     Args:
-        factory: `factory(skip)` returns an iterable of batches (pytrees of arrays, one sample per row, any number of
-            rows) that starts after the first `skip` rows, so that a run can resume. An iterable, or a function
-            without arguments, is accepted too; to resume, its first rows are then read and dropped. An iterator can be
-            read only once.
+        factory: an iterable of batches (pytrees of arrays, one sample per row, any number of rows), or a function without
+            arguments that returns one. An iterator can be read only once. A function with an argument called `skip` may
+            return the batches after the first `skip` samples, which saves reading them. It is believed if it begins in the
+            middle of its first batch where asked to; one that drops whole batches only is read from the beginning.
 
     Example:
         >>> import numpy as np, tightrope as tr
-        >>> stream = tr.Stream(lambda skip: (np.full((5, 2), i) for i in range(skip // 5, 100)))
+        >>> stream = tr.Stream(lambda: (np.full((5, 2), i) for i in range(100)))
+        >>> rows = np.arange(1000.0).reshape(500, 2)
+        >>> seeking = tr.Stream(lambda skip: (rows[i : i + 5] for i in range(skip, 500, 5)))
     """
 
     per_seed = False
@@ -37,8 +42,10 @@ class Stream(Sampler):
         if not callable(factory) and not isinstance(factory, Iterable):
             raise TypeError(f"Stream: {factory!r} was given; expected factory(skip) or an iterable of batches.")
         self.factory = factory
+        self._opens = callable(factory) and not isinstance(factory, Iterable)  # some loaders are both
+        self._seeks = self._opens and _takes_skip(factory)
         self._peeked: Iterator[Tree] | None = None
-        self._spent = False  # an iterator that has been opened
+        self._spent: Any = None  # an iterator that has been opened
 
     def example(self) -> Tree:
         """The shapes and dtypes of one sample, read off the first batch (which is kept, not lost)."""
@@ -64,19 +71,66 @@ class Stream(Sampler):
         return _StreamDraws(self, plan)
 
     def _batches(self, skip: int) -> Iterator[Tree]:
+        """The batches without their first `skip` samples."""
+        if skip and self._seeks and self._skips_exactly():
+            self._peeked = None
+            return self._read(skip)
         peeked, self._peeked = self._peeked, None
-        seeks = callable(self.factory) and bool(inspect.signature(self.factory).parameters)
-        if peeked is not None and (skip == 0 or not seeks):
-            return _drop(peeked, skip)
-        if not callable(self.factory):
-            if self._spent:
-                raise ValueError(
-                    "Stream: an iterator was given, which can be read only once, and it has been read. Give a list, or "
-                    "a function factory(skip) that starts anew."
-                )
-            self._spent = isinstance(self.factory, Iterator)
-            return _drop(map(_as_batch, iter(self.factory)), skip)
-        return map(_as_batch, iter(self.factory(skip))) if seeks else _drop(map(_as_batch, iter(self.factory())), skip)
+        return _drop(self._read(0) if peeked is None else peeked, skip)
+
+    def _read(self, skip: int) -> Iterator[Tree]:
+        """The batches as the source gives them, after so many samples if it is asked for that."""
+        if not self._opens:
+            source = self.factory
+        else:
+            assert callable(self.factory)
+            source = self.factory(skip=skip) if self._seeks else self.factory()
+        if not isinstance(source, Iterable):
+            raise TypeError(f"Stream: the function returned {source!r}; expected an iterable of batches.")
+        if source is self._spent:
+            raise ValueError(
+                "Stream: an iterator was given, which can be read only once, and it has been read. Give a list, or "
+                "a function that starts anew whenever it is called."
+            )
+        self._spent = source if isinstance(source, Iterator) else None
+        return map(_as_batch, iter(source))
+
+    def _skips_exactly(self) -> bool:
+        """Whether the source, asked to skip some samples of its first batch, begins with the next. One that drops whole
+        batches begins with the first sample again, so those two have to differ."""
+        first = self._first()
+        for k in range(1, len(jax.tree.leaves(first)[0])):
+            if not _same(_row(first, k), _row(first, 0)):
+                began = next(self._read(k), None)
+                return began is not None and _same(_row(began, 0), _row(first, k))
+        return False
+
+
+def _takes_skip(function: Any) -> bool:
+    """Whether a function has an argument called skip; refuses one that asks for anything else."""
+    try:
+        arguments = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a function that was not written in Python
+        return False
+    given = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    skips = [a for a in arguments if a.name == "skip" and a.kind not in (*given, inspect.Parameter.POSITIONAL_ONLY)]
+    asked = [a.name for a in arguments if a.default is a.empty and a.kind not in given and a not in skips]
+    if asked:
+        raise TypeError(
+            f"Stream: a function was given that asks for {asked[0]!r}; expected one without arguments, or with one called "
+            "skip, the number of samples to leave out."
+        )
+    return bool(skips)
+
+
+def _row(batch: Tree, k: int) -> Tree:
+    return jax.tree.map(lambda a: a[k : k + 1], batch)
+
+
+def _same(one: Tree, other: Tree) -> bool:
+    """Whether two rows are the same, bit for bit."""
+    rows = [[(a.shape, a.dtype, a.tobytes()) for a in jax.tree.leaves(row)] for row in (one, other)]
+    return rows[0] == rows[1]
 
 
 # To compiled code all streams are alike: what they read reaches it through buffers.
@@ -126,13 +180,27 @@ def _drop(batches: Iterator[Tree], skip: int) -> Iterator[Tree]:
         skip = max(0, skip - rows)
 
 
+def _alike(batch: Tree, like: Tree) -> Tree:
+    """The batch in the dtypes of the first one: what a run sees must not depend on which batches are read together."""
+    shapes, expected = (jax.tree.map(lambda a: a.shape[1:], tree) for tree in (batch, like))
+    if shapes != expected:
+        raise ValueError(f"Stream: a batch has rows of shapes {shapes}; expected {expected}, as before.")
+    for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(like), strict=True):
+        if not np.can_cast(a.dtype, b.dtype, "same_kind"):
+            raise TypeError(
+                f"Stream: a batch has numbers of dtype {a.dtype}; expected {b.dtype}, as in the first batch. Give all of "
+                "them as floats."
+            )
+    return jax.tree.map(lambda a, b: a.astype(b.dtype, copy=False), batch, like)
+
+
 class _StreamDraws(Draws):
     def __init__(self, stream: Stream, plan: Plan):
         self.stream, self.plan, self.rows_a_step = stream, plan, plan.draws * plan.batch_size
         self.position: int | None = None
         self.rest: deque[Tree] = deque()  # rows read but not used yet
         example = stream.example()
-        self.shapes = jax.tree.map(lambda s: s.shape, example)
+        self.like = jax.tree.map(lambda a: np.zeros((0, *a.shape[1:]), a.dtype), stream._first())
         size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(example))
         self.length = block_length(size * self.rows_a_step)
 
@@ -151,10 +219,7 @@ class _StreamDraws(Draws):
         """The next `wanted` rows, or what is left."""
         have = sum(len(jax.tree.leaves(r)[0]) for r in self.rest)
         while have < wanted and (batch := next(self.batches, None)) is not None:
-            shapes = jax.tree.map(lambda a: a.shape[1:], batch)
-            if shapes != self.shapes:
-                raise ValueError(f"Stream: a batch has rows of shapes {shapes}; expected {self.shapes}, as before.")
-            self.rest.append(batch)
+            self.rest.append(_alike(batch, self.like))
             have += len(jax.tree.leaves(batch)[0])
         parts = []
         while self.rest and wanted > 0:  # what is left over stays where it is: a view, however large the batch
