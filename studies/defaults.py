@@ -168,7 +168,9 @@ takes n steps of
 
 R is how far the solution may still be: first the diameter, later twice the distance from where the epoch before began to its
 mean, but at least 0.71 of the R before. Lam_i is how large the multiplier may be: first what would make up for all that f
-can change, |w o mean grad f| R / (sigma_i sqrt N), later what the epoch before has found.
+can change, |w o mean grad f| R / (sigma_i sqrt N), later what the epoch before has found. A scale that the pilot did not
+see is caught up with: Lam_i is multiplied by 4 whenever lambda_i reaches 4 Lam_i, up to T times its first value, and where
+the pilot saw no slope of f at all Lam_i becomes sigma_g R / (sigma_i sqrt N) with the first slope.
 
 The margin is steered. The output is the mean that weighs x_t by t, and by Jensen's inequality its H_i is at most the same
 mean m_i of h_i(x_t, theta_t), in expectation. m_i is known at every step; what is missing is made up for until the end of
@@ -178,13 +180,14 @@ the epoch by the tightening
     margin_i  = sigma_i / (4 sqrt(3 end / 4))       a quarter of the standard error of the mean
 
 FW-CSOA takes the same multipliers, steps of n^-1/2 towards a vertex, and forgets its tracked gradient at the rate
-rms |g(x_t) - g(x_{t-1})| / rms |g|; it goes on from where an epoch ended.
+rms |g(x_t) - g(x_{t-1})| / rms |g|, but never slower than a plain mean of all samples since the pilot would; it goes on from
+where an epoch ended.
 
 Split-CSOA's y moves as x does in CSOA, in widths of the set around X, and its q is one more block of multipliers:
 
     kappa = M / (2 sigma_q sqrt n)          sigma_q: root mean square of |(y - x)/w|; |w o q| stays below 4 M
 
-M is how large |w o q| is: first |w o mean grad f|, later what the epoch before has found.
+M is how large |w o q| is: first |w o mean grad f|, later what the epoch before has found, raised as Lam_i is.
 
 ## Measured
 

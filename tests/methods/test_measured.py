@@ -14,7 +14,7 @@ from slow import quick_first
 
 import tightrope as tr
 from tightrope.methods import measured
-from tightrope.methods.conservative.cscgd import _forgets, _with_some_force
+from tightrope.methods.conservative.cscgd import _forgets
 from tightrope.problems import PROBLEMS
 from tightrope.tree import ravel, replace
 
@@ -306,6 +306,7 @@ def an_epoch(stage=3, **known):
         "mean_h": [0.1, -0.9],
         "R": 0.5,
         "pull": 0.7,
+        "first": [1.0, 3.0],
     } | known
     span = {"stage": jnp.asarray(stage), "begin": jnp.asarray(64), "end": jnp.asarray(128)}
     return m._replace(seen=seen, **span, **{name: jnp.asarray(value) for name, value in scales.items()})
@@ -336,19 +337,28 @@ def test_multipliers_of_a_warm_start_are_not_thought_smaller_than_they_are():
 
 
 def test_a_tie_begins_with_the_diameter_and_goes_on_with_what_it_saw():
-    tie = measured.Tie(jnp.array([32.0, 0.0]), jnp.asarray(16.0), jnp.asarray(2.0), jnp.asarray(1.5))
+    tie = measured.Tie(jnp.array([32.0, 0.0]), jnp.asarray(16.0), jnp.asarray(2.0), jnp.asarray(1.5), jnp.asarray(1.5))
     turn = jax.jit(lambda m: measured.turn_tie(m, tie, jnp.ones(2), jnp.zeros(2), m, jnp.asarray(5.0))[0])
     first, later = turn(an_epoch(stage=1)), turn(an_epoch(stage=3))
     assert (float(first.sigma_q), float(first.M)) == (5.0, pytest.approx(0.7))
     assert float(later.sigma_q) == pytest.approx(np.sqrt((16 + 8 * 4) / 72))
 
 
-def test_cscgd_lets_multipliers_move_where_no_slope_was_seen_and_its_tracker_begins_anew():
-    """sigma_g times the diameter over sigma_h sqrt 2."""
-    seen, unseen = (_with_some_force(an_epoch(pull=pull), jnp.asarray(3.0)) for pull in (0.7, 0.0))
-    np.testing.assert_allclose(seen.Lam, [1.0, 3.0])
-    np.testing.assert_allclose(unseen.Lam, [6 / (0.5 * np.sqrt(2)), 3.0])
+def test_the_tracker_of_cscgd_begins_anew_in_every_epoch():
     assert [float(_forgets(an_epoch(), jnp.asarray(t))) for t in (65, 66, 128)] == [1.0, 0.5, 0.125]
+
+
+def test_bounds_of_multipliers_are_raised_where_they_are_reached_or_were_made_of_nothing():
+    """Four times, up to 128 (steps) times what it was first; of nothing, sigma_g R over sigma_h sqrt 2."""
+    m, zero, lam = an_epoch(first=[1.0, 0.0]), jnp.zeros(2), jnp.array([4.0, 1.0])
+    observe = jax.jit(lambda m, lam: measured.observe(m, zero, lam, zero, zero, jnp.asarray(70)))
+    sigma = np.array([2.0, 2.0])
+    np.testing.assert_allclose(observe(m, lam).Lam, [4.0, np.sqrt(10) * 0.5 / (sigma[1] * np.sqrt(2))])
+    assert observe(m, jnp.array([3.9, 1.0])).Lam[0] == 1.0
+    highest = observe(an_epoch(first=[1.0, 1.0], Lam=[100.0, 128.0]), jnp.array([400.0, 512.0]))
+    np.testing.assert_allclose(highest.Lam, 128.0)
+    waits = observe(an_epoch(stage=1, first=[0.0, 0.0], Lam=[0.0, 0.0]), zero)
+    np.testing.assert_array_equal(waits.Lam, 0.0)  # in the pilot
 
 
 def test_epochs_of_fw_csoa_are_those_of_its_horizon():

@@ -14,8 +14,11 @@ An epoch starts from the mean point and multipliers of the second half of the on
 
 R is how far the solution may still be, Lam_i how large its multipliers are. At first R is the diameter and Lam_i what would
 make up for all that f can change, |w o mean grad f| R / (sigma_i sqrt N); later they follow what the epochs found, as in DoG
-(M. Ivgi, O. Hinder, Y. Carmon, ICML 2023). Steps of c/(sigma sqrt n) are those of A. Nemirovski, A. Juditsky, G. Lan,
-A. Shapiro, SIAM J. Optim. 2009.
+(M. Ivgi, O. Hinder, Y. Carmon, ICML 2023). Within an epoch, too, Lam_i is multiplied by 4 whenever lambda_i has reached
+4 Lam_i, which takes some sqrt n steps of violation: what was rare or small in the pilot may become c times as large, and
+the sum of h stays below a multiple of sqrt T log c. Where the pilot saw no slope of f, Lam_i is sigma_g R / (sigma_i sqrt N)
+as soon as there is one. T Lam_i as it was first is the most, so that multipliers of an infeasible problem stay
+finite. Steps of c/(sigma sqrt n) are those of A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro, SIAM J. Optim. 2009.
 
 The margin is steered. A mean of iterates that weighs x_t by t has H_i <= the same mean of h_i(x_t, theta_t) in expectation,
 by Jensen's inequality and because x_t does not depend on theta_t. That mean, m_i, is known at every step; what is missing
@@ -101,6 +104,7 @@ class Measured(NamedTuple):
     R: Array  # 0 in the pilot, so that x stands still
     x: Tree  # where the epoch began; in the pilot, x_1
     pull: Array  # |w o mean grad f| at x_1
+    first: Array  # Lam when something was first seen that the multipliers may have to make up for
     mean_h: Array  # weighted by t, over the whole run
 
 
@@ -109,11 +113,12 @@ def begin(x: Tree, lam: Array, horizon: Array, anytime: bool) -> Measured:
     zero, none = jnp.zeros((), lam.dtype), jnp.zeros_like(lam)
     seen = Seen(jax.tree.map(jnp.zeros_like, x), none, zero, none)
     first = jnp.zeros((), jnp.int32)
-    return Measured(seen, first, first, end_of(first, horizon, anytime), zero, none, none, zero, x, zero, none)
+    return Measured(seen, first, first, end_of(first, horizon, anytime), zero, none, none, zero, x, zero, none, none)
 
 
 def end_of(stage: Array, horizon: Array, anytime: bool) -> Array:
     """The last step of a stage: the epochs end at T, T/2, T/4, ..., or without a horizon at 64, 128, 256, ..."""
+    horizon = _as_counted(horizon)
     halvings = 31 - jax.lax.clz(horizon) - _PILOT.bit_length() + 1
     pilot = jnp.where(halvings > 0, horizon >> jnp.maximum(halvings, 0), (horizon + 1) // 2)
     end = jnp.where(halvings > 0, horizon >> jnp.maximum(halvings - stage + 1, 0), horizon)
@@ -121,6 +126,11 @@ def end_of(stage: Array, horizon: Array, anytime: bool) -> Array:
         pilot = jnp.full_like(horizon, _PILOT)
         end = jnp.where(stage < 26, pilot << jnp.clip(stage - 1, 0, 25), np.int32(2**31 - 1))
     return jnp.where(stage == 0, jnp.maximum(pilot // 2, 1), jnp.where(stage == 1, pilot, end))
+
+
+def _as_counted(horizon: Array) -> Array:
+    """The horizon in 32 bits, as steps are counted: JAX makes a 64-bit integer of it where float64 is on."""
+    return jnp.minimum(horizon, np.iinfo(np.int32).max).astype(jnp.int32)
 
 
 def counts(m: Measured, t: Array) -> Array:
@@ -147,7 +157,27 @@ def observe(m: Measured, x: Tree, lam: Array, wg: Tree, h: Array, t: Array) -> M
         m.seen.h + h * h,
     )
     share = 2 / (t + 1).astype(h.dtype)  # t / (1 + 2 + ... + t)
-    return m._replace(seen=seen, mean_h=m.mean_h + share * (h - m.mean_h))
+    m = m._replace(seen=seen, mean_h=m.mean_h + share * (h - m.mean_h))
+    # Lam is too small where a multiplier has reached its bound, or where no slope of f had been seen when it was made
+    some = _rms_g(m) * m.R / nonzero(_rms_h(m) * np.sqrt(max(1, lam.size)))
+    first = jnp.where((m.first == 0) & ~pilot, some, m.first)
+    return m._replace(first=first, Lam=_raised(m, jnp.where(m.first == 0, first, m.Lam), lam, first))
+
+
+def _raised(m: Measured, bound: Array, size: Array, first: Array) -> Array:
+    """Lam or M, raised where the multiplier is as large as it may be; T times what it was first, and no further."""
+    higher = jnp.minimum(_HIGHEST * bound, jnp.maximum(bound, first * m.end.astype(first.dtype)))
+    return jnp.where((m.stage >= 2) & (size >= _HIGHEST * bound), higher, bound)
+
+
+def _rms_g(m: Measured) -> Array:
+    """Of w o g: what the epoch was made for, or what it has seen where that is more."""
+    return jnp.sqrt(jnp.maximum(_length(m) * m.sigma_g**2, m.seen.g) / _length(m))
+
+
+def _rms_h(m: Measured) -> Array:
+    """Of h: what the epoch was made for, or what it has seen where that is more."""
+    return jnp.sqrt(jnp.maximum(m.sigma_h**2, m.seen.h / _length(m)))
 
 
 def eta(m: Measured) -> Array:
@@ -158,7 +188,7 @@ def eta(m: Measured) -> Array:
 def dual_step(m: Measured, lam: Array, h: Array, t: Array) -> Array:
     """The next multipliers: a step for every constraint, towards a mean of h that ends below zero."""
     root, end = jnp.sqrt(_length(m)), m.end.astype(h.dtype)
-    sigma = jnp.sqrt(jnp.maximum(m.sigma_h**2, m.seen.h / root**2))
+    sigma = _rms_h(m)
     spent = (t.astype(h.dtype) / end) ** 2
     missing = (spent * m.mean_h + margin(m)) / jnp.maximum(1 - spent, 0.1)
     upsilon = jnp.clip(missing, 0, sigma)
@@ -178,7 +208,7 @@ def weight(t: Array, horizon: Array, anytime: bool, dtype: Any) -> Array:
 
 def due(m: Measured, t: Array, horizon: Array) -> Array:
     """Whether the epoch ends with step t, and another one follows."""
-    return (t == m.end) & (t < horizon)
+    return (t == m.end) & (t < _as_counted(horizon))
 
 
 def turned(
@@ -249,9 +279,8 @@ def turn(
     began = jax.tree.map(lambda a, b: jnp.where(pilot, a, b), m.x, mean_x)
     stage = m.stage + 1
     fresh = begin(x, lam, horizon, anytime)
-    next_epoch = Measured(
-        fresh.seen, stage, m.end, end_of(stage, horizon, anytime), sigma_g, sigma_h, Lam, R, began, pull, m.mean_h
-    )
+    end, since = end_of(stage, horizon, anytime), jnp.where(pilot, Lam, m.first)
+    next_epoch = Measured(fresh.seen, stage, m.end, end, sigma_g, sigma_h, Lam, R, began, pull, since, m.mean_h)
     return next_epoch, x_next, jnp.where(pilot, lam, mean_lam)
 
 
@@ -300,19 +329,22 @@ class Tie(NamedTuple):
     apart: Array  # sum of |(y - x)/w|^2
     sigma_q: Array
     M: Array  # 0 in the pilot, so that q stands still
+    first: Array  # M when it was first above 0
 
 
 def begin_tie(x: Tree, dtype: Any) -> Tie:
     """Before the first step."""
     zero = jnp.zeros((), dtype)
-    return Tie(jax.tree.map(jnp.zeros_like, x), zero, zero, zero)
+    return Tie(jax.tree.map(jnp.zeros_like, x), zero, zero, zero, zero)
 
 
-def observe_tie(m: Measured, tie: Tie, q: Tree, apart: Tree, t: Array) -> Tie:
+def observe_tie(m: Measured, tie: Tie, w: Tree, q: Tree, apart: Tree, t: Array) -> Tie:
     """With what step t saw: q, and (y - x)/w."""
     now = counts(m, t)
     total = jax.tree.map(lambda a, b: a + jnp.where(now, b, 0), tie.q, q)
-    return tie._replace(q=total, apart=tie.apart + dot(apart, apart))
+    first = jnp.where((tie.first == 0) & (m.stage >= 2), _rms_g(m), tie.first)
+    M = _raised(m, jnp.where(tie.first == 0, first, tie.M), norm(slope_in(w, q)), first)
+    return tie._replace(q=total, apart=tie.apart + dot(apart, apart), M=M, first=first)
 
 
 def tie_step(m: Measured, tie: Tie, w: Tree, q: Tree, apart: Tree) -> Tree:
@@ -333,4 +365,4 @@ def turn_tie(m: Measured, tie: Tie, w: Tree, q: Tree, following: Measured, reach
     later = jnp.clip(jnp.maximum(size, _SHARE * forces / nonzero(sigma_q)), _LEAST * tie.M, _MOST * tie.M)
     M = jnp.where(m.stage == 0, 0, jnp.where(pilot, m.pull, later))
     start = jax.tree.map(lambda a, b: jnp.where(pilot, a, b), q, mean_q)
-    return begin_tie(q, M.dtype)._replace(sigma_q=sigma_q, M=M), start
+    return begin_tie(q, M.dtype)._replace(sigma_q=sigma_q, M=M, first=jnp.where(pilot, M, tie.first)), start

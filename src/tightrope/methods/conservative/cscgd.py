@@ -1,6 +1,6 @@
 """CSCGD: CSOA for nested expectations, with tracked means inside; on plain problems, with tracked constraints."""
 
-from math import inf, sqrt
+from math import inf
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -219,7 +219,6 @@ class MeasuredCSCGD(NestedCSCGD):
 
         stands = scales, x_next, lam_next, t, horizon
         scales, x_next, lam_next = measured.turned(domain, *stands, anytime=self.anytime, jumps=True, far=far)
-        scales = _with_some_force(scales, jnp.asarray(domain.scaled_diameter, lam.dtype))
         info = Info(x, lam, f, h, measured.weight(t, horizon, self.anytime, lam.dtype))
         return MeasuredState(x_next, lam_next, z_next, t + 1, horizon, x, least, largest, scales), info
 
@@ -238,13 +237,6 @@ class MeasuredCSCGD(NestedCSCGD):
 
     def check(self, horizon: int) -> None:
         """Nothing can overshoot that is measured."""
-
-
-def _with_some_force(scales: Measured, reach: Array) -> Measured:
-    """Multipliers may move even where the pilot saw no slope of f at all, as where all of it comes from rare samples."""
-    force = scales.sigma_g * reach / nonzero(scales.sigma_h * sqrt(max(1, scales.sigma_h.size)))
-    unseen = (scales.pull == 0) & (scales.stage >= 2)
-    return scales._replace(Lam=jnp.where(unseen, jnp.maximum(scales.Lam, force), scales.Lam))
 
 
 def _forgets(scales: Measured, t: Array) -> Array:

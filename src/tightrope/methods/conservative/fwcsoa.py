@@ -99,10 +99,11 @@ class FWCSOA(Method):
     step sets it, which is why "sqrt" wins.
 
     "measured" is the default: gamma_i and upsilon_i come from scales that the run measures in epochs of n steps (see
-    `tightrope.methods.measured`), the output weighs x_t by t, and rho = rms |g(x_t) - g(x_{t-1})| / rms |g|. That is where
-    the tracker's noise is least: what it forgets too slowly are the changes of g, which add up over 1/rho steps, and what
-    it forgets too fast leaves the noise of g. On smooth problems such a rho is of the order of eta, as in the paper; where a
-    gradient jumps it is larger, and a tracker with the paper's rho would carry noise that never falls.
+    `tightrope.methods.measured`), the output weighs x_t by t, and rho = rms |g(x_t) - g(x_{t-1})| / rms |g|, or 1/s in the
+    s-th step after the pilot where that is more: a linear f has no changes to forget, and its tracker is the mean of all
+    samples. That is where the tracker's noise is least: what it forgets too slowly are the changes of g, which add up over
+    1/rho steps, and what it forgets too fast leaves the noise of g. On smooth problems such a rho is of the order of eta, as
+    in the paper; where a gradient jumps it is larger, and a tracker with the paper's rho would carry noise that never falls.
 
     Args:
         schedule: "measured", "paper", "two_scale" or "sqrt". With coefficients and no schedule, "sqrt".
@@ -199,7 +200,9 @@ class FWCSOA(Method):
         wc = slope_in(w, subtract(g, g_before))
         size = state.size + share * (dot(wg, wg) - state.size)
         change = state.change + share * (jnp.where(fresh, 0, dot(wc, wc)) - state.change)
-        keep = jnp.where(fresh, 0, jnp.maximum(1 - jnp.sqrt(change / nonzero(size)), 0))
+        since = jnp.maximum(t - measured.end_of(jnp.ones((), jnp.int32), horizon, False), 1).astype(lam.dtype)
+        rho = jnp.maximum(jnp.sqrt(change / nonzero(size)), 1 / since)  # where nothing changes, a plain mean of all
+        keep = jnp.where(fresh, 0, jnp.maximum(1 - rho, 0))
         d = add_scaled(g, keep, subtract(before.d, g_before))
         s, memory = domain.warm_lmo(d, before.memory)
         scales = measured.observe(scales, x, lam, wg, h, t)
