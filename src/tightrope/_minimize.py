@@ -15,8 +15,9 @@ from tightrope._errors import whole_number
 from tightrope.columns import of_constraints
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.choose import Asked, second_choice
+from tightrope.loop.confirm import Confirmed, confirmed, looked_at
 from tightrope.loop.driver import OneRun
-from tightrope.loop.feasible import Pull, pull, strictly_feasible
+from tightrope.loop.feasible import Pull, mended, pull, strictly_feasible
 from tightrope.loop.gap import inside_of, refuse_below_rounding
 from tightrope.loop.held_out import marks_of_sampler
 from tightrope.loop.judges import Judges
@@ -30,6 +31,7 @@ from tightrope.loop.worth import Worth, conflict_of, worth_of
 from tightrope.methods import Method, Refreshing, gradients_used
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
+from tightrope.problem.wide import said_of_narrow
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import as_sampler
 from tightrope.sampling.all_rows import UnreadableError, plain_errors
@@ -187,9 +189,10 @@ def minimize(
     if checkpoint is not None:
         together = ready.sampler.together
         file = Checkpoint(checkpoint, fingerprint(ready, track), checkpoint_every, together=together)
-    result = _result(ready, run(program, options, file), output, towards, left_open)
-    lost = result.status is Status.STALLED or (open_ended and result.status is Status.NO_FEASIBLE_POINT)
-    if other is not None and lost:
+    outcome = run(program, options, file)
+    result = _result(ready, outcome, output, towards, left_open)
+    lost = outcome.status is Status.STALLED or (open_ended and result.status is Status.NO_FEASIBLE_POINT)
+    if other is not None and lost and not result.status.unproven:
         used = result.cost.gradients / (ready.sampler.n or 1)
         second = minimize(
             problem, data, method=other, passes=None if passes is None else passes - used, seed=seed, x0=result.x,
@@ -340,7 +343,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     """Choose the point, make it feasible where that was asked for or nothing was, and measure it on the full data."""
     import pandas as pd
 
-    method, (carry, step, _) = ready.method, outcome.position
+    method, sampler, (carry, step, _) = ready.method, ready.sampler, outcome.position
     chosen = method.output if output in (None, "feasible") else output
     x = output_of(method, carry, chosen) if step else ready.x
     sums = summarise(carry.totals.scalars, len(ready.names), ())
@@ -359,10 +362,21 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         else:
             pulled = pull(ready.problem, ready.sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
-    worth = worth_of(ready, x, step, sums)
-    message = outcome.message
-    judged = status in (Status.SOLVED, Status.TOLERANCE, Status.PRECISION)
-    if judged and pulled is None and output != "feasible" and not own:
+    worth, said = worth_of(ready, x, step, sums), outcome.message
+    if own and ready.names and not status.no_point and np.any(worth.constraints > worth.errors):
+        pulled = mended(ready.problem, sampler.rows, x, looked_at(ready, carry.state))
+        if pulled is None:
+            worst = int(np.argmax(worth.constraints))
+            said = f"In float64 the output violates {ready.names[worst]} by {worth.constraints[worst]:.3g}. {said}"
+            status = Status.NO_FEASIBLE_POINT
+        else:
+            x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
+            worth = worth_of(ready, x, step, sums)
+    ended = Confirmed(status, said, outcome.lower)
+    if sampler.n is not None and step:
+        ended = confirmed(ready, x, dual, worth, ended, outcome.judge, carry.state)
+    status, message = ended.status, ended.message
+    if status.proven and pulled is None and output != "feasible" and not own:
         worst = max(float(np.max(worth.constraints, initial=0.0)), 0.0)
         said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
         message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'
@@ -371,10 +385,13 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     if conflict is not None:
         status, message = Status.INFEASIBLE_IN_SAMPLES, conflict
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
+    if "gap" in trace and np.isfinite(ended.gap):
+        trace.loc[trace.index[-1], "gap"] = ended.gap
+    trace = trace.drop(columns="gap", errors="ignore") if status.unproven else trace
     margin = margin_note(ready, x, step, worth.samples) if step else None
     swings = oscillation_note(ready, trace, worth) if step else None
     notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, margin, swings)
-    notes += (pulled and str(pulled),)
+    notes += (said_of_narrow(ready.problem, x) if status.proven else None, pulled and str(pulled))
     return Result(
         x=x,
         output=chosen,
@@ -397,7 +414,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         at_random=worth.at_random,
         unsettled=_unsettled(method, trace, dual, worth, ready.names),
         pull=pulled,
-        lower=outcome.lower if np.isfinite(outcome.lower) and status is not Status.INFEASIBLE else None,
+        lower=ended.lower if np.isfinite(ended.lower) and status is not Status.INFEASIBLE else None,
         seen=None if ready.sampler.n is None else marks_of_sampler(ready.sampler),
         notes=tuple(note for note in notes if note),
         error=outcome.error,

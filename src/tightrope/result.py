@@ -31,7 +31,9 @@ class Status(Enum):
     NOT_CONVERGED = "not converged: the budget was spent before the duality gap was small"
     STALLED = "not converged: stopped because the duality gap no longer falls"
     TOLERANCE = "finished: the duality gap is below the tolerance"
-    PRECISION = "finished: the duality gap is below the tolerance but for rounding; this precision can certify no more"
+    PRECISION = (
+        "finished at the limit of this precision: the duality gap is above the tolerance, and rounding is the reason"
+    )
     SETTLED = "finished: the error falls no more"
     TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken"
     INTERRUPTED = "interrupted; the result is that of the steps taken"
@@ -41,10 +43,41 @@ class Status(Enum):
     INFEASIBLE = "stopped: no point of the domain satisfies all constraints, which is proven"
     INFEASIBLE_IN_SAMPLES = "finished, but no point satisfies all constraints, by five standard errors of fresh samples"
     CERTIFIED = "certified: every constraint holds with the confidence asked for, by rows that were held out"
+    CONTRADICTION = (
+        "contradiction: the lower bound is above the value of a feasible point, so that the functions are not convex, or "
+        "lose digits that are not counted; nothing is proven"
+    )
+    NOT_CONVEX = "finished, but the functions are not convex: no duality gap holds, and nothing is proven"
     NOT_CERTIFIED = "finished, but no point could be certified: the constraints may be violated beyond the data"
     NO_FEASIBLE_POINT = "finished, but no strictly feasible point was found: the output may violate its constraints"
     STREAM_RAISED = "stopped because the stream raised an error; the result is that of the steps taken"
     STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken"
+
+    @property
+    def proven(self) -> bool:
+        """Whether the run has proven what it was asked for: a small gap, or constraints that hold with confidence."""
+        return self in (Status.SOLVED, Status.TOLERANCE, Status.PRECISION, Status.CERTIFIED)
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether the run came to its end, as far as is known with a good result."""
+        return self.proven or self in (Status.FINISHED, Status.SETTLED)
+
+    @property
+    def no_point(self) -> bool:
+        """Whether no point is known that satisfies the constraints, or none is there."""
+        return self in (Status.INFEASIBLE, Status.INFEASIBLE_IN_SAMPLES, Status.NO_FEASIBLE_POINT)
+
+    @property
+    def unproven(self) -> bool:
+        """Whether what bounds stand on was found to be false: no gap, no lower bound and no pull by convexity holds."""
+        return self in (Status.CONTRADICTION, Status.NOT_CONVEX)
+
+    @property
+    def went_wrong(self) -> bool:
+        """Whether the result is not what was asked for, so that a reader should be warned."""
+        stopped = Status.NOT_CERTIFIED, Status.NOT_FINITE, Status.CALLBACK_RAISED, Status.STREAM_RAISED
+        return self.no_point or self.unproven or self in stopped
 
 
 @dataclasses.dataclass(frozen=True)

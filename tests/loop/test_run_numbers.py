@@ -565,7 +565,7 @@ def test_what_a_proof_ends(monkeypatch):
         "unsettled at the end": proven(proof(conflict={1: 0.5}, settled=False), step=12),
         "infinite": proven(proof(upper=math.inf), free),
     }
-    assert run._said_of({0: 1.0, 1: 2.0, 2: 3.0}, ["a", "b", "c"]) == (
+    assert run.said_of_conflict({0: 1.0, 1: 2.0, 2: 3.0}, ["a", "b", "c"]) == (
         "Every point of the domain violates a by 1, b by 2 or c by 3 or more."
     )
     same("ends by proof", found)

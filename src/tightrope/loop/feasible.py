@@ -15,6 +15,7 @@ import numpy as np
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values, linearised
+from tightrope.problem.wide import exactly
 from tightrope.sampling.all_rows import one_row
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, float_dtype, pytree
@@ -53,7 +54,7 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
         return x if a == 0 else _between(problem, x, towards, a)
 
     def worst(a: float) -> float:
-        return float(np.max(np.asarray(full_constraints(problem, point(a), data), float) + margin))
+        return float(np.max(np.asarray(exactly(full_constraints, problem, point(a), data), float) + margin))
 
     beyond = BEYOND * margin.max()
     a = 1.0
@@ -62,8 +63,20 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
     step = 1e-12
     while worst(a) > 0 and a < 1:  # Brent's root is known to rtol only
         a, step = min(1.0, a + step), 2 * step
-    f_x, f_s, f = (float(full_values(problem, p, data)[0]) for p in (x, towards, point(a)))
+    f_x, f_s, f = (float(exactly(full_values, problem, p, data)[0]) for p in (x, towards, point(a)))
     return Pull(point(a), a, f - f_x, a * (f_s - f_x), towards)
+
+
+def mended(problem: Problem, data: Tree, x: Tree, points: list[Tree]) -> Pull | None:
+    """An output that a method took for feasible, pulled where float64 says that it is not: towards the point, of some that
+    were looked at, that is deepest inside. None where none of them is inside by more than rounding."""
+    depths = []
+    for point in points:
+        h, margin = _with_rounding(problem, point, data)
+        depths.append(float(np.max(h + 2 * margin, initial=-np.inf)))
+    if not depths or min(depths) >= 0:
+        return None
+    return pull(problem, data, x, points[int(np.argmin(depths))])
 
 
 @jax.jit(compiler_options=COMPILED_SOON)
@@ -146,7 +159,7 @@ def _with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, n
 
     Its unit is the size of what is summed: sampled values, and the products of gradient and point that make them up.
     """
-    h, size = _values_and_sizes(problem, x, data)
+    h, size = exactly(_values_and_sizes, problem, x, data)
     return np.asarray(h, float), MARGIN * float(jnp.finfo(float_dtype(x)).eps) * np.asarray(size, float)
 
 

@@ -9,6 +9,10 @@ CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget
 _NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget
 _BEYOND_DOUBT = 1000  # times the rounding that a few rows show; for more, the others would have to be so much larger
 _PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled
+ADVICE = (
+    "Let tr.check_problem look for what is not convex; where nothing is, write differences of large numbers so that they "
+    'lose no digits, or compute in float64: jax.config.update("jax_enable_x64", True).'
+)
 _CLOSE = 5  # looks that are enough where nothing but rounding stands between the gap and the tolerance
 
 
@@ -29,21 +33,29 @@ class Judge:
         self.gap, self.scale = gap, scale
         if not gap < math.inf:
             return None
+        if gap < -rounding:
+            return Status.CONTRADICTION
         if self.tol is None and not self.until_solved:
             return Status.SOLVED if gap <= max(_NOTHING * scale, 2 * rounding) and gap <= SOLVED * scale else None
-        if gap <= self._allowed:
-            return Status.TOLERANCE if self.tol is not None else Status.SOLVED
+        if gap <= self.allowed:
+            return self.solved
         self.best.append(min(gap, self.best[-1] if self.best else math.inf))
-        if gap - rounding <= self._allowed and (gap <= 2 * rounding or self._rests_for(_CLOSE)):
+        if gap - rounding <= self.allowed and (gap <= 2 * rounding or self._rests_for(_CLOSE)):
             return Status.PRECISION
         return Status.STALLED if self.until_solved and self._stalled() else None
 
+    @property
+    def solved(self) -> Status:
+        """How a run ends whose gap is small enough."""
+        return Status.TOLERANCE if self.tol is not None else Status.SOLVED
+
     def sure(self, rounding: float) -> bool:
         """Whether the gap is small enough however few rows its rounding was judged by."""
-        return self.gap + _BEYOND_DOUBT * rounding <= self._allowed
+        return self.gap + _BEYOND_DOUBT * rounding <= self.allowed
 
     @property
-    def _allowed(self) -> float:
+    def allowed(self) -> float:
+        """The gap at which the run is solved."""
         return self.tol if self.tol is not None else SOLVED * self.scale
 
     def _stalled(self) -> bool:
@@ -72,3 +84,10 @@ class Judge:
             return "no feasible point is known yet"
         share = f" ({100 * self.relative:.2g} % of the scale of the objective)" if self.relative <= 1 else ""
         return f"the gap is {self.gap:.3g}{share}"
+
+
+def said_of_conflict(conflict: dict[int, float], names: list[str]) -> str:
+    """Which constraints cannot hold together, and how far from that every point is."""
+    parts = [f"{names[i]} by {violation:.3g}" for i, violation in conflict.items()]
+    said = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
+    return f"Every point of the domain violates {said} or more."

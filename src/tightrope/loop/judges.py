@@ -22,11 +22,9 @@ from tightrope.result import Result, Status
 from tightrope.sampling.all_rows import one_row
 from tightrope.tree import Tree
 
-_GOOD = {Status.FINISHED, Status.SETTLED, Status.SOLVED, Status.TOLERANCE, Status.PRECISION}
 _NO_INNER = (
     "No point to pull towards is shown to be inside by the held-out rows; give one as feasible_point, or more rows."
 )
-_UNDECIDED = _GOOD | {Status.NOT_CONVERGED, Status.STALLED}
 
 
 class Judges:
@@ -55,7 +53,8 @@ class Judges:
             inside: what is pulled towards without rows.
         """
         ready, x, asked = self.ready, result.x, (self.ready.names, self.ranges, self.confidence)
-        if not ready.names or result.status in (Status.INFEASIBLE, Status.NO_FEASIBLE_POINT, Status.NOT_FINITE):
+        status = result.status
+        if not ready.names or status.no_point or status.unproven or status is Status.NOT_FINITE:
             return self.judged(result)
         if again is None:
             inner = jax.tree.map(lambda p, v: jnp.asarray(p, v.dtype), inside, x)
@@ -64,11 +63,12 @@ class Judges:
         found = None if inner is None else certified_pull(ready.problem, x, inner, self.rows, *asked)
         if found is None:
             judged = self.judged(result)
-            status = Status.NOT_CERTIFIED if result.status in _UNDECIDED else result.status
+            undecided = status.ended_well or status in (Status.NOT_CONVERGED, Status.STALLED)
+            status = Status.NOT_CERTIFIED if undecided else status
             return dataclasses.replace(judged, status=status, message=_NO_INNER)
         moved = self._moved(result, found.x, found.a, inner)
         certified = dataclasses.replace(moved, certificate=self._certificate(moved, found.bounds))
-        return dataclasses.replace(certified, status=Status.CERTIFIED) if result.status in _GOOD else certified
+        return dataclasses.replace(certified, status=Status.CERTIFIED) if status.ended_well else certified
 
     def _certificate(self, result: Result, bounds: Any) -> Certificate:
         return Certificate(result.x, self.confidence, count(self.rows), False, bounds, result.gap)

@@ -13,7 +13,7 @@ import numpy as np
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
 from tightrope.loop.gap import Bound, Gap, Inside, gap_of, judged_by_every_row
-from tightrope.loop.judge import Judge
+from tightrope.loop.judge import ADVICE, Judge, said_of_conflict
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, answer, output, running_mean, summarise, track_names
 from tightrope.methods import Refreshing, gradients_used
@@ -64,6 +64,7 @@ class Outcome:
     message: str = ""
     error: BaseException | None = None
     lower: float = -np.inf  # a bound on F* on the data, rounding counted
+    judge: Judge = dataclasses.field(default_factory=lambda: Judge(None, False))  # of the gap that stands on it
 
 
 def record_steps(steps: int, points: int) -> list[int]:
@@ -111,7 +112,8 @@ class _Run:
         self.begun = self.sound = self.out.position  # the start; the last look at all the data that met no flaw
         self.track_names = track_names(program.variant, ready.x)
         self.records = record_steps(ready.steps, options.record)
-        self.judge, self.bound = Judge(options.tol, options.until_solved), Bound()
+        self.judge = self.out.judge = Judge(options.tol, options.until_solved)
+        self.bound = Bound()
         self.guess = Judge(options.tol, until_solved=False)  # sees gaps that are estimates
         self.looked_from: Position | None = (
             None  # where the look was taken that ended the run: a resumed run takes it again
@@ -203,7 +205,7 @@ class _Run:
             return False
         if proof.conflict and (proof.settled or last):
             self._last_row(bar)
-            self.stop(Status.INFEASIBLE, _said_of(proof.conflict, ready.names))
+            self.stop(Status.INFEASIBLE, said_of_conflict(proof.conflict, ready.names))
             return True
         rounding, status = proof.rounding, self.judge.look(proof.gap, proof.rounding, proof.scale)
         if status not in (None, Status.STALLED) and not self.judge.sure(rounding):  # judge again, by every row
@@ -232,7 +234,8 @@ class _Run:
         self._last_row(bar)
         self.out.rows[-1]["gap"] = self.judge.gap
         more = f", of which rounding is {rounding:.3g}" * (status is Status.PRECISION)
-        self.stop(status, self._said_of_gap(self.judge, more))
+        advice = f" {ADVICE}" * (status is Status.CONTRADICTION)
+        self.stop(status, self._said_of_gap(self.judge, more) + advice)
 
     def _said_of_gap(self, judge: Judge, more: str = "") -> str:
         """The gap in a sentence, and what to do about a large one."""
@@ -405,10 +408,3 @@ class _Run:
         self.out.position = Position(self.ready.sampler.placed(saved.carry), saved.step)
         self.out.rows, self.out.seconds, self.bound = saved.rows, saved.seconds, Bound(*saved.bound)
         self.judge.best = saved.gaps
-
-
-def _said_of(conflict: dict[int, float], names: list[str]) -> str:
-    """Which constraints cannot hold together, and how far from that every point is."""
-    parts = [f"{names[i]} by {violation:.3g}" for i, violation in conflict.items()]
-    said = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
-    return f"Every point of the domain violates {said} or more."

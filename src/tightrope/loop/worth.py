@@ -12,7 +12,8 @@ from tightrope.loop.prepare import Prepared
 from tightrope.loop.steps import Summary
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean, linearised
-from tightrope.problem.rounding import UNITS, count, eps_of
+from tightrope.problem.rounding import UNITS, count
+from tightrope.problem.wide import exact_eps, exactly
 from tightrope.sampling.all_rows import first_row
 from tightrope.tree import Array, Tree, float_dtype, subtract
 
@@ -47,9 +48,9 @@ def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
 
 
 def worth_on_rows(problem: Problem, x: Tree, rows: Tree) -> Worth:
-    """What x is worth on all the data, which is all there is."""
-    f, h, size_f, size_h = on_host(_with_sizes(problem, x, rows))
-    eps = UNITS * eps_of(x)
+    """What x is worth on all the data, which is all there is; in float64."""
+    f, h, size_f, size_h = on_host(exactly(_with_sizes, problem, x, rows))
+    eps = UNITS * exact_eps(problem, x)
     return Worth(float(f), h, eps * float(size_f), eps * size_h, f"all {count(rows):,} rows", False)
 
 

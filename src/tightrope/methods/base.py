@@ -96,6 +96,7 @@ class Proof(NamedTuple):
     # constraints by as much; empty where no such thing is proven
     settled: bool = True  # whether a conflict is as well known as it need be
     interior: bool = True  # False where it is proven that no point satisfies every constraint by more than rounding
+    points: tuple[Any, ...] = ()  # vectors: where all data were looked at, the points that matter most first
 
     @property
     def gap(self) -> float:

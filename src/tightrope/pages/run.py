@@ -24,18 +24,8 @@ from tightrope.pages.elements import (
     row,
     table,
 )
-from tightrope.result import Result, Status
+from tightrope.result import Result
 
-_PROVEN = {Status.SOLVED, Status.TOLERANCE, Status.PRECISION, Status.CERTIFIED}
-_WRONG = {
-    Status.INFEASIBLE,
-    Status.INFEASIBLE_IN_SAMPLES,
-    Status.NO_FEASIBLE_POINT,
-    Status.NOT_CERTIFIED,
-    Status.NOT_FINITE,
-    Status.CALLBACK_RAISED,
-    Status.STREAM_RAISED,
-}
 _MOST_ROWS = 40  # constraints; of more, the worst are shown and the others counted
 _MOST_PANELS = 11  # curves of a page, besides the objective's; a notebook shows fewer
 _ROUNDING = 1e-6  # share of a constraint's largest value that colours no bar, where nobody has judged it
@@ -150,7 +140,7 @@ def _drawn(estimate: float, upper: float) -> Html:
 
 def _status(result: Result) -> Html:
     said = f"{result.method.title}: {result.status.value}."
-    good = True if result.status in _PROVEN else False if result.status in _WRONG else None
+    good = True if result.status.proven else False if result.status.went_wrong else None
     return verdict(f"{said} {result.message}".strip(), good)
 
 

@@ -234,7 +234,7 @@ class Look:
     def _support(self, g: np.ndarray) -> float:
         """The domain's support function, in float64 whatever the run's precision is."""
         with jax.enable_x64(True):
-            return float(_reach(self.problem.domain, shaped_like(self.before.x, np.asarray(g, float))))
+            return float(reach(self.problem.domain, shaped_like(self.before.x, np.asarray(g, float))))
 
     def _stored(self, state: Any) -> Any:
         """Everything in arrays of the dtypes that it had."""
@@ -286,5 +286,6 @@ def into_domain(problem: Problem, x: Tree) -> Tree:
 
 
 @jax.jit(compiler_options=COMPILED_SOON)
-def _reach(domain: ConvexSet, g: Tree) -> Array:
+def reach(domain: ConvexSet, g: Tree) -> Array:
+    """The domain's support function."""
     return domain.support(g)

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -87,4 +88,12 @@ def proven(state: Any) -> Proof:
         conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
         settled=bool(state.settled),
         interior=bool(state.interior),
+        points=_points(state.kept),
     )
+
+
+def _points(kept: Any) -> tuple[np.ndarray, ...]:
+    """Where was looked, the points that were of use last first, and of these the latest."""
+    kept = jax.tree.map(np.asarray, kept)
+    order = np.lexsort((-kept.number, -kept.used))
+    return tuple(np.asarray(kept.x[k], float) for k in order if kept.number[k])
