@@ -167,8 +167,8 @@ def test_the_judge_by_hand():
     scores = [
         tr.confidence.ratio_score(0.8, u.sum(), len(u), v.sum(), len(v)) for u, v in ((a, b), (b, a))
     ]  # fmt: skip
-    assert judge.score(decided) == pytest.approx(min(scores))
-    row = judge.row(decided, 0.95)
+    assert judge.row([decided], 0.95)["score"] == pytest.approx(min(scores))
+    row = judge.row([decided], 0.95)
     assert row["p_rule"] == pytest.approx(min(a.mean() / b.mean(), b.mean() / a.mean()))
     assert row["accuracy"] == pytest.approx(np.mean(decided == (Y > 0)))
     assert row["p_rule_low"] < row["p_rule_bound"] < row["p_rule"] < row["p_rule_high"]
@@ -180,7 +180,7 @@ def test_weights_widen_the_bound_and_scale_out_of_it():
     uneven = np.where(rows % 2 == 0, 1.0, 0.1)
     decided = X[:, 0] > 0
     same, scaled, less = (
-        Judge.of(task._replace(weight=w), cells, rows, Asked("ratio", 0.2)).row(decided, 0.95)["p_rule_bound"]
+        Judge.of(task._replace(weight=w), cells, rows, Asked("ratio", 0.2)).row([decided], 0.95)["p_rule_bound"]
         for w in (np.ones(len(Y)), np.full(len(Y), 7.0), uneven)
     )
     assert same == pytest.approx(scaled, rel=1e-9)

@@ -48,11 +48,31 @@ class Cells(NamedTuple):
         total = counted.sum(axis=1, keepdims=True)
         return counted / np.where(total > 0, total, 1)
 
-    def effective(self, weight: np.ndarray) -> np.ndarray:
-        """(cells,), how many rows of equal weight would say as much: (sum of w)^2 / sum of w^2."""
-        counted = self.members * weight
-        squares = np.sum(counted**2, axis=1)
-        return np.where(squares > 0, counted.sum(axis=1) ** 2 / np.where(squares > 0, squares, 1), 0)
+
+def effective_rates(means: np.ndarray, decided: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rates of cells, and of how many rows of equal weight they would be known as well.
+
+    A weighted rate r has the variance sum w^2 (d - r)^2 / (sum w)^2; as r (1 - r) / n this is the variance of a score test
+    near r. Weights that go with decisions make n smaller than Kish's (sum w)^2 / sum w^2, which is taken where it is less:
+    the weights of a handful of decisions say little.
+
+    Args:
+        means: (cells, n), what each row counts for in the mean over a cell.
+        decided: (n,), decisions: 0 and 1, or what rows add to a rate.
+
+    Example:
+        >>> rates, n = effective_rates(np.full((1, 100), 0.01), np.arange(100) < 20)
+        >>> float(rates[0].round(6)), float(n[0].round(6))
+        (0.2, 100.0)
+    """
+    squares = means**2
+    total = squares.sum(axis=1)
+    kish = np.where(total > 0, 1 / np.where(total > 0, total, 1), 0.0)
+    mean = means @ decided
+    spread = squares @ decided**2 - 2 * mean * (squares @ decided) + mean**2 * total
+    rates = np.clip(mean, 0.0, 1.0)
+    known = (rates > 0) & (rates < 1) & (spread > 0)
+    return rates, np.where(known, np.minimum(kish, rates * (1 - rates) / np.where(known, spread, 1)), kish)
 
 
 def cells_of(sensitive: Sensitive, positive: np.ndarray, notion: str) -> Cells:

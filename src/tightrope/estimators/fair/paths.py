@@ -129,8 +129,10 @@ class Part:
         some = z[:: max(1, len(z) // 4096)]  # is enough to say where to look
         low, high = np.quantile(some, [FLOOR * (1 - self._positives) / 2, 1 - FLOOR * self._positives / 2])
         count = max(2, min(CUTS, LARGEST // len(self._pairs)))
-        cuts = np.linspace(low, high, count) if self._scaling.intercept and high > low else np.zeros(2)
-        steps = (z - cuts[0]) * ((count - 1) / max(cuts[-1] - cuts[0], 1e-200))
+        cuts = np.zeros(2)
+        if self._scaling.intercept and high > low:  # never at `low` itself, which may be the score of many rows
+            cuts = low + (np.arange(count) + 0.5) * ((high - low) / count)
+        steps = (z - cuts[0]) * ((len(cuts) - 1) / max(cuts[-1] - cuts[0], 1e-200))
         place = np.ceil(steps).clip(0, len(cuts)).astype(int)  # how many cuts lie below each score
         above = np.stack([np.bincount(place, part, len(cuts) + 1)[::-1].cumsum()[::-1][1:] for part in each])
         return Tried(np.full(len(cuts), gap), cuts, above[:-1], above[-1])

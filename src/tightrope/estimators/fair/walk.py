@@ -6,13 +6,13 @@ it is wrong only where the test of one wrong pair is. The points are tested one 
 judge had a say in, and the walk ends at the first that fails: a wrong point can be passed only if the first wrong one was.
 So each that passed may be used, and the most accurate one is. Several paths share the error between them.
 
-"cross-fit": each of the folds is judged by a model of the others, and the model handed out is trained on all rows. To first
-order its rates are the mean of those that were judged; docs/fairness.md has the argument and its conditions. "holdout": a
-part of the rows judges, and the model that was judged is the one handed out.
+"cross-fit": each of the folds is judged by a model of the others, and the model handed out is trained on all rows. Where it
+decides otherwise than the models of the folds, as it may where scores are tied, the rates that are tested are moved to its
+own (`Walk._views`). "holdout": a part of the rows judges, and the model that was judged is the one handed out.
+docs/fair_rates.md has the arguments and their conditions.
 """
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from tightrope.estimators.fair.paths import PATHS, Model, Part
 from tightrope.estimators.fair.rare import smallest_group
 from tightrope.estimators.fair.refusal import Refused
 from tightrope.estimators.fair.task import Task
-from tightrope.fairness.notions import Cells, cells_of
+from tightrope.fairness.notions import Cells, cells_of, effective_rates
 
 JUDGES = ("cross-fit", "holdout")
 HELD_OUT = 0.3  # of the rows judge, with "holdout"
@@ -64,22 +64,22 @@ class Walk:
             splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
         trained, self._judged = zip(*splitter.split(strata, strata), strict=True)
         self._parts = [self._part(rows) for rows in trained]
+        self._final = self._parts[0] if self._keeps else self._part(np.arange(len(task.y)))
         self._judge = Judge.of(task, self._cells, np.sort(np.concatenate(self._judged)), asked)
+        self._handed_out: dict[tuple[str, float], Model] = {}
 
     def _part(self, rows: np.ndarray) -> Part:
         return Part(self._task.take(rows), self._cells.take(rows), self._asked)
 
     def choose(self, paths: Sequence[str]) -> Chosen:
-        """The most accurate point of these paths that passed, trained anew on all rows unless the judged one is kept."""
+        """The most accurate point of these paths that passed: trained on all rows, unless the judged one is kept."""
         frontier = self.frontier(paths, whole=False)
         passed = frontier[frontier["passed"]]
         if passed.empty:
             raise Refused(self._refusal(frontier, paths), self.frontier(paths))
         best = passed.iloc[int(np.argmax(passed["accuracy"]))]
         name, threshold = str(best["path"]), float(best["threshold"])
-        part = self._parts[0] if self._keeps else self._part(np.arange(len(self._task.y)))
-        place = int(np.flatnonzero(self._asked.path == threshold)[0])
-        return Chosen(next(islice(part.path(name), place, None)), part, name, threshold, frontier)
+        return Chosen(self._handed_out[name, threshold], self._final, name, threshold, frontier)
 
     def frontier(self, paths: Sequence[str], whole: bool = True) -> pd.DataFrame:
         """A row for each point of the paths; without `whole`, up to the first of each path that fails."""
@@ -88,17 +88,33 @@ class Walk:
 
     def _table(self, name: str, confidence: float, whole: bool) -> pd.DataFrame:
         critical = float(ndtri(confidence))
-        rows, scores, decided = [], [], np.zeros(len(self._task.y), bool)
-        for threshold, *models in zip(self._asked.path, *(part.path(name) for part in self._parts), strict=True):
-            for judged, model in zip(self._judged, models, strict=True):
-                decided[judged] = model.score(self._task.X[judged]) > 0
-            scores.append(self._judge.score(decided))
-            rows.append(
-                {"path": name, "threshold": threshold, **self._judge.row(decided, confidence), "score": scores[-1]}
-            )
-            if scores[-1] < critical and not whole:
+        rows = []
+        parts = self._parts if self._keeps else [*self._parts, self._final]
+        for threshold, *models in zip(self._asked.path, *(part.path(name) for part in parts), strict=True):
+            self._handed_out[name, threshold] = models[-1]
+            found = self._judge.row(self._views(models), confidence)
+            rows.append({"path": name, "threshold": threshold, **found})
+            if found["score"] < critical and not whole:
                 break
-        return pd.DataFrame(rows).assign(passed=np.arange(len(rows)) < fixed_sequence(s >= critical for s in scores))
+        passed = fixed_sequence(row["score"] >= critical for row in rows)
+        return pd.DataFrame(rows).assign(passed=np.arange(len(rows)) < passed)
+
+    def _views(self, models: Sequence[Model]) -> list[np.ndarray]:
+        """The decisions of the classifier handed out, a number for each row: what is best known of them, and other views.
+
+        After cross-fitting, in the mean over a group: the rates of the models of the folds on rows that they have not seen,
+        moved by the difference that there is on all rows between the classifier handed out and these models; the rates
+        without that; and the classifier's own on the rows it was trained on, which no promise may exceed.
+        """
+        coef, intercept = np.stack([m.coef for m in models], axis=1), np.array([m.intercept for m in models])
+        decided = self._task.X @ coef + intercept > 0
+        final = decided[:, -1].astype(float)
+        if self._keeps:
+            return [final]
+        unseen = np.empty(len(decided))
+        for fold, judged in enumerate(self._judged):
+            unseen[judged] = decided[judged, fold]
+        return [unseen + final - decided[:, :-1].mean(axis=1), unseen, final]
 
     def _refusal(self, frontier: pd.DataFrame, tried: Sequence[str]) -> str:
         """Why nothing passed, by the safest points alone: nothing was chosen among them, so their bounds are true."""
@@ -141,13 +157,15 @@ class Walk:
 
 
 class Judge(NamedTuple):
-    """Rows, each of which is decided about by a model that was not trained on it."""
+    """Rows that decisions are judged by. A decision may be any number: for a mean of some, what a row adds to it.
+
+    What is judged are views of the same decisions; what is said of them is what the least favourable view says.
+    """
 
     rows: np.ndarray
     positive: np.ndarray
     weight: np.ndarray  # adding up to one
     means: np.ndarray  # (cells, rows)
-    effective: np.ndarray  # (cells,)
     cells: Cells
     asked: Asked
 
@@ -155,19 +173,20 @@ class Judge(NamedTuple):
     def of(cls, task: Task, cells: Cells, rows: np.ndarray, asked: Asked) -> "Judge":
         """The judge of decisions about these rows of a task."""
         weight, cells = task.judged[rows], cells.take(rows)
-        means, effective = cells.means(weight), cells.effective(weight)
-        return cls(rows, task.y[rows] > 0, weight / weight.sum(), means, effective, cells, asked)
+        return cls(rows, task.y[rows] > 0, weight / weight.sum(), cells.means(weight), cells, asked)
 
-    def score(self, decided: np.ndarray) -> float:
-        """The smallest score of a pair; what was asked is kept, with confidence 1 - alpha, if it is above that quantile."""
-        return min(self.asked.score(*pair) for pair in self._counts(decided))
+    def row(self, views: Sequence[np.ndarray], confidence: float) -> dict[str, Any]:
+        """What can be said of decisions: estimates, two-sided 95 % intervals, and a bound with this confidence.
 
-    def row(self, decided: np.ndarray, confidence: float) -> dict[str, Any]:
-        """What can be said of decisions: estimates, two-sided 95 % intervals, and a bound with this confidence."""
-        counts = self._counts(decided)
-        right = float(self.weight @ (decided[self.rows] == self.positive))
-        error = 1.96 * np.sqrt(right * (1 - right) * np.sum(self.weight**2))
-        binding = int(np.argmin([self.asked.score(*pair) for pair in counts]))
+        The score is the smallest of a pair; what was asked is kept, with confidence 1 - alpha, if it is above that quantile.
+        """
+        counts = self._counts(views[0])
+        tested = [pair for view in views for pair in self._counts(view)]
+        hits = np.where(self.positive, views[0][self.rows], 1 - views[0][self.rows])
+        right = float(self.weight @ hits)
+        error = 1.96 * np.sqrt(self.weight**2 @ (hits - right) ** 2)
+        scores = [self.asked.score(*pair) for pair in tested]
+        binding = self.cells.pairs[int(np.argmin(scores)) % len(counts)]
         ratios = np.array([_ratio(*pair) for pair in counts])
         worst = int(np.argmin(np.where(np.isnan(ratios), np.inf, ratios)))
         a, n_a, b, n_b = counts[worst]
@@ -179,20 +198,21 @@ class Judge(NamedTuple):
             "p_rule": ratios[worst],
             "p_rule_low": effective_ratio_lower(a, n_a, b, n_b, 0.975),
             "p_rule_high": min(1.0, 1 / above) if above > 0 else 1.0,
-            "p_rule_bound": min(effective_ratio_lower(*pair, confidence) for pair in counts),
-            "selected": float(self.weight @ decided[self.rows]),
-            "group": self.cells.names[self.cells.pairs[binding, 0]],
-            "against": self.cells.names[self.cells.pairs[binding, 1]],
+            "p_rule_bound": min(effective_ratio_lower(*pair, confidence) for pair in tested),
+            "selected": float(self.weight @ views[0][self.rows]),
+            "group": self.cells.names[binding[0]],
+            "against": self.cells.names[binding[1]],
+            "score": min(scores),
         }
         if not self.asked.is_ratio:
             row["difference"] = max(b / n_b - a / n_a for a, n_a, b, n_b in counts)
-            row["difference_bound"] = max(self.asked.bound(*pair, confidence) for pair in counts)
+            row["difference_bound"] = max(self.asked.bound(*pair, confidence) for pair in tested)
         return row
 
-    def _counts(self, decided: np.ndarray) -> list[tuple[float, float, float, float]]:
+    def _counts(self, view: np.ndarray) -> list[tuple[float, float, float, float]]:
         """For each ordered pair a, n_a, b, n_b: how many were decided positive, of how many."""
-        n = self.effective
-        x = n * np.minimum(self.means @ decided[self.rows], 1.0)
+        rates, n = effective_rates(self.means, view[self.rows])
+        x = n * rates
         return [(float(x[a]), float(n[a]), float(x[b]), float(n[b])) for a, b in self.cells.pairs]
 
 
