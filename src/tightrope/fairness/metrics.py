@@ -245,7 +245,11 @@ def p_rule_bounds(
             "for each classifier."
         )
     flat = is_positive(given.reshape(-1), "predictions", given.size).reshape(len(read), -1)
-    weight = weights(sample_weight, len(read))
+    return bounds_of_means(flat, read, confidence, seed, weights(sample_weight, len(read)))
+
+
+def bounds_of_means(flat: np.ndarray, read: Sensitive, confidence: float, seed: int, weight: np.ndarray) -> PRuleBounds:
+    """`p_rule_bounds` of (n, L) decisions, booleans, or of any numbers that have rates as their means."""
     if not np.all(weight > 0):
         counted = weight > 0
         flat, read, weight = flat[counted], read.take(counted), weight[counted]
@@ -279,7 +283,7 @@ def _binding(rates: "_Rates", bounds: np.ndarray, ratio: np.ndarray) -> np.ndarr
 class _Rates(NamedTuple):
     """Selection rates of C groups, those of all attributes one after the other, under L classifiers."""
 
-    decided: np.ndarray  # (n, L), 0 or 1
+    decided: np.ndarray  # (n, L), 0 or 1, or any numbers whose means are rates
     members: np.ndarray  # (C, n), which rows a group has
     weight: np.ndarray  # (n,), what each row weighs
     rate: np.ndarray  # (C, L)
@@ -295,8 +299,8 @@ def _rates(decided: np.ndarray, read: Sensitive, weight: np.ndarray) -> _Rates:
     rate = np.where(total > 0, (members * weight) @ decided / np.where(total > 0, total, 1), np.nan)
     regular = (rate > 0) & (rate < 1)
     safe = np.where(regular, rate, 0.5)
-    # sum w^2 (d - r)^2 with d = d^2; for equal weights the whole is (1 - r) / (n r)
-    spread = (1 - 2 * safe) * ((members * weight**2) @ decided) + safe**2 * squares
+    # sum w^2 (d - r)^2; for decisions of 0 and 1 and equal weights the whole is (1 - r) / (n r)
+    spread = (members * weight**2) @ decided**2 - 2 * safe * ((members * weight**2) @ decided) + safe**2 * squares
     variance = np.where(regular, spread / (np.where(total > 0, total, 1) * safe) ** 2, np.inf)
     pairs = [(g, h) for g, h in combinations(range(len(cells)), 2) if cells[g][0] == cells[h][0]]
     first, second = np.array(pairs).T

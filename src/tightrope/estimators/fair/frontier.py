@@ -1,5 +1,6 @@
 """Accuracy against fairness along a path of thresholds, from predictions on rows that a classifier has not seen."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from tightrope.estimators.fair.covariance_path import covariance_path
 from tightrope.estimators.fair.refusal import refusal
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.training import Built, build, covariances, train
-from tightrope.fairness.metrics import PRuleBounds, p_rule_bounds
+from tightrope.fairness.metrics import PRuleBounds, bounds_of_means
 from tightrope.fairness.notions import cells_of, parts_of
 
 SEARCHES = ("cross-validation", "batch")
@@ -58,11 +59,15 @@ def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) 
     task = built.task
     assert task.sensitive is not None
     thresholds = path_of_thresholds(built, seed)
-    decided = np.zeros((len(task.y), len(thresholds)), bool)
     strata = task.sensitive.strata(task.y > 0)  # every fold has some of each
+    final = _decisions(task, thresholds, task.X, seed)
+    unseen, mean = np.zeros_like(final), np.zeros(final.shape)
     for fit_on, rows in StratifiedKFold(folds, shuffle=True, random_state=seed).split(task.X, strata):
-        decided[rows] = _decisions(task.take(fit_on), thresholds, task.X[rows], seed)
-    return judge_path(task, thresholds, decided, confidence, seed)
+        decided = _decisions(task.take(fit_on), thresholds, task.X, seed)
+        unseen[rows] = decided[rows]
+        mean += decided / folds
+    # as in `Walk._views`: moved to the decisions of the classifier handed out, out of fold, and its own
+    return judge_path(task, thresholds, unseen + (final - mean), confidence, seed, (unseen, final))
 
 
 def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
@@ -92,11 +97,22 @@ def largest_that_keeps(
     return float(enough["threshold"].max())
 
 
-def judge_path(task: Task, thresholds: np.ndarray, decided: np.ndarray, confidence: float, seed: int) -> pd.DataFrame:
-    """The rows of a frontier: what classifiers, a column of decisions each, are worth on rows they were not trained on."""
+def judge_path(
+    task: Task,
+    thresholds: np.ndarray,
+    decided: np.ndarray,
+    confidence: float,
+    seed: int,
+    others: Sequence[np.ndarray] = (),
+) -> pd.DataFrame:
+    """The rows of a frontier: what classifiers, a column of decisions each, are worth on rows they were not trained on.
+
+    `others` are other views of the same decisions: the bound is the lowest that any of them has.
+    """
     bounds, pairs = _bounds(task, decided, confidence, seed)
+    lower = np.min([bounds.lower, *(_bounds(task, other, confidence, seed)[0].lower for other in others)], axis=0)
     share = task.judged / task.judged.sum()
-    hits = decided == (task.y > 0)[:, None]
+    hits = np.where((task.y > 0)[:, None], decided, 1 - decided)
     right = share @ hits
     error = 1.96 * np.sqrt(share**2 @ (hits - right) ** 2)
     with np.errstate(invalid="ignore"):
@@ -109,7 +125,7 @@ def judge_path(task: Task, thresholds: np.ndarray, decided: np.ndarray, confiden
         "p_rule": bounds.estimate,
         "p_rule_low": np.nan_to_num(low),
         "p_rule_high": np.minimum(np.nan_to_num(high, nan=1.0), 1.0),
-        "p_rule_bound": bounds.lower,
+        "p_rule_bound": lower,
         "selected": share @ decided,
         "group": pairs[:, 0],
         "against": pairs[:, 1],
@@ -124,10 +140,9 @@ def _bounds(task: Task, decided: np.ndarray, confidence: float, seed: int) -> tu
     for part in parts:
         cells = cells_of(task.sensitive, task.y > 0, part)
         judged = np.flatnonzero(cells.members.any(axis=0))
-        bounds = p_rule_bounds(
-            decided[judged], task.sensitive.take(judged), 1 - (1 - confidence) / len(parts), seed,
-            sample_weight=task.judged[judged],
-        )  # fmt: skip
+        bounds = bounds_of_means(
+            decided[judged], task.sensitive.take(judged), 1 - (1 - confidence) / len(parts), seed, task.judged[judged]
+        )
         found.append((bounds, np.array(cells.names, object)[bounds.pair]))
     each, estimates = np.arange(decided.shape[1]), np.stack([bounds.estimate for bounds, _ in found])
     lowest = np.argmin([bounds.lower for bounds, _ in found], axis=0)
