@@ -31,6 +31,7 @@ GOOD: dict[str, list[Any]] = {
     "heldout": [None],
     "confidence": [0.95],
     "ranges": [None],
+    "accept": ["proven", "asymptotic"],
     "record": [60, 3],
     "trace_full": [False],
     "track": [None],

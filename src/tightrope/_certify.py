@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from tightrope._minimize import minimize
 from tightrope.certificate import Certificate
 from tightrope.confidence.checks import checked_confidence
-from tightrope.loop.bounds import bound_constraints, read_ranges
-from tightrope.loop.held_out import marks_of, read_held_out, refuse_seen
+from tightrope.loop.bounds import bound_constraints, checked_accept, read_ranges
+from tightrope.loop.held_out import copies_said, marks_of, read_held_out, refuse_seen
 from tightrope.loop.population import population_gap as population_gap_of
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
@@ -30,6 +30,7 @@ def certify(
     confidence: float = 0.95,
     *,
     ranges: Any = None,
+    accept: str = "proven",
     anytime: bool = False,
     data: Any = None,
     population_gap: bool = True,
@@ -42,12 +43,16 @@ def certify(
     Args:
         problem: the problem.
         point: a `Result`, of which x is certified, or a point.
-        heldout: rows like those of the data, independent of it and of each other. For a `Generator` 65,536 fresh samples
-            are made. Rows that are also among those the result was made from are recognised and refused.
-        confidence: of each bound, and of all constraints together.
+        heldout: independent draws of one law, that of the data, and independent of it. For a `Generator` 65,536 fresh
+            samples are made. Rows that are also among those the result was made from are recognised and refused; where
+            neighbouring rows are alike, or rows copies of each other, bounds are made wider and the certificate says so.
+        confidence: of each bound alone, and of the sentence that all constraints hold.
         ranges: what is known of h for every possible sample, levels not subtracted: (low, high), or the set {a, b} of its
             only two values, for all constraints; or a dict of these by name, or a list. A bound from a range is proven at
-            every sample size. Without one it is studentised, and called asymptotic.
+            every number of rows. What follows from the program of h need not be given: that a comparison is 0 or 1,
+            a clipped value within its ends. Without a range a bound is studentised and asymptotic: no rows can show that
+            something rarer than they are is not there.
+        accept: "asymptotic" to let `holds` be True by such bounds, too.
         anytime: bounds that may be looked at again and again while rows are added, until they hold; they need ranges,
             and are about twice as wide.
         data: the rows that a bare point was made from, so that they are recognised among the held-out ones.
@@ -67,11 +72,16 @@ def certify(
         ...     levels=1.0,
         ... )
         >>> train, heldout = rng.normal(1.0, 1.0, size=(2, 4000, 2))
-        >>> tr.certify(problem, np.array([0.4, 0.4]), heldout).holds
+        >>> certificate = tr.certify(problem, np.array([0.4, 0.4]), heldout)
+        >>> certificate.holds, certificate.grade
+        (False, 'asymptotic')
+        >>> tr.certify(problem, np.array([0.4, 0.4]), heldout, accept="asymptotic").holds
         True
-        >>> tr.certify(problem, tr.minimize(problem, train), heldout, population_gap=False).holds
+        >>> tr.certify(problem, np.array([0.4, 0.4]), heldout, ranges=(-10, 10)).holds  # proven, if they are the ranges
+        True
+        >>> tr.certify(problem, tr.minimize(problem, train), heldout, ranges=(-10, 10), population_gap=False).holds
         False
-        >>> tr.minimize(problem, train, heldout=heldout, output="certified").certificate.holds
+        >>> tr.minimize(problem, train, heldout=heldout, output="certified", ranges=(-10, 10)).certificate.holds
         True
     """
     if not isinstance(problem, Problem):
@@ -88,13 +98,15 @@ def certify(
     n = check_shapes(problem, x, one_row(rows))
     problem = astype_problem(problem, float_dtype(x))
     names = problem.constraint_names(n)
-    bounds = bound_constraints(problem, x, rows, names, read_ranges(ranges, names), confidence, anytime)
+    accept = checked_accept(accept)
+    bounds = bound_constraints(problem, x, rows, names, read_ranges(ranges, names), confidence, anytime, accept)
     expected = None
-    if population_gap and result is not None:
+    if population_gap and result is not None and not any(bound.kind in ("blocks", "alike") for bound in bounds):
         expected = population_gap_of(problem, x, result.dual, kept(rows), confidence, minimize)
     notes = (
         () if seen is not None else ("nothing is known of the rows it was made from; they must not be among these.",)
     )
+    notes += copies_said(rows)
     if problem.nested and n:
         notes += ("the constraints are functions of means; their bounds are by the delta method.",)
     return Certificate(

@@ -66,6 +66,7 @@ def minimize(
     heldout: Any = None,
     confidence: float = 0.95,
     ranges: Any = None,
+    accept: str = "proven",
     record: int = 60,
     trace_full: bool = False,
     track: Callable[[Tree], dict[str, Array]] | None = None,
@@ -106,7 +107,8 @@ def minimize(
             holds on the data; the report says how far and what it cost. That is the default with `tol`, without
             `steps` and `passes`, and with method="auto" where the run comes upon a strictly feasible point. With
             `heldout` also "certified": that point, pulled further until every constraint holds beyond the data, with the
-            confidence asked for (`Status.CERTIFIED`), where the held-out rows can show it (else `NOT_CERTIFIED`). On rows
+            confidence asked for (`Status.CERTIFIED`, or `ASYMPTOTIC` where such bounds were asked for), where the held-out
+            rows can show it (else `NOT_CERTIFIED`). On rows
             this solves the problem once more, with lower levels.
         feasible_point: a point with every constraint strictly below its level, for the pull and the duality gap. Without
             one the point where the run starts is tried, then a short run looks for one. SQP and the bundle method need
@@ -115,6 +117,7 @@ def minimize(
             `tr.certify` does (which also bounds the gap in expectation). Rows that are also in the data are refused.
         confidence: of that certificate.
         ranges: what is known of h for every possible sample, as for `tr.certify`.
+        accept: "asymptotic" to count such bounds as an answer, as for `tr.certify`.
         record: about how many rows the trace has.
         trace_full: also evaluate the running average on all rows at each of them.
         track: a function of the iterate whose values (a dict of scalars) are averaged along the run into the trace.
@@ -167,7 +170,9 @@ def minimize(
         raise ValueError("Give either steps or passes: how long to run.")
     if output == "average":
         refuse_mean(ready.method)
-    judges = None if heldout is None else Judges(ready, heldout, confidence, ranges)  # refuses what cannot judge
+    judges = (
+        None if heldout is None else Judges(ready, heldout, confidence, ranges, accept)
+    )  # refuses what cannot judge
     if certified:
         output = None if sampler.n is None else "feasible"
     output = "feasible" if output is None and (tol is not None or until_solved) else output

@@ -9,16 +9,22 @@ from tightrope.tree import Tree
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["known", "two values", "range", "asymptotic", "none"]
+Grade = Literal["proven", "asymptotic", "not known"]
+"""How sure a bound is: at this number of rows, as their number grows, or not at all."""
 
-KINDS: dict[Kind, str] = {
-    "known": "known without samples",
-    "two values": "proven: exact for two values",
-    "range": "proven: from its range",
-    "asymptotic": "asymptotic: studentised",
-    "none": "no bound: give its range",
+Kind = Literal["known", "two values", "range", "asymptotic", "blocks", "heavy", "alike", "none"]
+
+KINDS: dict[Kind, tuple[Grade, str]] = {
+    "known": ("proven", "no sample enters it"),
+    "two values": ("proven", "exact for two values"),
+    "range": ("proven", "from its range"),
+    "asymptotic": ("asymptotic", "studentised"),
+    "blocks": ("asymptotic", "studentised over blocks of rows"),
+    "heavy": ("not known", "the tail is too heavy"),
+    "alike": ("not known", "neighbouring rows are alike"),
+    "none": ("not known", "give its range"),
 }
-"""By what a constraint is bounded, in words."""
+"""By what a constraint is bounded: the grade, and the rest in words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +35,11 @@ class ConstraintBound:
         name: of the constraint.
         estimate: the mean on the held-out rows.
         upper: E h is at most this, with the certificate's confidence; infinite where nothing can be said.
-        kind: by what: "known" (no row is needed), "two values" and "range" (proven), "asymptotic" (studentised), "none".
+        kind: by what: "known" (no sample enters it), "two values" and "range" (proven); "asymptotic" (studentised) and
+            "blocks" (the same, of means over blocks of rows that are alike); "heavy", "alike" and "none" (nothing is known).
         rows_needed: about how many held-out rows it would take for `upper` to be at most 0; infinite where none would do.
-        heavy: whether the sample looks heavy-tailed, so that an asymptotic bound may be too low.
+        inflation: the variance of the mean over that of independent rows, an estimate; 1 where rows are not alike.
+        accepted: True where an asymptotic bound was asked for by name, so that it may hold.
         carried_by: rows that carry the verdict alone: without one of them it would be the opposite.
     """
 
@@ -40,13 +48,32 @@ class ConstraintBound:
     upper: float
     kind: Kind
     rows_needed: float = math.inf
-    heavy: bool = False
     carried_by: tuple[int, ...] = ()
+    inflation: float = 1.0
+    accepted: bool = False
+
+    @property
+    def grade(self) -> Grade:
+        """How sure the bound is: "proven", "asymptotic" or "not known"."""
+        return KINDS[self.kind][0]
 
     @property
     def holds(self) -> bool:
-        """Whether the constraint holds, with the certificate's confidence."""
-        return self.upper <= 0
+        """True where the constraint is shown to hold, with the certificate's confidence: by a proven bound, or by an
+        asymptotic one where that was asked for."""
+        return self.upper <= 0 and (self.grade == "proven" or (self.accepted and self.grade == "asymptotic"))
+
+    @property
+    def shown(self) -> str:
+        """The answer in a word or two, another one for each grade."""
+        if self.holds:
+            return "holds" if self.grade == "proven" else "holds asymptotically"
+        return "only asymptotically" if self.upper <= 0 else "NOT SHOWN"
+
+    @property
+    def why(self) -> str:
+        """The grade and what the bound stands on."""
+        return f"{self.grade}: {KINDS[self.kind][1]}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,7 +82,7 @@ class Certificate:
 
     Attributes:
         x: the point.
-        confidence: of every bound, and of all constraints together.
+        confidence: of each bound alone, and of the sentence that all constraints hold.
         samples: how many held-out rows it stands on.
         anytime: whether it may be looked at again and again as rows come.
         constraints: a `ConstraintBound` each.
@@ -85,13 +112,20 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether every constraint holds, with the confidence of one: max_i U_i bounds max_i H_i, no Bonferroni needed."""
+        """True where every constraint is shown to hold, with the confidence of one: max_i U_i bounds max_i H_i, no
+        Bonferroni needed. Asymptotic bounds show it only where that was asked for (`accept="asymptotic"`)."""
         return all(bound.holds for bound in self.constraints)
 
     @property
+    def grade(self) -> Grade:
+        """The least sure of all bounds: "proven", "asymptotic" or "not known"."""
+        grades = {bound.grade for bound in self.constraints}
+        return "not known" if "not known" in grades else "asymptotic" if "asymptotic" in grades else "proven"
+
+    @property
     def proven(self) -> bool:
-        """Whether every bound on a constraint holds at this sample size, and not only as it grows."""
-        return all(bound.kind in ("known", "two values", "range") for bound in self.constraints)
+        """True where every bound holds at this number of rows, and not only as it grows."""
+        return self.grade == "proven"
 
     @property
     def verdict(self) -> str:
@@ -103,7 +137,9 @@ class Certificate:
         """A row for each constraint."""
         import pandas as pd
 
-        return pd.DataFrame([dataclasses.asdict(bound) | {"holds": bound.holds} for bound in self.constraints])
+        return pd.DataFrame(
+            [dataclasses.asdict(bound) | {"grade": bound.grade, "holds": bound.holds} for bound in self.constraints]
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -113,8 +149,18 @@ class Certificate:
             if bound.carried_by:
                 rows = ", ".join(map(str, bound.carried_by))
                 found.append(f"{bound.name}: the verdict is carried by row {rows} alone; look at it")
-            if bound.heavy:
-                found.append(f"{bound.name}: the sample looks heavy-tailed; its bound may be too low")
+            if bound.kind == "heavy":
+                found.append(
+                    f"{bound.name}: the sample looks heavy-tailed, so that too little of it may have been seen"
+                )
+        alike = [bound for bound in self.constraints if bound.kind in ("blocks", "alike")]
+        if alike:
+            most = max(bound.inflation for bound in alike)
+            found.append(
+                f"neighbouring rows are alike: means over them vary about {most:.2g} times as much as if rows were "
+                "independent. Where independent rows were sorted or grouped afterwards, give them in random order; where "
+                "they come in time, it is right as it is, and more time is needed"
+            )
         return tuple(found)
 
     def _repr_html_(self) -> str:
@@ -129,12 +175,14 @@ class Certificate:
         if self.holds:
             return f"Every constraint holds with {sure}{'' if self.proven else ', asymptotically'}"
         failing = [bound for bound in self.constraints if not bound.holds]
-        unknown = [bound.name for bound in failing if bound.kind == "none"]
+
+        def named(*kinds: Kind) -> str:
+            return _listed([bound.name for bound in failing if bound.kind in kinds])
+
         over = [bound for bound in failing if bound.estimate > 0]
-        if unknown:
-            return f"Not certified: nothing can be said of {_listed(unknown)}, which did not vary; give ranges="
-        worst, rows = max(failing, key=lambda bound: bound.rows_needed), "samples" if self.anytime else "held-out rows"
-        names = _listed([bound.name for bound in failing])
+        if named("none"):
+            return f"Not certified: nothing can be said of {named('none')}, which did not vary; give ranges="
+        rows = "samples" if self.anytime else "held-out rows"
         if over:
             worst = max(over, key=lambda bound: bound.estimate)
             return (
@@ -142,8 +190,22 @@ class Certificate:
                 "hardly help, it takes a point further inside"
             )
         if not self.samples:
-            return f"Not certified: no samples have passed since {names} began to be watched"
+            return (
+                f"Not certified: no samples have passed since {_listed([b.name for b in failing])} began to be watched"
+            )
+        if named("alike"):
+            return f"Not certified: neighbouring {rows} are alike, and too few stand on their own to bound {named('alike')}"
+        if named("heavy"):
+            return f"Not shown: the tail of {named('heavy')} is too heavy to tell; give its range as ranges="
+        beyond = [bound for bound in failing if bound.upper > 0]
+        if not beyond:
+            return (
+                f"Not proven: {_listed([bound.name for bound in failing])} would hold with {sure} if there were many rows; "
+                'give ranges= for a proof, or accept="asymptotic" to count that as an answer'
+            )
+        worst = max(beyond, key=lambda bound: bound.rows_needed)
         more = _rounded(worst.rows_needed - self.samples)
+        names = _listed([bound.name for bound in beyond])
         return f"Not certified: {names} cannot be told to hold with {sure}; about {more:,} more {rows} would do"
 
     def _of_gap(self) -> str:
@@ -157,10 +219,11 @@ class Certificate:
         lines = [self.verdict]
         if self.constraints:
             width = max(len("constraint"), *(len(bound.name) for bound in self.constraints))
+            wide = max(len(bound.shown) for bound in self.constraints)
             lines += [f"  {'constraint':<{width}}  {'estimate':>11}  {'at most':>11}"]
             for bound in self.constraints:
-                known = f"{bound.estimate:>11.4g}  {bound.upper:>11.4g}  {'holds' if bound.holds else 'NOT SHOWN':<9}"
-                lines += [f"  {bound.name:<{width}}  {known}  {KINDS[bound.kind]}"]
+                known = f"{bound.estimate:>11.4g}  {bound.upper:>11.4g}  {bound.shown:<{wide}}"
+                lines += [f"  {bound.name:<{width}}  {known}  {bound.why}"]
         at_all_times = ", at all times together" if self.anytime else ""
         lines += [f"  held out    {self.samples:,} samples{at_all_times}"]
         if self.gap is not None:
@@ -175,6 +238,8 @@ class Certificate:
 
 
 def _listed(names: list[str]) -> str:
+    if not names:
+        return ""
     if len(names) > 4:
         return f"{', '.join(names[:3])} and {len(names) - 3} others"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

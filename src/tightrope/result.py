@@ -43,6 +43,9 @@ class Status(Enum):
     INFEASIBLE = "stopped: no point of the domain satisfies all constraints, which is proven"
     INFEASIBLE_IN_SAMPLES = "finished, but no point satisfies all constraints, by five standard errors of fresh samples"
     CERTIFIED = "certified: every constraint holds with the confidence asked for, by rows that were held out"
+    ASYMPTOTIC = (
+        "certified asymptotically: constraints hold with the confidence asked for if the held-out rows are many"
+    )
     CONTRADICTION = (
         "contradiction: the lower bound is above the value of a feasible point, so that the functions are not convex, or "
         "lose digits that are not counted; nothing is proven"
@@ -233,7 +236,7 @@ class Result:
     def verdict_of(self, value: float, error: float) -> str:
         """What a constraint's value says: rounding is no violation, and what noise hides is not known."""
         if self.output == "certified":
-            return "certified"
+            return "certified" if self.certificate is not None and self.certificate.holds else "not certified"
         if np.isnan(value):
             return "not known"
         if self.at_random and np.isnan(error):

@@ -4,6 +4,7 @@ By hand where a formula is short; the rest as kept in tests/golden (see there)."
 # What stands in the place of a problem, a run or a set has only what is asked of it:
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -135,9 +136,11 @@ def test_rows_that_carry_a_verdict_alone():
     assert bounds._known("a", -0.5) == ConstraintBound("a", -0.5, -0.5, "known", 0.0)
     assert bounds._known("a", 0.0) == ConstraintBound("a", 0.0, 0.0, "known", 0.0)
     assert bounds._known("a", 0.5) == ConstraintBound("a", 0.5, 0.5, "known", np.inf)
-    found = bounds._described("a", very, 0.3, "range", True)
+    found = bounds._described("a", very, 0.3, "range", False)
     mean = very.mean()
-    assert found == ConstraintBound("a", mean, 0.3, "range", np.inf if mean >= 0 else found.rows_needed, True, (7,))
+    assert found == ConstraintBound("a", mean, 0.3, "range", np.inf if mean >= 0 else found.rows_needed, (7,))
+    heavy = bounds._described("a", very, 0.3, "asymptotic", True)
+    assert heavy == ConstraintBound("a", mean, np.inf, "heavy", np.inf, (7,))
     found = bounds._described("a", quiet, 0.3, "range", False)
     assert found.rows_needed == pytest.approx(30 * ((0.3 - quiet.mean()) / quiet.mean()) ** 2)
     assert bounds._described("a", quiet, np.inf, "none", False).rows_needed == np.inf
@@ -154,16 +157,20 @@ KINDS = tr.Problem(
 OF_ALL_KINDS = {"a": MORE[:, :2], "whole": np.full(60, 3), "flag": np.zeros(60, bool)}
 
 
-def test_what_varies_is_told_by_wild_samples():
+def test_what_varies_is_told_by_the_program():
     x = jnp.array([0.5, -0.25])
-    assert bounds.varies(KINDS, x, OF_ALL_KINDS).tolist() == [True, True, True, False, True]
+    one = {"a": np.zeros(2), "whole": np.array(0), "flag": np.array(False)}
+    ranges, known = bounds.follow(KINDS, x, one, (None,) * 5)
+    assert known.tolist() == [False, False, False, True, False]
+    event = Range(0.0, 1.0, True)
+    assert ranges == (None, None, event, None, event)
     f, h = bounds.values_at(KINDS, x, OF_ALL_KINDS)
     np.testing.assert_allclose(f, 0.5 * MORE[:, 0], rtol=1e-12)
     np.testing.assert_allclose(h[:, 0], 0.5 * MORE[:, 0] - 0.05, rtol=1e-12)
     assert set(h[:, 1]) == {2.95}
     names = ["a", "whole", "flag", "still", "rare"]
     found = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, names, (None,) * 5, 0.9)
-    assert [b.kind for b in found] == ["asymptotic", "none", "none", "known", "none"]
+    assert [b.kind for b in found] == ["asymptotic", "none", "two values", "known", "two values"]
     assert found[0].upper == pytest.approx(float(studentised_upper(h[:, :1], 0.9)[0]), rel=1e-12)
     assert found[0].upper > float(studentised_upper(h[:, :1], 0.9)[0])  # rounding is counted
     assert found[3].upper == pytest.approx(-0.3)
@@ -171,7 +178,10 @@ def test_what_varies_is_told_by_wild_samples():
     ranges = (None, Range(0.0, 5.0, False), Range(0.0, 1.0, True), None, Range(0.0, 1.0, True))
     with_ranges = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, names, ranges, 0.9)
     assert [b.kind for b in with_ranges] == ["asymptotic", "range", "two values", "known", "two values"]
-    same("bounds of all kinds", {b.name: [b.estimate, b.upper, b.rows_needed, b.heavy] for b in (*found, *with_ranges)})
+    same(
+        "bounds of all kinds",
+        {b.name: [b.estimate, b.upper, b.rows_needed, b.inflation] for b in (*found, *with_ranges)},
+    )
     broken = OF_ALL_KINDS | {"a": np.where(np.arange(60)[:, None] == 17, np.nan, MORE[:, :2])}
     same("refused bounds", {
         "not finite": refusal(bounds.bound_constraints, KINDS, x, broken, names, ranges, 0.9),
@@ -284,7 +294,7 @@ def test_the_certified_pull_by_hand(monkeypatch):
     assert free is not None
     assert (free.a, free.bounds) == (0.0, (bound(-0.1), bound(0.0)))
     assert free.x is X
-    found = given((bound(0.3, heavy=True, carried_by=(3,)), bound(-0.1)), (bound(-0.6), bound(-0.2)))
+    found = given((bound(0.3, inflation=2.0, carried_by=(3,)), bound(-0.1)), (bound(-0.6), bound(-0.2)))
     assert found is not None
     assert [args[5] for args in asked] == pytest.approx([0.91, 0.91, 0.99])
     assert [args[1] is X for args in asked] == [True, True, False]
@@ -292,17 +302,17 @@ def test_the_certified_pull_by_hand(monkeypatch):
     assert found.a == a
     np.testing.assert_allclose(found.x, (1 - 2 * a) * X, rtol=1e-12)
     means = h_of(np.asarray(found.x), MORE).mean(axis=0)
-    expected = [("a", means[0], (1 - a) * 0.3 - a * 0.6, "range", 0.0, True, (3,)),
-                ("a", means[1], -(1 - a) * 0.1 - a * 0.2, "range", 0.0, False, ())]  # fmt: skip
+    expected = [("a", means[0], (1 - a) * 0.3 - a * 0.6, "range", 0.0, 2.0, (3,)),
+                ("a", means[1], -(1 - a) * 0.1 - a * 0.2, "range", 0.0, 1.0, ())]  # fmt: skip
     for b, (name, mean, upper, *rest) in zip(found.bounds, expected, strict=True):
-        assert (b.name, b.kind, b.rows_needed, b.heavy, b.carried_by) == (name, *rest)
+        assert (b.name, b.kind, b.rows_needed, b.inflation, b.carried_by) == (name, *rest)
         assert (b.estimate, b.upper) == pytest.approx((mean, upper), abs=1e-14)
     found = given((bound(0.3), bound(-0.1)), (bound(-0.6), bound(0.0)))  # 0 will do where nothing is above
     assert found is not None
     assert found.a == pytest.approx(1 / 3)
-    also_heavy = given((bound(0.3), bound(-0.1)), (bound(-0.6, heavy=True), bound(0.0)))
-    assert also_heavy is not None
-    assert also_heavy.bounds[0].heavy
+    less_sure = given((bound(0.3), bound(-0.1)), (dataclasses.replace(bound(-0.6), kind="asymptotic"), bound(0.0)))
+    assert less_sure is not None
+    assert [one.grade for one in less_sure.bounds] == ["asymptotic", "proven"]
     assert given((bound(0.3), bound(0.1)), (bound(-0.6), bound(0.0))) is None
     assert given((bound(0.3), bound(-0.1)), (bound(-0.6), bound(0.1))) is None
     assert given((bound(np.inf), bound(-0.1)), (bound(-0.6), bound(-0.1))) is None
@@ -386,7 +396,7 @@ def test_a_watched_point_by_hand():
     np.testing.assert_allclose([b.upper for b in found.constraints], alike.upper(spent) - [0.5, 0.4], rtol=1e-9)
     np.testing.assert_allclose([b.estimate for b in found.constraints], h.mean(axis=0) - [0.5, 0.4], rtol=1e-9)
     for b in found.constraints:
-        assert (b.kind, b.heavy, b.carried_by) == ("range", False, ())
+        assert (b.kind, b.accepted, b.carried_by) == ("range", False, ())
         assert b.rows_needed == bounds.rows_needed(b.estimate, b.upper, 13)
     assert [b.name for b in found.constraints] == NAMES
     assert (found.samples, found.anytime, found.confidence, found.x) == (13, True, 0.9, X)
@@ -489,6 +499,10 @@ def test_what_becomes_of_a_status(monkeypatch):
         assert not_there.certificate is not None
         assert not_there.certificate.constraints == uppers
     same("ends of certified runs", ends)
+    asymptotic = dataclasses.replace(bound(-0.1), kind="asymptotic")
+    for accepted, status in ((True, Status.ASYMPTOTIC), (False, Status.NOT_CERTIFIED)):
+        there = case.pulled(certified.CertifiedPull(X, 0.0, (dataclasses.replace(asymptotic, accepted=accepted),)))
+        assert there.status is status
     case.pulled(None, again=None, inside=np.array([0.1, 0.2, 0.3]))
     np.testing.assert_array_equal(case.asked[0][2], [0.1, 0.2, 0.3])
     assert (case.pulled(some, inner=None).message, len(case.asked)) == (judges._NO_INNER, 1)

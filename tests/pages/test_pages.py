@@ -122,8 +122,8 @@ def test_many_constraints_show_the_worst_and_count_the_others():
 
 def test_the_certificate_comes_first(tmp_path):
     bounds = (
-        ConstraintBound(EVIL, -0.2, -0.1, "range", heavy=True, carried_by=(3,)),
-        ConstraintBound("risk", -0.2, np.inf, "none"),
+        ConstraintBound(EVIL, -0.2, -0.1, "range", carried_by=(3,)),
+        ConstraintBound("risk", -0.2, np.inf, "heavy"),
     )
     certificate = Certificate(np.zeros(2), 0.95, 500, False, bounds, gap=0.01)
     seen = read(a_run(certificate=certificate).report(tmp_path / "run.html").read_text())

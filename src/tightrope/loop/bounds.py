@@ -1,7 +1,8 @@
 """Upper bounds on constraints from held-out rows, by what is known of h."""
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,17 +10,32 @@ import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.certificate import ConstraintBound, Kind
-from tightrope.confidence import Anytime, binomial_upper, bounded_upper, skewness_shortfall, studentised_upper
+from tightrope.confidence import (
+    Anytime,
+    binomial_upper,
+    bounded_upper,
+    serial_dependence,
+    skewness_shortfall,
+    studentised_upper,
+)
 from tightrope.loop.gap import inside_of, on_host
+from tightrope.loop.held_out import first_of_copies
 from tightrope.problem import Problem
 from tightrope.problem.full_data import each_row, linearised
-from tightrope.sampling.all_rows import kept, one_row
+from tightrope.problem.reach import reach_of_constraints
+from tightrope.sampling.all_rows import one_row
 from tightrope.tree import Array, Tree, replace
 
-_HEAVY = 0.2  # of 1 - confidence: a shortfall beyond this is said to the user
+Accept = Literal["proven", "asymptotic"]
+
+_HEAVY = 0.2  # of 1 - confidence: with a larger shortfall a tail is too heavy to tell
+_BLOCK = (
+    4  # rows in a block, in units of the variance's inflation: 8 correlation times of an autoregression of order one
+)
+_WIDER = (1 - 1 / (2 * _BLOCK)) ** -0.5  # because neighbouring blocks are still alike, to first order of such a one
+_BLOCKS = 20  # at least, for means of them to be studentised
 _ALONE = 0.1  # of the sum of squares: a row with more may carry a constraint alone
 _NAMED = 5  # such rows at most
-_WILD = 64  # samples as wild as can be
 
 
 class Range(NamedTuple):
@@ -31,6 +47,13 @@ class Range(NamedTuple):
 
 
 Ranges = tuple[Range | None, ...]
+
+
+def checked_accept(accept: Any) -> Accept:
+    """The lowest grade of a bound by which a constraint may hold."""
+    if accept not in ("proven", "asymptotic"):
+        raise ValueError(f'accept is {accept!r}; expected "proven", or "asymptotic" to count such bounds too.')
+    return accept
 
 
 def read_ranges(ranges: Any, names: list[str]) -> Ranges:
@@ -86,29 +109,18 @@ def _each(problem: Problem, x: Tree, rows: Tree) -> Array:
     return each_row(both, rows)
 
 
-def varies(problem: Problem, x: Tree, rows: Tree) -> np.ndarray:
-    """For each constraint whether h_i(x, .) depends on theta at all: whether it changes on samples as wild as can be.
-
-    On the rows themselves it may not change because what changes it is rare; so they are made wild: columns are
-    permuted, numbers multiplied by up to a million and their signs changed, whole numbers and booleans drawn anew.
-    """
-    rng = np.random.default_rng(0)
-
-    def wild(a: Array) -> np.ndarray:
-        seen = np.asarray(a[:: max(1, len(a) // _WILD)][:_WILD])
-        shape = (_WILD, *seen.shape[1:])
-        if seen.dtype == np.bool_:
-            return rng.random(shape) < 0.5
-        if np.issubdtype(seen.dtype, np.integer):
-            return rng.integers(seen.min(), int(seen.max()) + 2, shape).astype(seen.dtype)
-        drawn = rng.permuted(np.resize(seen, shape), axis=0) + seen.std() + (seen.std() == 0)
-        return (drawn * 10.0 ** rng.uniform(-3, 6, shape) * rng.choice([-1.0, 1.0], shape)).astype(seen.dtype)
-
-    try:
-        h = values_at(problem, x, jax.tree.map(wild, kept(rows)))[1]
-    except Exception:  # a user's own function need not bear such samples; then nothing is known of it
-        return np.ones(problem.n_constraints(x, one_row(rows)), bool)
-    return ~np.all(h == h[0], axis=0)
+def follow(problem: Problem, x: Tree, one: Tree, ranges: Ranges) -> tuple[Ranges, np.ndarray]:
+    """The ranges that were given or follow from the program of h, and which constraints no sample enters; `one` is a
+    sample, of which only the form is looked at."""
+    reach = reach_of_constraints(problem, x, one)
+    if problem.nested:  # what a sample can do to a function of means is not said by its values
+        return ranges, ~reach.varies
+    found = [
+        Range(float(low), float(high), bool(two)) if np.isfinite(low) and np.isfinite(high) and low < high else None
+        for low, high, two in zip(reach.low, reach.high, reach.ends, strict=True)
+    ]
+    merged = tuple(given or known for given, known in zip(ranges, found, strict=True))
+    return merged, ~reach.varies | (reach.low == reach.high)
 
 
 def refuse_nested(problem: Problem, given: str) -> None:
@@ -121,32 +133,60 @@ def refuse_nested(problem: Problem, given: str) -> None:
 
 
 def bound_constraints(
-    problem: Problem, x: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float, anytime: bool = False
-) -> tuple[ConstraintBound, ...]:
-    """An upper bound on every E h_i(x, .) - level_i from rows that nothing was chosen on; each has this confidence."""
+    problem: Problem, x: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float, anytime: bool = False,
+    accept: Accept = "proven",
+) -> tuple[ConstraintBound, ...]:  # fmt: skip
+    """An upper bound on every E h_i(x, .) - level_i from rows that nothing was chosen on; each has this confidence.
+
+    Where rows are copies of others, the worse of two bounds: by all rows, and by each of them once.
+    """
     if not names:
         return ()
     if anytime or any(ranges):
         refuse_nested(problem, "a bound for all times was asked for" if anytime else "ranges were given")
-    problem = linearised(sampled(problem), x, rows)
+    given, problem = ranges, sampled(problem)
+    ranges, known = follow(problem, x, one_row(rows), ranges)
+    problem = linearised(problem, x, rows)
     h = values_at(problem, x, rows)[1]
     bad = np.flatnonzero(~np.all(np.isfinite(h), axis=1))
     if len(bad):
         raise ValueError(f"a constraint is not finite on held-out row {bad[0]}; expected numbers. Drop or repair it.")
     rounding = np.maximum(inside_of(problem, x, rows).h - h.mean(axis=0), 0.0)
-    still = np.ptp(h, axis=0) == 0
-    known = still & ~varies(problem, x, rows) if np.any(still) else still
+    levels = np.broadcast_to(np.asarray(problem.levels, float), (len(names),))
+    fits = [r is None or own is not None or _fits(r, h[:, i] + levels[i], 2 * rounding[i])
+            for i, (r, own) in enumerate(zip(ranges, given, strict=True))]  # fmt: skip
+    ranges = tuple(r if fit else None for r, fit in zip(ranges, fits, strict=True))
     lacking = [name for name, r, k in zip(names, ranges, known, strict=True) if r is None and not k]
     if anytime and lacking:
         raise ValueError(f"a bound for all times on {lacking[0]} needs the range of h; give it as ranges=(low, high).")
-    levels = np.broadcast_to(np.asarray(problem.levels, float), (len(names),))
-    kinds, uppers, heavy = bounds_of(h, levels, ranges, confidence, anytime, 2 * rounding)
-    return tuple(
-        _known(name, float(h[0, i]))
-        if known[i]
-        else _described(name, h[:, i], uppers[i] + rounding[i], kinds[i], bool(heavy[i]))
-        for i, name in enumerate(names)
-    )
+    once = first_of_copies(rows)
+    alike = serial_dependence((h if once is None else h[once])[:, ~known]) if not np.all(known) else None
+
+    def judged(values: np.ndarray) -> list[ConstraintBound]:
+        kinds, uppers, heavy = bounds_of(values, levels, ranges, confidence, anytime, 2 * rounding)
+        if alike is not None and alike.found:
+            kinds, uppers, heavy = over_blocks(values, kinds, float(alike.inflation.max()), confidence, anytime)
+        found = [
+            _known(name, float(values[0, i]))
+            if known[i]
+            else _described(name, values[:, i], uppers[i] + rounding[i], kinds[i], bool(heavy[i]))
+            for i, name in enumerate(names)
+        ]
+        inflation = 1.0 if alike is None else float(alike.inflation.max())
+        return [dataclasses.replace(one, inflation=inflation, accepted=accept == "asymptotic") for one in found]
+
+    if once is None:
+        return tuple(judged(h))
+    pairs = zip(judged(h), judged(h[once]), strict=True)
+    return tuple(max(pair, key=lambda bound: bound.upper) for pair in pairs)
+
+
+def _fits(known: Range, values: np.ndarray, slack: float) -> bool:
+    """False where rounding has put a value outside of what follows for real numbers: then nothing is known of it."""
+    if known.two_values:
+        off = np.minimum(np.abs(values - known.low), np.abs(values - known.high))
+        return bool(np.all(off <= slack))
+    return bool(np.all((values >= known.low - slack) & (values <= known.high + slack)))
 
 
 def bounds_of(
@@ -182,6 +222,26 @@ def bounds_of(
     return kinds, uppers, heavy
 
 
+def over_blocks(
+    h: np.ndarray, kinds: list[Kind], inflation: float, confidence: float, anytime: bool
+) -> tuple[list[Kind], np.ndarray, np.ndarray]:
+    """The same where neighbouring rows are alike: means over blocks long beside what is alike are studentised."""
+    blocks = int(len(h) // (_BLOCK * inflation))
+    if anytime or blocks < _BLOCKS:
+        return (
+            ["none" if kind == "none" else "alike" for kind in kinds],
+            np.full(h.shape[1], np.inf),
+            np.zeros(h.shape[1]),
+        )
+    edges = np.linspace(0, len(h), blocks + 1).astype(int)
+    means = np.add.reduceat(h, edges[:-1]) / np.diff(edges)[:, None]
+    uppers = h.mean(axis=0) + _WIDER * (studentised_upper(means, confidence) - means.mean(axis=0))
+    heavy = skewness_shortfall(means, confidence) > _HEAVY * (1 - confidence)
+    still = np.array([kind == "none" for kind in kinds])
+    found: list[Kind] = ["none" if none else "blocks" for none in still]
+    return found, np.where(still, np.inf, uppers), heavy & ~still
+
+
 def kind_of(known: Range | None, values: np.ndarray, anytime: bool) -> Kind:
     """By what a constraint is bounded. What did not vary may hide a rare event: without a range nothing is said of it."""
     if known is not None:
@@ -194,9 +254,10 @@ def _known(name: str, value: float) -> ConstraintBound:
 
 
 def _described(name: str, h: np.ndarray, upper: float, kind: Kind, heavy: bool) -> ConstraintBound:
-    mean = float(h.mean())
-    needed = np.inf if kind == "none" else rows_needed(mean, float(upper), len(h))
-    return ConstraintBound(name, mean, float(upper), kind, needed, heavy, _carriers(h, upper))
+    mean, carried_by = float(h.mean()), _carriers(h, upper)
+    kind, upper = ("heavy", np.inf) if heavy else (kind, upper)
+    needed = rows_needed(mean, float(upper), len(h)) if np.isfinite(upper) else np.inf
+    return ConstraintBound(name, mean, float(upper), kind, needed, carried_by)
 
 
 def rows_needed(mean: float, upper: float, n: int) -> float:

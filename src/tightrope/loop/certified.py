@@ -6,6 +6,7 @@ two points that were fixed beforehand. The errors of the two add up; those of th
 one only if the bounds of that one fail which needs the largest a.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,13 +16,14 @@ import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.certificate import ConstraintBound
-from tightrope.loop.bounds import Ranges, bound_constraints, sampled, values_at
+from tightrope.loop.bounds import Accept, Ranges, bound_constraints, sampled, values_at
 from tightrope.problem import Problem
 from tightrope.problem.full_data import linearised
 from tightrope.problem.rounding import count, eps_of
 from tightrope.sampling.all_rows import kept
 from tightrope.tree import Array, Tree, replace
 
+_GRADES = ("proven", "asymptotic", "not known")  # from the surest
 _AT_INNER = 0.1  # of 1 - confidence is spent on the inner point, which has room
 _WIDTHS = (
     3.0,
@@ -38,14 +40,17 @@ class CertifiedPull(NamedTuple):
 
 
 def certified_pull(
-    problem: Problem, x: Tree, inner: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float
-) -> CertifiedPull | None:
-    """The least pull of x towards an inner point that bounds at these two certify; None where there is none."""
+    problem: Problem, x: Tree, inner: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float,
+    accept: Accept = "proven",
+) -> CertifiedPull | None:  # fmt: skip
+    """The least pull of x towards an inner point that bounds at these two bring to its levels, of whatever grade; None where
+    there is none."""
     alpha = 1 - confidence
-    at_x = bound_constraints(problem, x, rows, names, ranges, 1 - (1 - _AT_INNER) * alpha)
-    if all(bound.holds for bound in at_x):
+    asked = rows, names, ranges
+    at_x = bound_constraints(problem, x, *asked, 1 - (1 - _AT_INNER) * alpha, False, accept)
+    if all(bound.upper <= 0 for bound in at_x):
         return CertifiedPull(x, 0.0, at_x)
-    at_inner = bound_constraints(problem, inner, rows, names, ranges, 1 - _AT_INNER * alpha)
+    at_inner = bound_constraints(problem, inner, *asked, 1 - _AT_INNER * alpha, False, accept)
     above = np.array([max(bound.upper, 0.0) for bound in at_x])
     room = -np.array([bound.upper for bound in at_inner])
     if not np.all(np.isfinite(above)) or np.any(room < 0) or np.any((above > 0) & (room <= 0)):
@@ -55,11 +60,12 @@ def certified_pull(
     point = _between(problem, x, inner, jnp.asarray(a, jax.tree.leaves(x)[0].dtype))
     means = values_at(linearised(sampled(problem), point, rows), point, rows)[1].mean(axis=0)
     bounds = tuple(
-        ConstraintBound(
-            b.name, float(mean), (1 - a) * b.upper + a * s.upper, b.kind, 0.0, b.heavy or s.heavy, b.carried_by
+        dataclasses.replace(
+            max(b, s, key=lambda one: _GRADES.index(one.grade)), estimate=float(mean), upper=(1 - a) * b.upper + a * s.upper,
+            rows_needed=0.0, carried_by=b.carried_by,
         )
         for b, s, mean in zip(at_x, at_inner, means, strict=True)
-    )
+    )  # fmt: skip
     return CertifiedPull(point, a, bounds)
 
 

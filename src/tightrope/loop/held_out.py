@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from tightrope.confidence import binomial_lower, binomial_upper
+from tightrope.confidence import binomial_lower, binomial_upper, copies
 from tightrope.problem.rounding import count
 from tightrope.sampling import Sampler, as_sampler
-from tightrope.sampling.all_rows import kept
+from tightrope.sampling.all_rows import in_memory, kept
 from tightrope.tree import Tree
 
 _MOST = 1 << 16  # rows that are marked, spread evenly
@@ -36,6 +36,27 @@ def read_held_out(heldout: Any, like: Tree = None) -> Tree:
             "heldout is a stream, which would be used up; expected arrays. For streams there is Online.certify."
         )
     return rows
+
+
+def first_of_copies(rows: Tree) -> np.ndarray | None:
+    """The numbers of the rows that are left when copies are dropped; None where there are none, and of files."""
+    leaves = jax.tree.leaves(rows)
+    if not in_memory(rows) or any(
+        len(leaf) != count(rows) or jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves
+    ):
+        return None
+    return copies([np.asarray(leaf) for leaf in leaves])
+
+
+def copies_said(rows: Tree) -> tuple[str, ...]:
+    """A note where there are copies."""
+    once = first_of_copies(rows)
+    if once is None:
+        return ()
+    n = count(rows)
+    return (
+        f"{n - len(once):,} of {n:,} held-out rows are copies of others; bounds are the worse of all rows and of each once.",
+    )
 
 
 class Marks(NamedTuple):

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 
 from tightrope.certificate import Certificate
 from tightrope.confidence.checks import checked_confidence
-from tightrope.loop.bounds import bound_constraints, read_ranges
+from tightrope.loop.bounds import Accept, bound_constraints, checked_accept, read_ranges
 from tightrope.loop.certified import certified_pull, inner_point
 from tightrope.loop.feasible import Pull
-from tightrope.loop.held_out import marks_of, marks_of_sampler, read_held_out, refuse_seen
+from tightrope.loop.held_out import copies_said, marks_of, marks_of_sampler, read_held_out, refuse_seen
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.worth import Worth, worth_on_rows, worth_on_samples
 from tightrope.problem import Problem
@@ -30,10 +30,11 @@ _NO_INNER = (
 class Judges:
     """Rows that nothing is chosen on, checked before the run begins."""
 
-    def __init__(self, ready: Prepared, heldout: Any, confidence: float, ranges: Any):
+    def __init__(self, ready: Prepared, heldout: Any, confidence: float, ranges: Any, accept: Any = "proven"):
         self.ready, self.confidence = ready, checked_confidence(confidence)
         self.rows = read_held_out(heldout, ready.sampler.example())
         self.ranges = read_ranges(ranges, ready.names)
+        self.accept: Accept = checked_accept(accept)
         check_shapes(ready.problem, ready.x, one_row(self.rows))
         if ready.sampler.n is not None:
             refuse_seen(marks_of_sampler(ready.sampler), self.rows)
@@ -41,7 +42,8 @@ class Judges:
     def judged(self, result: Result) -> Result:
         """The result with a certificate of its x."""
         ready = self.ready
-        bounds = bound_constraints(ready.problem, result.x, self.rows, ready.names, self.ranges, self.confidence)
+        asked = self.rows, ready.names, self.ranges, self.confidence
+        bounds = bound_constraints(ready.problem, result.x, *asked, False, self.accept)
         return dataclasses.replace(result, certificate=self._certificate(result, bounds))
 
     def pulled(self, result: Result, again: Callable[[Problem], Result] | None, inside: Tree) -> Result:
@@ -60,18 +62,23 @@ class Judges:
             inner = jax.tree.map(lambda p, v: jnp.asarray(p, v.dtype), inside, x)
         else:
             inner = inner_point(ready.problem, x, ready.sampler.rows, count(self.rows), *asked, again)
-        found = None if inner is None else certified_pull(ready.problem, x, inner, self.rows, *asked)
+        found = None if inner is None else certified_pull(ready.problem, x, inner, self.rows, *asked, self.accept)
+        undecided = status.ended_well or status in (Status.NOT_CONVERGED, Status.STALLED)
         if found is None:
             judged = self.judged(result)
-            undecided = status.ended_well or status in (Status.NOT_CONVERGED, Status.STALLED)
             status = Status.NOT_CERTIFIED if undecided else status
             return dataclasses.replace(judged, status=status, message=_NO_INNER)
         moved = self._moved(result, found.x, found.a, inner)
-        certified = dataclasses.replace(moved, certificate=self._certificate(moved, found.bounds))
-        return dataclasses.replace(certified, status=Status.CERTIFIED) if status.ended_well else certified
+        certificate = self._certificate(moved, found.bounds)
+        certified = dataclasses.replace(moved, certificate=certificate)
+        if not certificate.holds:
+            return dataclasses.replace(certified, status=Status.NOT_CERTIFIED if undecided else status)
+        by_grade = Status.CERTIFIED if certificate.proven else Status.ASYMPTOTIC
+        return dataclasses.replace(certified, status=by_grade) if status.ended_well else certified
 
     def _certificate(self, result: Result, bounds: Any) -> Certificate:
-        return Certificate(result.x, self.confidence, count(self.rows), False, bounds, result.gap)
+        notes = copies_said(self.rows)
+        return Certificate(result.x, self.confidence, count(self.rows), False, bounds, result.gap, notes=notes)
 
     def _moved(self, result: Result, x: Tree, a: float, inner: Tree) -> Result:
         """The result at a pulled point, measured on the data where it is at hand and on the held-out rows where not."""

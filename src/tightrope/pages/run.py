@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.certificate import KINDS, Certificate
+from tightrope.certificate import Certificate
 from tightrope.pages.drawings import bar, curve
 from tightrope.pages.elements import (
     Html,
@@ -39,7 +39,7 @@ def run_page(result: Result) -> Html:
 
 def run_fragment(result: Result) -> Html:
     """What a notebook shows of a run."""
-    said = [] if result.certificate is None else [verdict(result.certificate.verdict, result.certificate.holds)]
+    said = [] if result.certificate is None else [certificate_verdict(result.certificate)]
     return fragment(*said, _status(result), _objective(result), _constraints(result), _notes(result), trace(result, 3))
 
 
@@ -77,6 +77,13 @@ def verdict(said: str, holds: bool | None) -> Html:
     return paragraph(said, "said" if holds is None else "said kept" if holds else "said broken")
 
 
+def certificate_verdict(certificate: Certificate) -> Html:
+    """Its sentence: in the colour of what is kept where it is proven, of what is broken where it is not shown, in neither
+    where it is asymptotic."""
+    within = all(bound.upper <= 0 for bound in certificate.constraints)
+    return verdict(certificate.verdict, None if within and certificate.grade == "asymptotic" else certificate.holds)
+
+
 # ---- the certificate -------------------------------------------------------------------------------------------------
 
 
@@ -94,8 +101,8 @@ def certificate_parts(certificate: Certificate) -> list[Html]:
                 cell(_drawn(bound.estimate, bound.upper)),
                 cell(f"{bound.estimate:.4g}"),
                 cell(f"{bound.upper:.4g}"),
-                cell(mark("holds" if bound.holds else "NOT SHOWN", bound.holds)),
-                cell(KINDS[bound.kind], "words"),
+                cell(mark(bound.shown, bound.holds if bound.upper > 0 or bound.grade == "proven" else None)),
+                cell(bound.why, "words"),
             ]
         )
         for bound in bounds
@@ -113,7 +120,7 @@ def certificate_parts(certificate: Certificate) -> list[Html]:
         else [("gap in expectation", f"at most {certificate.population_gap:.3g} (asymptotic)")]
     )
     return [
-        verdict(certificate.verdict, certificate.holds),
+        certificate_verdict(certificate),
         table(
             heads,
             rows,

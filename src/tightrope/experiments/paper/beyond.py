@@ -95,13 +95,14 @@ def certified_points(seeds: Sequence[int]) -> pd.DataFrame:
         rows, held_out = (jax.tree.map(lambda a, part=part: a[part], both) for part in (slice(ROWS), slice(ROWS, None)))
         options: dict[str, Any] = {"seed": seed, "progress": False}
         plain = minimize(solved.problem, rows, output="feasible", **options)
-        sure = minimize(solved.problem, rows, output="certified", heldout=held_out, confidence=CONFIDENCE, **options)
+        judged = {"heldout": held_out, "confidence": CONFIDENCE, "accept": "asymptotic"}
+        sure = minimize(solved.problem, rows, output="certified", **judged, **options)
         for method, run in (("feasible", plain), ("certified", sure)):
             seen = {
                 "excess": float(np.max(np.asarray(solved.constraints(run.x)))),
                 "gap": float(solved.objective(run.x)) - solved.optimum,
             }
-            holds = run.status is Status.CERTIFIED
+            holds = run.status in (Status.CERTIFIED, Status.ASYMPTOTIC)
             found.append({"kind": "certified", "method": method, "seed": seed, "holds": holds, **seen})
     return pd.DataFrame(found)
 
