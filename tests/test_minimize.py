@@ -113,12 +113,18 @@ def test_objective_and_constraints_are_measured_at_x_on_all_rows():
     assert result.violation == max(0.0, result.constraints.max())
 
 
-def test_a_stream_is_measured_by_means_over_the_run():
-    result = solve(data=SAMPLERS["stream"]())
-    assert "samples of the run" in result.measured_on
-    assert result.objective == result.trace["objective"].iloc[-1]
+def test_a_stream_is_measured_on_its_last_samples():
+    result = solve(data=SAMPLERS["stream"](), steps=1000)
+    assert "the last 512 samples of the run" in result.measured_on
     assert "passes" not in result.trace
-    assert "on average over the run" in str(result)
+    assert result.errors is not None
+    assert np.all(result.errors > 0)
+    x, seen = np.asarray(result.x), np.concatenate(list(SAMPLERS["stream"]().factory()))[488:1000]
+    assert result.objective == pytest.approx(((x - seen) ** 2).sum(axis=1).mean() / 2, rel=1e-5)
+    few = solve(data=SAMPLERS["stream"](), steps=9)
+    assert "means of f(x_t, theta_t)" in few.measured_on
+    assert few.objective == few.trace["objective"].iloc[-1]
+    assert "its level on average over the run" in str(few)
 
 
 def test_a_generator_measures_the_point_returned_on_fresh_samples():

@@ -136,8 +136,8 @@ def minimize(
 
     Returns:
         A `Result`; `print(result)` is a report. `result.status` says how the run ended and what that proves; objective and
-        constraints are those of `result.x` on all rows, or on fresh samples of a generator with two standard errors. For
-        a stream they are means over the run.
+        constraints are those of `result.x` on all rows; with two standard errors, on fresh samples of a generator, and of
+        a stream on the last samples of the run.
 
     Example:
         >>> import numpy as np, tightrope as tr
@@ -385,10 +385,10 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         worst = max(float(np.max(worth.constraints, initial=0.0)), 0.0)
         said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
         message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'
-    violated = status is Status.FINISHED and np.any(worth.constraints > 0)
-    conflict = conflict_of(ready, x, dual, worth.samples) if violated else None
-    if conflict is not None:
-        status, message = Status.INFEASIBLE_IN_SAMPLES, conflict
+    violated = step and np.any(worth.constraints > 0)
+    conflict = conflict_of(ready, x, dual, worth) if violated else None
+    if conflict is not None and status is Status.FINISHED:
+        status, message, conflict = Status.INFEASIBLE_IN_SAMPLES, conflict, None
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
     if "gap" in trace and np.isfinite(ended.gap):
         trace.loc[trace.index[-1], "gap"] = ended.gap
@@ -396,6 +396,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     margin = margin_note(ready, x, step, worth.samples) if step else None
     swings = oscillation_note(ready, trace, worth) if step else None
     notes = (*ready.notes, method.said(carry.state, ready.names) if step else None, margin, swings)
+    notes += (conflict, worth.note)
     notes += (said_of_narrow(ready.problem, x) if status.proven else None, pulled and str(pulled))
     return Result(
         x=x,

@@ -41,7 +41,7 @@ class Status(Enum):
     CALLBACK_RAISED = "stopped because the callback raised an error; the result is that of the steps taken"
     NOT_FINITE = "stopped at a value that is not finite; the result is that of the last good step"
     INFEASIBLE = "stopped: no point of the domain satisfies all constraints, which is proven"
-    INFEASIBLE_IN_SAMPLES = "finished, but no point satisfies all constraints, by five standard errors of fresh samples"
+    INFEASIBLE_IN_SAMPLES = "finished, but no point satisfies all constraints, by five standard errors of samples"
     CERTIFIED = "certified: every constraint holds with the confidence asked for, by rows that were held out"
     ASYMPTOTIC = (
         "certified asymptotically: constraints hold with the confidence asked for if the held-out rows are many"
@@ -113,8 +113,8 @@ class Result:
         last: the last iterate.
         dual: mean of the multipliers; NaN for methods that estimate none.
         dual_last: the last multipliers.
-        objective: the objective at x on all rows; for a generator, on fresh samples; for a stream, its mean over the
-            samples of the run. None where an oracle gives gradients only.
+        objective: the objective at x on all rows; for a generator, on fresh samples; for a stream, on the last samples of
+            the run (up to 8,192). None where an oracle gives gradients only.
         constraints: the same for the constraints (minus levels), by name; <= 0 is satisfied.
         measured_on: what `objective` and `constraints` were measured on, in words.
         point: which point x is, in words.
@@ -240,7 +240,7 @@ class Result:
         if np.isnan(value):
             return "not known"
         if self.at_random and np.isnan(error):
-            return "satisfied on average over the run" if value <= 0 else "VIOLATED on average over the run"
+            return f"not known; {'below' if value <= 0 else 'above'} its level on average over the run"
         if self.at_random and abs(value) <= error:
             return "undecided: within two standard errors of its level"
         return "satisfied" if value <= (0 if np.isnan(error) else error) else "VIOLATED"

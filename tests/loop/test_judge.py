@@ -150,7 +150,7 @@ def test_no_feasible_point_is_recognised_by_fresh_samples(name):
     result = tr.minimize(solved.problem, solved.samples, steps=2000)
     expected = tr.Status.FINISHED if solved.feasible else tr.Status.INFEASIBLE_IN_SAMPLES
     assert result.status is expected
-    assert ("every point of the domain violates" in result.message) is not solved.feasible
+    assert ("Every point of the domain violates" in result.message) is not solved.feasible
 
 
 def test_chance_is_not_called_infeasible():

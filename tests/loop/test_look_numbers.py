@@ -15,6 +15,7 @@ import pytest
 from core_cases import BALL, CSOA, ROWS, constraints, draw, objective
 from golden import same
 from scipy.optimize import brentq
+from scipy.signal import lfilter
 
 import tightrope as tr
 from tightrope.loop import feasible, gap, margin, oscillation, worth
@@ -23,6 +24,7 @@ from tightrope.loop.judge import Judge
 from tightrope.loop.prepare import prepare
 from tightrope.loop.steps import Summary
 from tightrope.methods.snapshot import Snapshot
+from tightrope.problem.conflict import best_weights
 from tightrope.problem.rounding import LOOK, Sizes
 from tightrope.tree import replace
 
@@ -433,7 +435,7 @@ def test_what_a_point_is_worth_by_hand():
 def test_by_how_many_fresh_samples_a_point_is_measured(monkeypatch):
     ready = on_rows(tr.Generator(draw), batch_size=3)
     asked, sums = [], Summary(1.5, np.array([0.1, 0.2]), np.zeros(2), {}, 1.0)
-    sampler = SimpleNamespace(n=None, fresh=lambda *given: asked.append(given))
+    sampler = SimpleNamespace(n=None, fresh=lambda *given: asked.append(given), lately=lambda *given: None)
     ready = SimpleNamespace(
         sampler=sampler, plan=ready.plan._replace(draws=2, seeds=(7,)), names=["a", "b"], problem=None
     )
@@ -448,54 +450,62 @@ def test_by_how_many_fresh_samples_a_point_is_measured(monkeypatch):
     assert found.measured_on.startswith("the samples of the run: means of f(x_t, theta_t)")
 
 
-def test_no_feasible_point_by_fresh_samples(monkeypatch):
-    names = ["a", "b", "c"]
-    dual, samples = np.array([1.0, 1.0, 0.0]), np.zeros((8192, 1))
-    mixture = [1.0, 0.19, np.array([0.05, 0.95, 1.0])]
-    asked = []
-    sampler = SimpleNamespace(n=None, fresh=lambda *given: (asked.append(given), samples)[1])
-    problem = SimpleNamespace(nested=False, domain=SimpleNamespace(has_lmo=True))
-    ready: Any = SimpleNamespace(sampler=sampler, problem=problem, plan=SimpleNamespace(seeds=(7,)), names=names)
-    monkeypatch.setattr(worth, "least_mixture", lambda *given: mixture)
-    x = jnp.asarray(X)
+def test_which_samples_show_that_no_point_is_feasible(monkeypatch):
+    asked, seen = [], []
+    sampler = SimpleNamespace(n=None, fresh=lambda *given: (asked.append(given), np.zeros((8192, 1)))[1])
+    ready: Any = SimpleNamespace(sampler=sampler, problem=None, plan=SimpleNamespace(seeds=(7,)), names=["a", "b"])
+    monkeypatch.setattr(worth, "conflict", lambda *given: (seen.append(given), {1: 0.5, 0: 2.0})[1])
+    dual, measured = np.array([1.0, 2.0]), worth.Worth(0.0, dual_of := np.ones(2), 0.0, dual_of, "", True)
+    start = "Every point of the domain violates b by 0.5 or a by 2 or more, as "
 
-    def said(dual=dual, samples=samples):
-        return worth.conflict_of(ready, x, dual, samples)
+    def said(samples=None, learned=False):
+        return worth.conflict_of(ready, None, dual, measured._replace(samples=samples, learned=learned))
 
-    start = "On 8,192 fresh samples every point of the domain violates one of "
-    assert said() == start + "b."  # a has no more than a twentieth
-    mixture[2] = np.array([0.06, 0.94, 1.0])
-    assert said() == start + "a, b."
-    mixture[1] = 0.2
-    assert said() is None
-    mixture[1] = 0.0
-    assert said() is None
-    mixture[1] = 0.19
-    assert not asked
-    assert said(samples=np.zeros((4096, 1))) == said(samples=None) == start + "a, b."
+    assert said() == said(np.zeros((4096, 1))) == start + "8,192 fresh samples show."
     assert asked == [(7, 8192)] * 2
-    assert said(dual=np.array([0.0, np.nan, -1.0])) is None
+    assert said(np.zeros((8192, 1))) == start + "8,192 fresh samples show."
+    assert said(np.zeros((512, 1)), learned=True) == start + "the last 512 samples of the run show."
+    assert len(asked) == 2
+    assert [given[-1] for given in seen] == [False, False, False, True]
+    monkeypatch.setattr(worth, "conflict", lambda *given: {})
+    assert said() is None
     sampler.fresh = lambda *given: None
-    assert said(samples=None) is None
-    problem.nested = True
     assert said() is None
-    problem.nested, problem.domain.has_lmo = False, False
-    assert said() is None
-    problem.domain.has_lmo, sampler.n = True, 5
-    assert said() is None
+    sampler.n = 5
+    assert said(np.zeros((8192, 1))) is None
 
 
-def test_the_least_mixture_by_hand():
-    """Linear constraints are their own tangents: 2 |slope| below zero's value on the ball."""
-    mean, error, noise = (
-        np.asarray(v) for v in worth.least_mixture(PROBLEM, jnp.asarray(X), jnp.asarray(LAM), jnp.asarray(ROWS))
-    )
-    slope = LAM @ slopes_of().mean(axis=0)
-    vertex = -2.0 * slope / np.linalg.norm(slope)
-    each = h_of(vertex) @ LAM
-    assert float(mean) == pytest.approx(each.mean())
-    assert float(error) == pytest.approx(each.std(ddof=1) / np.sqrt(37))
-    np.testing.assert_allclose(noise, h_of(X).std(axis=0), rtol=1e-12)
+# ---- samples that are alike --------------------------------------------------------------------------------------------
+
+
+def alike(n, time, seed=0):
+    """A normal process whose correlation falls by e in this time, around 1."""
+    keep = np.exp(-1 / time)
+    noise = np.random.default_rng(seed).normal(size=n) * np.sqrt(1 - keep**2)
+    noise[0] /= np.sqrt(1 - keep**2)
+    return 1 + np.asarray(lfilter([1], [1, -keep], noise))[:, None]
+
+
+LEVEL = tr.Problem(lambda x, theta: -x[0], lambda x, theta: theta * x[0], tr.Box(0.0, 1.0, shape=1), levels=0.5)
+
+
+@pytest.mark.parametrize(("time", "least", "most"), [(1e-3, 1.0, 1.0), (3, 4, 9), (30, 35, 90)])
+def test_errors_count_that_neighbours_are_alike(time, least, most):
+    rows = alike(8192, time)
+    plain = worth.worth_on_samples(LEVEL, jnp.ones(1), rows, "things")
+    found = worth.worth_on_the_last(LEVEL, jnp.ones(1), rows)
+    assert found.constraints[0] == pytest.approx(plain.constraints[0])
+    assert least <= (found.errors[0] / plain.errors[0]) ** 2 <= most  # 1, 2 and 20 times would be too little
+    assert (found.note is None) is (time < 1)
+    assert found.note is None or "neighbouring samples are alike" in found.note
+
+
+def test_from_too_few_independent_samples_nothing_is_decided():
+    found = worth.worth_on_the_last(LEVEL, jnp.zeros(1) + 0.1, alike(1024, 200))
+    assert np.isinf(found.errors).all()
+    assert "correlation time at least" in str(found.note)
+    result: Any = SimpleNamespace(output="average", at_random=True)
+    assert tr.Result.verdict_of(result, found.constraints[0], found.errors[0]).startswith("undecided")
 
 
 # ---- margin and oscillation ------------------------------------------------------------------------------------------
@@ -503,7 +513,7 @@ def test_the_least_mixture_by_hand():
 
 def test_the_best_weights_are_nearly_those_of_the_slater_point():
     """min over the ball of max_i H_i, for two linear constraints, by a fine grid of weights."""
-    nu, least = (np.asarray(v) for v in margin._best_weights(PROBLEM, jnp.asarray(X), jnp.asarray(ROWS)))
+    nu, least, _ = (np.asarray(v) for v in best_weights(PROBLEM, jnp.asarray(X), jnp.asarray(ROWS), jnp.ones(2)))
     slopes, at_zero = slopes_of().mean(axis=0), h_of(np.zeros(3)).mean(axis=0)
     grid = np.stack([np.linspace(0, 1, 2001), 1 - np.linspace(0, 1, 2001)], axis=1)
     values = grid @ at_zero - 2 * np.linalg.norm(grid @ slopes, axis=1)
@@ -541,8 +551,10 @@ def test_a_margin_and_the_room_there_is(monkeypatch):
 
 def test_of_what_the_room_is_known(monkeypatch):
     weights = np.array([0.5, 0.5])
-    monkeypatch.setattr(margin, "_best_weights", lambda problem, x, data: (weights, -0.7))
-    monkeypatch.setattr(margin, "least_mixture", lambda problem, x, nu, data: (-0.7, 0.01, np.zeros(2)))
+    tangents = -0.7 + 0.02 * np.sqrt(3) * np.array([-1.0, 1.0, 1.0, -1.0]) / 2  # whose standard error is 0.01
+    monkeypatch.setattr(margin, "best_weights", lambda problem, x, data, units: (weights, -0.7, None))
+    monkeypatch.setattr(margin, "tangents_of", lambda problem, x, nu, data: (tangents, tangents))
+    monkeypatch.setattr(margin, "float_dtype", lambda x: float)
     domain = SimpleNamespace(has_lmo=True, additive=True)
     ready: Any = SimpleNamespace(
         problem=SimpleNamespace(domain=domain, nested=False), names=["a"], sampler=SimpleNamespace(n=3, rows=1)

@@ -146,15 +146,38 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(kind, tmp_path):
 
 
 def test_a_source_that_skips_exactly_is_not_read_from_its_beginning():
-    asked = []
+    asked, many = [], np.arange(50_000.0)
 
     def read(skip):
         asked.append(skip)
-        return exact((5,))(skip)
+        return (many[i : i + 5] for i in range(skip, len(many), 5))
 
     opened = tr.Stream(read).open(Plan((0,)))
-    np.testing.assert_array_equal(np.asarray(opened.take(41, 1).items)[0, 0, 0, 0], ROWS[41])
-    assert 0 < max(asked) <= 41
+    assert float(np.asarray(opened.take(41_000, 1).items)[0, 0, 0, 0]) == 41_000
+    assert max(asked) == 41_000 - 8192  # the last samples are kept to measure the output by
+
+
+@pytest.mark.parametrize("kind", ["a list", "skip, exact", "skip, rounded"])
+def test_the_last_samples_are_the_same_wherever_a_run_was_stopped(kind):
+    plan = Plan((0,), 1, 2)
+    for step in (1, 7, 20, 30):
+        for start in range(step):
+            stream = tr.Stream(SOURCES[kind](SIZES["even"]))
+            opened, t = stream.open(plan), start
+            while t < step:
+                t += opened.take(t, min(3, step - t)).steps
+            lately = stream.lately(plan, step)
+            held = 1 << ((2 * step).bit_length() - 1)
+            np.testing.assert_array_equal(lately, ROWS[2 * step - held : 2 * step])
+    assert tr.Stream(SOURCES[kind](SIZES["even"])).lately(plan, 0) is None
+    assert len(np.asarray(tr.Stream(SOURCES[kind](SIZES["even"])).lately(plan, 20))) == 32  # read once more
+
+
+def test_what_cannot_be_read_again_is_not_known():
+    stream = tr.Stream(batches(SIZES["even"]))
+    stream.open(Plan((0,))).take(0, 10)
+    assert len(np.asarray(stream.lately(Plan((0,)), 10))) == 8
+    assert stream.lately(Plan((0,)), 50) is None
 
 
 def test_functions_that_ask_for_something_else_are_refused():

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
-from tightrope.loop.judge import ADVICE, Judge, said_of_conflict
+from tightrope.loop.judge import ADVICE, Judge
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.worth import Worth
 from tightrope.methods import Refreshing
@@ -28,6 +28,7 @@ from tightrope.methods.bundle.solve import Region, region_of
 from tightrope.methods.bundle.state import shapes_of_a_look
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
+from tightrope.problem.conflict import said_of_conflict
 from tightrope.problem.full_data import full_values
 from tightrope.problem.rounding import UNITS, distance_across, eps_of, few
 from tightrope.problem.wide import can_widen, exactly, is_widened, on_host

@@ -84,10 +84,3 @@ class Judge:
             return "no feasible point is known yet"
         share = f" ({100 * self.relative:.2g} % of the scale of the objective)" if self.relative <= 1 else ""
         return f"the gap is {self.gap:.3g}{share}"
-
-
-def said_of_conflict(conflict: dict[int, float], names: list[str]) -> str:
-    """Which constraints cannot hold together, and how far from that every point is."""
-    parts = [f"{names[i]} by {violation:.3g}" for i, violation in conflict.items()]
-    said = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
-    return f"Every point of the domain violates {said} or more."

@@ -6,21 +6,16 @@ without a violation that would tell. For any weights nu >= 0 of sum 1 the mixtur
 below its tangent at x, and the least value of that over the domain is at most min over x of max_i H_i(x) = -sigma.
 """
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
 from tightrope.loop.gap import on_host
 from tightrope.loop.prepare import Prepared
-from tightrope.loop.worth import SURE, least_mixture
 from tightrope.methods import Method
-from tightrope.problem import Problem
-from tightrope.problem.full_data import full_jacobian
-from tightrope.tree import Array, Tree, dot, nonzero, subtract
+from tightrope.problem.conflict import SURE, best_weights, tangents_of
+from tightrope.tree import Tree, float_dtype
 
 _LONGEST = 2**62  # steps; more than that is never
-_TURNS = 256  # for the weights; each costs a linear minimisation, and none a look at the data
 
 
 def margin_note(ready: Prepared, x: Tree, step: int, samples: Tree) -> str | None:
@@ -48,34 +43,11 @@ def _room(ready: Prepared, x: Tree, samples: Tree) -> float:
         return np.inf
     if problem.nested and not rows:  # the error of a tangent is not that of its samples
         return np.inf
-    nu, least = _best_weights(problem, x, data)
+    nu, least, _ = best_weights(problem, x, data, jnp.ones(len(ready.names), float_dtype(x)))
     if rows:
         return -float(least)
-    mean, error, _ = on_host(least_mixture(problem, x, nu, data))
-    return float(SURE * error - mean)
-
-
-@jax.jit(compiler_options=COMPILED_SOON)
-def _best_weights(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
-    """Weights whose mixture has a large least value over the domain, and that value: by multiplicative weights on the
-    tangents at x."""
-    _, h, _, rows = full_jacobian(problem, x, data)
-
-    def value(nu: Array) -> Array:
-        away = subtract(problem.domain.lmo(jax.tree.map(lambda r: jnp.tensordot(nu, r, 1), rows)), x)
-        return h + jax.vmap(lambda row: dot(row, away))(rows)
-
-    def turn(k: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        nu, best, most = so_far
-        tangents = value(nu)
-        least = jnp.dot(nu, tangents)
-        best, most = jnp.where(least > most, nu, best), jnp.maximum(least, most)
-        length = jnp.sqrt(2 * jnp.log(h.size + 1.0) / (k + 1)) / nonzero(jnp.max(jnp.abs(tangents)))
-        return jax.nn.softmax(jnp.log(nu) + length.astype(nu.dtype) * tangents), best, most
-
-    even = jnp.full_like(h, 1 / h.size)
-    _, best, most = jax.lax.fori_loop(0, _TURNS, turn, (even, even, jnp.full((), -jnp.inf, h.dtype)))
-    return best, most
+    tangents, _ = on_host(tangents_of(problem, x, nu, data))
+    return float(SURE * tangents.std() / np.sqrt(len(tangents) - 1) - tangents.mean())
 
 
 def _steps_for(method: Method, upsilon: float) -> int | None:

@@ -13,11 +13,12 @@ import numpy as np
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
 from tightrope.loop.gap import Bound, Gap, Inside, gap_of, judged_by_every_row
-from tightrope.loop.judge import ADVICE, Judge, said_of_conflict
+from tightrope.loop.judge import ADVICE, Judge
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, answer, output, running_mean, summarise, track_names
 from tightrope.methods import Refreshing, gradients_used
 from tightrope.problem import full_values
+from tightrope.problem.conflict import said_of_conflict
 from tightrope.problem.full_data import full_constraints
 from tightrope.result import Status
 from tightrope.sampling import Buffer

@@ -1,4 +1,4 @@
-"""What a point is worth: on all rows, on fresh samples where those can be made, or else as a mean over the run."""
+"""What a point is worth: on all rows, on fresh samples where those can be made, or else on the last ones of its run."""
 
 from typing import NamedTuple
 
@@ -7,18 +7,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
+from tightrope.confidence import serial_dependence
+from tightrope.loop.bounds import values_at
 from tightrope.loop.gap import on_host
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.steps import Summary
 from tightrope.problem import Problem
+from tightrope.problem.conflict import conflict, said_of_conflict
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.rounding import UNITS, count
 from tightrope.problem.wide import exact_eps, exactly
 from tightrope.sampling.all_rows import first_row
-from tightrope.tree import Array, Tree, float_dtype, subtract
+from tightrope.tree import Array, Tree
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
-SURE = 5  # standard errors
+_ENOUGH = 32  # samples of a run: fewer have no standard error to speak of (a guess)
+_INDEPENDENT = (
+    20  # samples' worth: an inflation is estimated from blocks, and from fewer of these it is too low (a guess)
+)
+_TESTED = 16  # means at most: the test takes a second for this many
 
 
 class Worth(NamedTuple):
@@ -30,7 +37,9 @@ class Worth(NamedTuple):
     errors: np.ndarray  # of the constraints, likewise
     measured_on: str
     at_random: bool  # whether the errors are those of samples
-    samples: Tree = None  # the fresh ones that it was measured on, if any
+    samples: Tree = None  # those that it was measured on, if any
+    learned: bool = False  # whether x was made of these
+    note: str | None = None  # on the samples
 
 
 def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
@@ -40,11 +49,14 @@ def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
         return worth_on_rows(ready.problem, x, sampler.rows)
     samples = step * plan.draws * plan.batch_size
     fresh = sampler.fresh(plan.seeds[0], 1 << int(np.log2(np.clip(samples / 10, *_FRESH))))
-    if fresh is None:
-        said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
-        unknown = np.full(len(ready.names), np.nan)
-        return Worth(float(sums.objective), sums.h, np.nan, unknown, said, True)
-    return worth_on_samples(ready.problem, x, fresh, "fresh samples")
+    if fresh is not None:
+        return worth_on_samples(ready.problem, x, fresh, "fresh samples")
+    lately = sampler.lately(plan, step)
+    if lately is not None and count(lately) >= _ENOUGH:
+        return worth_on_the_last(ready.problem, x, lately)
+    said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
+    unknown = np.full(len(ready.names), np.nan)
+    return Worth(float(sums.objective), sums.h, np.nan, unknown, said, True)
 
 
 def worth_on_rows(problem: Problem, x: Tree, rows: Tree) -> Worth:
@@ -59,6 +71,40 @@ def worth_on_samples(problem: Problem, x: Tree, samples: Tree, what: str) -> Wor
     f, h, error_f, error_h = on_host(_with_errors(problem, x, samples))
     said = f"{count(samples):,} {what}, with two standard errors"
     return Worth(float(f), h, 2 * float(error_f), 2 * error_h, said, True, samples)
+
+
+def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
+    """What x is worth on the last samples of its own run, in their order. Where neighbours are alike there are fewer of
+    them than it seems, and the errors count that.
+    """
+    f, h = values_at(linearised(problem, x, samples), x, samples)
+    values = np.column_stack([f, h])
+    n, note = len(f), None
+    error = values.std(axis=0) / np.sqrt(n - 1)
+    known = np.all(np.isfinite(values), axis=0)
+    away = np.abs(values.mean(axis=0)) / np.where(error > 0, error, 1)  # standard errors from the level
+    tested = [0, *(1 + np.argsort(away[1:])[: _TESTED - 1])]
+    tested = [i for i in tested if known[i]]
+    found = serial_dependence(values[:, tested]) if tested else None
+    if found is not None and found.found:
+        inflation = np.full(len(error), found.inflation.max())
+        inflation[tested] = found.inflation
+        error = np.where(n / inflation < _INDEPENDENT, np.inf, error * np.sqrt(inflation))
+        note = dependence_note(float(found.inflation.max()), n)
+    said = f"the last {n:,} samples of the run, which has learned from them, with two standard errors"
+    return Worth(float(f.mean()), h.mean(axis=0), 2 * error[0], 2 * error[1:], said, True, samples, True, note)
+
+
+def dependence_note(inflation: float, n: int) -> str:
+    """What samples that are alike mean for a run, and what to do."""
+    enough = n / inflation >= _INDEPENDENT
+    known = "the errors above count that" if enough else "from so few no error is known, and nothing is decided"
+    return (
+        f"neighbouring samples are alike: {n:,} of them say as much as {n / inflation:,.0f} independent ones (correlation "
+        f"time {'about' if enough else 'at least'} {inflation / 2:,.0f}); {known}. The run follows such samples, so that "
+        "its own means, in the trace, look better than the constraints are. Shuffle the stream in a buffer of many such "
+        f"times, take every {inflation:,.0f}th sample only, or take that many a step (batch_size)."
+    )
 
 
 @jax.jit(compiler_options=COMPILED_SOON)
@@ -91,40 +137,24 @@ def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, A
     return f, h, jnp.sqrt(spread_f / (count(data) - 1)), jnp.sqrt(spread_h / (count(data) - 1))
 
 
-def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray, samples: Tree) -> str | None:
-    """A sentence where fresh samples say that every point of the domain violates a constraint; None where they do not.
-    Those that x was measured on will do where they are many enough.
+def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray, worth: Worth) -> str | None:
+    """A sentence where samples say that every point of the domain violates a constraint; None where they do not. Those
+    that x was measured on will do where they are many enough.
 
-    For any weights nu >= 0, sum_i nu_i H_i is convex, hence nowhere below its tangent at x. If the least value of that
-    over the domain is above zero by five standard errors, no point is feasible. The weights are the multipliers: without a
-    feasible point they grow in the direction of weights that prove it.
+    The weights are the multipliers: without a feasible point they grow in the direction of weights that prove it.
     """
-    problem, sampler = ready.problem, ready.sampler
-    if problem.nested:  # the error of a tangent is not that of its samples: its slope is a function of means, too
+    if ready.sampler.n is not None or not np.any(np.nan_to_num(dual) > 0):
         return None
-    if sampler.n is not None or not problem.domain.has_lmo or not np.any(np.nan_to_num(dual) > 0):
-        return None
-    enough = samples is not None and len(jax.tree.leaves(samples)[0]) == _FRESH[1]
-    fresh = samples if enough else sampler.fresh(ready.plan.seeds[0], _FRESH[1])
-    if fresh is None:
-        return None
-    mean, error, scales = on_host(least_mixture(problem, x, jnp.asarray(dual, float_dtype(x)), fresh))
-    if not mean > SURE * error > 0:
-        return None
-    share = np.asarray(dual) * scales
-    names = [name for name, s in zip(ready.names, share / share.sum(), strict=True) if s > 0.05]
-    return f"On {_FRESH[1]:,} fresh samples every point of the domain violates one of {', '.join(names)}."
+    samples = worth.samples
+    if not worth.learned and (samples is None or count(samples) < _FRESH[1]):
+        samples = ready.sampler.fresh(ready.plan.seeds[0], _FRESH[1])
+    return None if samples is None else conflict_in(ready.problem, x, dual, samples, ready.names, worth.learned)
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
-def least_mixture(problem: Problem, x: Tree, dual: Array, data: Tree) -> tuple[Array, Array, Array]:
-    """The least value of the tangent at x of sum_i dual_i H_i over the domain, its standard error, and the noise of h_i."""
-    _, h = jax.vmap(lambda theta: problem.sample_values(x, theta))(data)
-
-    def mixture(point: Tree, theta: Tree) -> Array:
-        return jnp.dot(dual, problem.sample_values(point, theta)[1])
-
-    slope = jax.grad(lambda point: jnp.mean(jax.vmap(lambda theta: mixture(point, theta))(data)))(x)
-    away = subtract(problem.domain.lmo(slope), x)
-    tangents = jax.vmap(lambda theta: jnp.sum(jnp.stack(jax.jvp(lambda p: mixture(p, theta), (x,), (away,)))))(data)
-    return jnp.mean(tangents), jnp.std(tangents) / jnp.sqrt(count(data) - 1), jnp.std(h, axis=0)
+def conflict_in(
+    problem: Problem, x: Tree, dual: np.ndarray, samples: Tree, names: list[str], learned: bool
+) -> str | None:
+    """The sentence, by these samples."""
+    found = conflict(problem, x, dual, samples, learned)
+    what = f"the last {count(samples):,} samples of the run" if learned else f"{count(samples):,} fresh samples"
+    return f"{said_of_conflict(found, names)[:-1]}, as {what} show." if found else None

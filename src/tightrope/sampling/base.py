@@ -66,6 +66,10 @@ class Sampler(ABC):
         """So many samples, stacked, that no run of this seed uses; None where the source would lose them."""
         return None
 
+    def lately(self, plan: Plan, step: int) -> Tree | None:
+        """The last samples that a run has drawn up to a step, in their order; None where they cannot be had again."""
+        return None
+
     @abstractmethod
     def example(self) -> Tree:
         """The shapes and dtypes of one sample."""

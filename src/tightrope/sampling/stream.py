@@ -12,6 +12,9 @@ import numpy as np
 from tightrope.sampling.base import Buffer, Draws, Plan, Sampler, block_length, filled, refuse_what_wraps
 from tightrope.tree import Tree
 
+_MOST_KEPT = 8192  # samples: as many as a generator makes to measure an output by
+_BYTES_KEPT = 32 * 2**20  # a block, as `sampling/base.py` has it
+
 
 class Stream(Sampler):
     """Batches from anywhere: a file reader, a queue, a torch DataLoader; never more than a buffer in memory.
@@ -46,6 +49,7 @@ class Stream(Sampler):
         self._seeks = self._opens and _takes_skip(factory)
         self._peeked: Iterator[Tree] | None = None
         self._spent: Any = None  # an iterator that has been opened
+        self._opened: _StreamDraws | None = None  # by the latest run
 
     def example(self) -> Tree:
         """The shapes and dtypes of one sample, read off the first batch (which is kept, not lost)."""
@@ -68,7 +72,21 @@ class Stream(Sampler):
 
     def open(self, plan: Plan) -> Draws:
         """Read batches as they are needed and cut them to size."""
-        return _StreamDraws(self, plan)
+        self._opened = _StreamDraws(self, plan)
+        return self._opened
+
+    def lately(self, plan: Plan, step: int) -> Tree | None:
+        """The last samples of a run, kept as they passed, or read once more; None where that fails."""
+        opened = self._opened
+        if step == 0:
+            return None
+        try:
+            if opened is None or opened.plan != plan or not opened.seen.reaches(step * opened.rows_a_step):
+                opened = _StreamDraws(self, plan)
+                opened.begin(step)
+        except Exception:  # of a source that has ended or broken, which must not cost the run
+            return None
+        return opened.seen.last(step * opened.rows_a_step)
 
     def _batches(self, skip: int) -> Iterator[Tree]:
         """The batches without their first `skip` samples."""
@@ -194,6 +212,45 @@ def _alike(batch: Tree, like: Tree) -> Tree:
     return jax.tree.map(lambda a, b: a.astype(b.dtype, copy=False), batch, like)
 
 
+class Lately:
+    """The last samples that have passed, in their order: so many that a mean over them is known to a hundredth of its
+    spread, as long as they fit into memory."""
+
+    def __init__(self, bytes_a_row: int, end: int = 0):
+        self.bytes_a_row, self.end = bytes_a_row, end  # `end` counts the samples that have passed
+        self.most = max(1, min(_MOST_KEPT, _BYTES_KEPT // max(1, bytes_a_row)))
+        self.parts: deque[Tree] = deque()
+        self.held = 0
+
+    def empty(self, end: int) -> "Lately":
+        """The same without any samples, after so many."""
+        return Lately(self.bytes_a_row, end)
+
+    def add(self, rows: Tree) -> None:
+        """These have passed."""
+        count = 0 if rows is None else len(jax.tree.leaves(rows)[0])
+        if not count:
+            return
+        self.parts.append(jax.tree.map(lambda a: np.array(a[-self.most :]), rows))  # which keeps no buffer alive
+        self.end, self.held = self.end + count, self.held + min(count, self.most)
+        while self.held - (first := len(jax.tree.leaves(self.parts[0])[0])) >= self.most:
+            self.parts.popleft()
+            self.held -= first
+
+    def reaches(self, end: int) -> bool:
+        """Whether samples before this one are held."""
+        return self.end - self.held < end <= self.end
+
+    def last(self, end: int | None = None) -> Tree | None:
+        """The last of them (before number `end`): a power of two, so that few programs are compiled."""
+        beyond = 0 if end is None else self.end - end
+        held = self.held - beyond
+        if held < 1:
+            return None
+        count = 1 << (min(held, self.most).bit_length() - 1)
+        return jax.tree.map(lambda *a: np.concatenate(a)[held - count : held], *self.parts)
+
+
 class _StreamDraws(Draws):
     def __init__(self, stream: Stream, plan: Plan):
         self.stream, self.plan, self.rows_a_step = stream, plan, plan.draws * plan.batch_size
@@ -203,16 +260,26 @@ class _StreamDraws(Draws):
         self.like = jax.tree.map(lambda a: np.zeros((0, *a.shape[1:]), a.dtype), stream._first())
         size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(example))
         self.length = block_length(size * self.rows_a_step)
+        self.seen = Lately(size)
+
+    def begin(self, t: int) -> None:
+        """Stand before step t, and have seen the last samples before it."""
+        rows = t * self.rows_a_step
+        first = max(0, rows - self.seen.most)
+        self.batches, self.rest, self.position = self.stream._batches(first), deque(), t
+        self.seen = self.seen.empty(first)
+        if rows > first:
+            self.seen.add(self._read(rows - first))
 
     def take(self, t: int, count: int) -> Buffer:
         if self.position != t:
-            self.batches = self.stream._batches(t * self.rows_a_step)
-            self.rest, self.position = deque(), t
+            self.begin(t)
         rows = self._read(min(count, self.length) * self.rows_a_step)
         steps = 0 if rows is None else len(jax.tree.leaves(rows)[0]) // self.rows_a_step
         if steps == 0:
             return Buffer((), 0, 0)
         self.position = t + steps
+        self.seen.add(jax.tree.map(lambda a: a[: steps * self.rows_a_step], rows))
         return filled(rows, steps, self.plan, self.length)
 
     def _read(self, wanted: int) -> Tree:
