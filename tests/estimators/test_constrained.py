@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from scipy.stats import binom
+from scipy.stats import binom, norm
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import NearestCentroid
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightrope as tr
@@ -231,6 +231,75 @@ def test_weights_without_their_largest_are_not_certified_and_the_sentence_says_w
     assert known.threshold_ == model.threshold_
     # the training rows' weights count as well
     assert max(given) == weight.max() > model.held_out_.weight.max()
+
+
+TIED = np.array([(i, j) for i in range(3) for j in range(3)], float)
+
+
+@pytest.mark.parametrize(("law", "asked"), [(2, {"fpr": 0.2}), (19, {"fpr": 0.2}), (21, {"selection_rate": "<= 0.4"})])
+def test_folds_promise_what_the_model_handed_out_keeps_where_rows_tie(law, asked):
+    """Nine distinct rows: the refit has a lump of them on the other side of the threshold than the folds' models."""
+    draw = np.random.default_rng(law)
+    mass, logit = draw.dirichlet(np.ones(9)), 1.2 * draw.normal(size=9) + 0.6 * (TIED.sum(axis=1) - 2)
+    chance, false = 1 / (1 + np.exp(-logit)), 0
+    (metric,) = asked
+    for repetition in range(40):
+        rng = np.random.default_rng([law, repetition])
+        cell = rng.choice(9, 600, p=mass)
+        y = rng.random(600) < chance[cell]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CertificationWarning)
+            model = fit(X=TIED[cell], y=y, subject_to=asked, cv=5, random_state=repetition)
+        d = model.predict(TIED)
+        truth = {
+            "fpr": (mass * (1 - chance)) @ d / (mass @ (1 - chance)),
+            "selection_rate": mass @ d,
+        }
+        false += model.certificate_.holds and not model.asked.constraints[0].holds(truth[metric])
+    assert binom.sf(false - 1, 40, 0.05) > 0.01, false
+
+
+def test_copies_of_rows_are_one_draw_each():
+    """Negatives three times and positives five, as a join leaves them: fpr <= 0.1 was false in a sixth of the samples."""
+    rng = np.random.default_rng(0)
+    score = LogisticRegression()
+    score.coef_, score.intercept_, score.classes_ = np.ones((1, 1)), np.zeros(1), np.array([False, True])
+    false = naive = 0
+    for _ in range(100):
+        y = rng.random(200) < 0.3
+        x = rng.normal(size=200) + 1.2 * y
+        rows = np.repeat(np.arange(200), np.where(y, 5, 3))
+        model = fit(score, x[rows, None], y[rows], subject_to={"fpr": 0.1}, cv="prefit")
+        false += norm.sf(model.threshold_) > 0.1
+        naive += norm.sf(np.sort(x[rows][~y[rows]])[umbrella_order(int(np.sum(~y[rows])), 0.1, 0.95) - 1]) > 0.1  # pyright: ignore
+        assert f"Copies: {len(rows) - 200:,} of {len(rows):,} rows" in str(model.certificate_)
+        assert f"Judged by 200 rows, {y.sum()} of them positive" in str(model.certificate_)
+    assert false <= 10 < naive
+
+
+@pytest.mark.parametrize("cv", [0.5, 5])
+def test_copies_of_a_row_are_on_one_side_of_a_split(cv):
+    """A model that knows its rows by heart would judge itself by their copies."""
+    rng = np.random.default_rng(1)
+    rows = np.repeat(np.arange(400), rng.integers(1, 5, 400))
+    noise, y = rng.normal(size=(400, 3)), rng.random(400) < 0.5
+    table = pd.DataFrame(noise[rows], columns=["a", "b", "c"]).assign(town=np.where(noise[rows, 0] > 0, "N", "S"))
+    by_heart = make_pipeline(FunctionTransformer(lambda t: t[["a", "b", "c"]]), KNeighborsClassifier(1))
+    model = fit(by_heart, table, y[rows], subject_to={"accuracy": 0.2}, cv=cv)
+    assert model.certificate_.constraints[0].value < 0.7
+    halves = [(np.arange(0, len(rows), 2), np.arange(1, len(rows), 2))]
+    with pytest.warns(
+        CertificationWarning, match=r"rows that judged are copies of rows that their model was trained on"
+    ):
+        assert not fit(by_heart, table, y[rows], subject_to={"accuracy": 0.2}, cv=halves).certificate_.holds
+
+
+def test_rows_of_a_discrete_table_are_draws():
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 4, size=(2000, 3)).astype(float)
+    model = fit(X=cells, y=rng.random(2000) < cells.sum(axis=1) / 12, subject_to={"fpr": 0.2})
+    assert "Copies" not in str(model.certificate_)
+    assert len(model.held_out_.score) == 1000
 
 
 def test_a_weighted_limit_is_judged_by_the_weighted_rate():

@@ -17,6 +17,7 @@ from tightrope.confidence.dependence import Dependence as Dependence
 from tightrope.confidence.dependence import serial_dependence as serial_dependence
 from tightrope.confidence.difference import difference_score as difference_score
 from tightrope.confidence.difference import difference_upper as difference_upper
+from tightrope.confidence.duplicates import copied_from as copied_from
 from tightrope.confidence.duplicates import copies as copies
 from tightrope.confidence.one_test import mean_at_most_zero as mean_at_most_zero
 from tightrope.confidence.ratio import effective_ratio_lower as effective_ratio_lower

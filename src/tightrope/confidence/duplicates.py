@@ -44,6 +44,23 @@ def copies(rows: Any) -> np.ndarray | None:
         >>> copies(rng.integers(0, 3, size=(100, 2))) is None
         True
     """
+    source = copied_from(rows)
+    return None if source is None else np.flatnonzero(source == np.arange(len(source)))
+
+
+def copied_from(rows: Any) -> np.ndarray | None:
+    """For each row the number of the one that it is a copy of, its own where it is a draw; None where all rows are draws.
+
+    Args:
+        rows: as for `copies`.
+
+    Example:
+        >>> import numpy as np
+        >>> from tightrope.confidence import copied_from
+        >>> rows = np.random.default_rng(0).normal(size=(50, 2))
+        >>> copied_from(np.repeat(rows, 2, axis=0))[:6].tolist()
+        [0, 0, 2, 2, 4, 4]
+    """
     parts = [np.asarray(part) for part in (rows if isinstance(rows, list | tuple) else [rows])]
     columns = [column for part in parts for column in part.reshape(len(part), -1).T]
     factors = np.random.default_rng(0).integers(2**63, size=len(columns), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -56,7 +73,7 @@ def copies(rows: Any) -> np.ndarray | None:
     varying = [word[first[rare]] for word in words]
     varying = [word for word in varying if np.any(word != word[0])]
     found = _too_even(counts[rare]) if len(varying) == 1 else _beyond_chance(varying, counts[rare])
-    return np.sort(np.concatenate([first[rare], np.flatnonzero(~rare[kind])])) if found else None
+    return np.where(rare[kind], first[kind], np.arange(n)) if found else None
 
 
 def _words(column: np.ndarray, factor: np.uint64) -> np.ndarray:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from tightrope.estimators.constrained.asked import BY_GROUP, METRICS
 from tightrope.estimators.constrained.classifier import ConstrainedClassifier, one_split
+from tightrope.estimators.constrained.draws import draws
 from tightrope.estimators.constrained.held_out import HeldOut
 from tightrope.fairness.sensitive import read_sensitive
 from tightrope.tables.classifier import is_label, two_labels
@@ -167,12 +168,14 @@ def classify_table(
     labels = two_labels(frame[label], label, positive)
     truth = is_label(frame[label], label, labels)
     limits = {key + BY_GROUP if groups else key: value for key, value in subject_to.items()}
-    classifier = ConstrainedClassifier(subject_to=limits, cv=JUDGE, random_state=seed, **parameters)
-    everybody = np.ones(len(truth), bool)
-    train, judge = one_split(truth, everybody, JUDGE, seed, stratified=classifier.asked.within_classes)
+    classifier = ConstrainedClassifier(subject_to=limits, random_state=seed, **parameters)
+    everybody, draw = np.ones(len(truth), bool), draws(frame[[*features, *groups]], truth)
+    train, judge = one_split(truth, everybody, JUDGE, seed, classifier.asked.within_classes, draw)
+    classifier.set_params(cv=[(train, judge)])
     encoder = TableEncoder(text=text).fit(frame[features], fit_on=train)
     attributes = read_sensitive(frame[list(groups)], "The columns of groups") if groups else None
     classifier.fit(encoder.transform(frame[features]), truth.astype(int), sensitive_features=attributes)
+    classifier.set_params(cv=JUDGE)  # which makes the same split, and can be kept in a file
     return Classified(ConstrainedTable(encoder, classifier, label, labels, tuple(groups)), train, judge)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tightrope.confidence import binomial_lower, binomial_upper, umbrella_least
 from tightrope.estimators.constrained.asked import COST, METRICS, Asked, Constraint
-from tightrope.estimators.constrained.held_out import HeldOut
+from tightrope.estimators.constrained.held_out import HeldOut, Judges
 from tightrope.estimators.constrained.search import Walk, interval, passes
 from tightrope.pages.elements import fragment
 
@@ -100,8 +100,8 @@ class ThresholdCertificate:
 
 
 def certificate_of(
-    asked: Asked, constraints: Sequence[Constraint], found: Walk, threshold: float, confidence: float, cross_fitted: bool,
-    basis: str, share: float, weights: str | None,
+    asked: Asked, constraints: Sequence[Constraint], found: Walk, threshold: float, confidence: float, judges: Judges,
+    weights: str | None,
 ) -> ThresholdCertificate:  # fmt: skip
     """Everything there is to say about a threshold.
 
@@ -110,14 +110,12 @@ def certificate_of(
         found: the walk that judged.
         threshold: the cut that is used: the walk's, or another where nothing was certified.
         confidence: that of every claim.
-        cross_fitted: whether scores come from models other than the one that is kept.
-        basis: where the rows that judged come from, in words.
-        share: how many of the rows given they are.
+        judges: the rows that judge, and how they came to.
         weights: "known" where `max_weight` was given with weights, "seen" where nobody said how large they may become; None
             where rows count alike.
     """
-    rows = found.judging
-    holds = found.passed > 0 and weights != "seen"
+    rows = found.judging.once()
+    holds = found.passed > 0 and weights != "seen" and not judges.trained_on
     measured = [
         _measure(c.metric, c.group, rows, threshold, confidence, asked.costs, f"{c.sign} {c.limit:g}")
         for c in constraints
@@ -125,9 +123,14 @@ def certificate_of(
     objective = _measure(asked.maximize, None, rows, threshold, confidence, asked.costs)
     missing: tuple[str, ...] = ()
     if not found.passed:
-        missing = _missing(constraints, found, threshold, confidence, asked.costs, share)
-    elif not holds:
+        missing = _missing(constraints, found, threshold, confidence, asked.costs, judges.share)
+    elif weights == "seen":
         missing = (_weights_unknown(rows.most),)
+    if judges.trained_on:
+        missing += (
+            f"{judges.trained_on:,} rows that judged are copies of rows that their model was trained on. Split so that "
+            "copies stay together, as cv=0.5 or a number of folds does.",
+        )
     notes = []
     if holds and not (rows.score > threshold).any():
         notes.append(
@@ -138,12 +141,18 @@ def certificate_of(
         notes.append(
             f"Rates are those of weighted rows. No row to come is taken to weigh more than {_most(rows.most)}, {known}."
         )
-    basis = basis.format(f"{len(rows.score):,}", f"{int(rows.positive.sum()):,}")
+    if found.judging.draw is not None:
+        notes.append(
+            f"Copies: {len(found.judging.score) - len(rows.score):,} of {len(found.judging.score):,} rows that judged are "
+            "equal to others in every feature and label, more than chance makes. Numbers count every such row once; limits "
+            "are shown with copies and without."
+        )
+    basis = judges.basis.format(f"{len(rows.score):,}", f"{int(rows.positive.sum()):,}")
     if found.pilot is not None:
         basis += f" {len(found.pilot.score):,} others said where to begin."
     return ThresholdCertificate(
-        holds, confidence, holds and not cross_fitted, threshold, tuple(map(str, constraints)), tuple(measured), objective,
-        basis, missing, tuple(notes),
+        holds, confidence, holds and not judges.cross_fitted, threshold, tuple(map(str, constraints)), tuple(measured),
+        objective, basis, missing, tuple(notes),
     )  # fmt: skip
 
 
@@ -164,12 +173,17 @@ def _missing(
     constraints: Sequence[Constraint], found: Walk, threshold: float, confidence: float, costs: Any, share: float
 ) -> tuple[str, ...]:
     """What stands in the way where the walk began, the threshold that looked safest, in sentences."""
-    cuts, chosen = np.array([found.first]), np.array([threshold])
-    values = {c: float(found.judging.of(c.group).estimate(c.metric, cuts, costs)[0]) for c in constraints}
+    cuts, views = np.array([found.first]), list(found.judging.views())
+
+    def worst(c: Constraint, cut: float) -> float:
+        values = [float(view.of(c.group).estimate(c.metric, np.array([cut]), costs)[0]) for view in views]
+        return max(values) if c.at_most else min(values)
+
+    values = {c: worst(c, found.first) for c in constraints}
     broken = [c for c, value in values.items() if np.isfinite(value) and not c.holds(value)]
     seen = " and ".join(f"{c.name} is {values[c]:.4g}" for c in broken)
     all_of = " and ".join(map(str, constraints))
-    if broken and all(c.holds(found.judging.of(c.group).estimate(c.metric, chosen, costs)[0]) for c in constraints):
+    if broken and all(c.holds(worst(c, threshold)) for c in constraints):
         return (
             f"The estimates keep {all_of} at {threshold:.4g}, and not at {found.first:.4g}, which had looked safest: there "
             f"{seen}. That is too narrow to tell by {len(found.judging.score):,} rows; give more.",
@@ -203,15 +217,18 @@ def _most(most: tuple[float, float]) -> str:
 
 def _too_few(c: Constraint, value: float, found: Walk, confidence: float, share: float) -> str:
     """The best that can be shown with the rows there are, and how many it would take."""
-    rows, cuts = found.judging.of(c.group), np.array([found.first])
+    rows, cuts = found.judging.once().of(c.group), np.array([found.first])
     if c.metric == COST or rows.weighted(c.metric):
         return (
             f"For {c}: at {found.first:.4g}, which looked safest, it is {value:.4g}, too close to tell by "
             f"{len(rows.score):,} rows; give more."
         )
-    hits, n = (int(part[0]) for part in rows.whole_counts(c.metric, cuts))
+    counts = [view.of(c.group).whole_counts(c.metric, cuts) for view in found.judging.views()]
     kind = METRICS[c.metric].rows + ("" if c.group is None else f" with {c.group[0]} = {c.group[1]}")
-    bound = (binomial_upper if c.at_most else binomial_lower)(hits, n, confidence)
+    bounds = [float((binomial_upper if c.at_most else binomial_lower)(*of, confidence)[0]) for of in counts]
+    bound, (hits, n) = (max if c.at_most else min)(
+        (bound, (int(hits[0]), int(n[0]))) for bound, (hits, n) in zip(bounds, counts, strict=True)
+    )
     best = (
         f"with {n:,} {kind} to judge by, {c.name} {c.sign} {_outward(bound, c.at_most)} is the best that can be shown"
     )

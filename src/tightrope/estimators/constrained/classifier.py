@@ -25,7 +25,8 @@ from tightrope.estimators.constrained.certificate import (
     CertificationWarning,
     certificate_of,
 )
-from tightrope.estimators.constrained.held_out import HeldOut
+from tightrope.estimators.constrained.draws import draws
+from tightrope.estimators.constrained.held_out import HeldOut, Judges
 from tightrope.estimators.constrained.linear import SurrogateClassifier
 from tightrope.estimators.constrained.page import threshold_page
 from tightrope.estimators.constrained.search import by_estimate, walk
@@ -60,6 +61,7 @@ class _Task(NamedTuple):
     weight: np.ndarray | None
     groups: Mapping[tuple[str, Any], np.ndarray]
     most: tuple[float, float]
+    draw: np.ndarray | None
 
 
 class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -164,12 +166,12 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         asked = self.asked
         task = self._read(X, y, sample_weight, sensitive_features, asked)
         limits = asked.in_groups(list(task.groups))
-        held_out, cross_fitted, basis, share = self._held_out(task, asked, limits)
-        found = walk(asked, limits, held_out, self.confidence, int(self.random_state))
-        cut = found.cut if found.passed else by_estimate(asked, limits, held_out)
+        judges = self._held_out(task, asked, limits)
+        found = walk(asked, limits, judges.rows, self.confidence, int(self.random_state))
+        cut = found.cut if found.passed else by_estimate(asked, limits, judges.rows)
         cut = self._usual_cut() if cut is None else cut
         weights = None if task.weight is None else "seen" if self.max_weight is None else "known"
-        certificate = certificate_of(asked, limits, found, cut, self.confidence, cross_fitted, basis, share, weights)
+        certificate = certificate_of(asked, limits, found, cut, self.confidence, judges, weights)
         said = "\n".join([certificate.verdict, *certificate.missing])
         if not certificate.holds and self.uncertified == "raise":
             raise CertificationError(said)
@@ -179,7 +181,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for note in certificate.notes if certificate.holds else ():
             if note.startswith("Nobody"):
                 warnings.warn(f"{certificate.verdict} {note}", CertificationWarning, stacklevel=2)
-        self.certificate_, self.threshold_, self.held_out_ = certificate, cut, found.judging
+        self.certificate_, self.threshold_, self.held_out_ = certificate, cut, found.judging.once()
         return self
 
     def _read(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, asked: Asked) -> _Task:
@@ -209,7 +211,8 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.positive_label_ = labels[labels.tolist().index(known)]
         positive = y == self.positive_label_
         most = (1.0, 1.0) if weight is None else self._largest_weights(weight, positive)
-        return _Task(X, positive, weight, self._groups(sensitive_features, n, asked), most)
+        groups = self._groups(sensitive_features, n, asked)
+        return _Task(X, positive, weight, groups, most, draws(X, positive, *groups.values()))
 
     def _largest_weights(self, weight: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
         """The largest weight that a negative and a positive row can have: as was said, or the largest of all given."""
@@ -245,11 +248,8 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             for k, group in enumerate(attribute.groups)
         }
 
-    def _held_out(self, task: _Task, asked: Asked, limits: tuple[Constraint, ...]) -> tuple[HeldOut, bool, str, float]:
-        """Scores of rows that their model was not trained on, whether that model is another, what to call them, their share.
-
-        Sets `estimator_`, the model that is kept.
-        """
+    def _held_out(self, task: _Task, asked: Asked, limits: tuple[Constraint, ...]) -> Judges:
+        """Rows with scores by models that were not trained on them; sets `estimator_`, the model that is kept."""
         n = len(task.positive)
         if isinstance(self.cv, str):
             if self.cv != PREFIT or self.estimator is None:
@@ -260,7 +260,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             check_is_fitted(self.estimator)
             self.keep(self.estimator)
             basis = "Judged by {} rows, {} of them positive, which the estimator must not have been trained on."
-            return self._judged(task, self._scores(self.estimator, task.X)), False, basis, 1.0
+            return Judges(self._judged(task, self._scores(self.estimator, task.X)), False, basis)
         splits = list(self._splits(task, asked))
         both = max((len(np.intersect1d(train, judge)) for train, judge in splits), default=0)
         if both:
@@ -268,33 +268,39 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"cv has a split in which {both:,} rows are to train and to judge; expected none in both: a model is not "
                 "judged by rows that it was trained on."
             )
+        draw = np.arange(n) if task.draw is None else task.draw
+        trained_on = sum(int(np.isin(draw[judge], draw[train]).sum()) for train, judge in splits)
         if len(splits) == 1:
             train, judge = splits[0]
             self.keep(self._trained(_rows(task, train), asked, limits))
             part = _rows(task, judge)
             basis = "Judged by {} rows, {} of them positive, on which it was not trained."
-            return self._judged(part, self._scores(self.estimator_, part.X)), False, basis, len(judge) / n
+            judged = self._judged(part, self._scores(self.estimator_, part.X))
+            return Judges(judged, False, basis, len(judge) / n, trained_on)
         scores = np.full(n, np.nan)
         for train, judge in splits:
             scores[judge] = self._scores(self._trained(_rows(task, train), asked, limits), _rows(task, judge).X)
         self.keep(self._trained(task, asked, limits))
+        kept = self._scores(self.estimator_, task.X)
         seen = np.isfinite(scores)
         basis = (
             f"Judged by {{}} rows, {{}} of them positive, scored by {len(splits)} models that had not seen them; the one "
-            "that is kept has seen all."
+            "that is kept has seen all, and its own decisions have to show the limits, too."
         )
-        return self._judged(_rows(task, np.flatnonzero(seen)), scores[seen]), True, basis, float(seen.mean())
+        judged = self._judged(_rows(task, np.flatnonzero(seen)), scores[seen], kept[seen])
+        return Judges(judged, True, basis, float(seen.mean()), trained_on)
 
     def _splits(self, task: _Task, asked: Asked) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows to train on and rows to judge by."""
         seed, n = int(self.random_state), len(task.positive)
         if _is_share(self.cv):
             counted = np.ones(n, bool) if task.weight is None else task.weight > 0
-            yield one_split(task.positive, counted, float(self.cv), seed, stratified=asked.within_classes)
+            yield one_split(task.positive, counted, float(self.cv), seed, asked.within_classes, task.draw)
         elif _is_folds(self.cv):
-            from sklearn.model_selection import StratifiedKFold
+            from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-            yield from StratifiedKFold(int(self.cv), shuffle=True, random_state=seed).split(np.zeros(n), task.positive)
+            kind = StratifiedKFold if task.draw is None else StratifiedGroupKFold
+            yield from kind(int(self.cv), shuffle=True, random_state=seed).split(np.zeros(n), task.positive, task.draw)
         elif hasattr(self.cv, "split"):
             yield from self.cv.split(np.zeros(n), task.positive)
         elif hasattr(self.cv, "__iter__"):
@@ -330,10 +336,9 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if hasattr(estimator, name):
                 setattr(self, name, getattr(estimator, name))
 
-    def _judged(self, part: _Task, scores: np.ndarray) -> HeldOut:
-        if part.weight is None:
-            return HeldOut(scores, part.positive, np.ones(len(scores)), part.groups)
-        return HeldOut(scores, part.positive, part.weight, part.groups, part.most).take(part.weight > 0)
+    def _judged(self, part: _Task, scores: np.ndarray, kept: np.ndarray | None = None) -> HeldOut:
+        weight = np.ones(len(scores)) if part.weight is None else part.weight
+        return HeldOut(scores, part.positive, weight, part.groups, part.most, kept, part.draw).take(weight > 0)
 
     # ---- deciding ----------------------------------------------------------------------------------------------------
 
@@ -433,20 +438,24 @@ def _rows(task: _Task, rows: np.ndarray) -> _Task:
     """Some of the rows."""
     weight = None if task.weight is None else task.weight[rows]
     groups = {name: mask[rows] for name, mask in task.groups.items()}
-    return _Task(_safe_indexing(task.X, rows), task.positive[rows], weight, groups, task.most)
+    draw = None if task.draw is None else task.draw[rows]
+    return _Task(_safe_indexing(task.X, rows), task.positive[rows], weight, groups, task.most, draw)
 
 
 def one_split(
-    positive: np.ndarray, counted: np.ndarray, share: float, seed: int, stratified: bool
+    positive: np.ndarray, counted: np.ndarray, share: float, seed: int, stratified: bool, draw: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows to train on and, of those with weight, rows to judge by, at random.
 
     Labels are split alike where every limit is on a share of one label: its rows are then as good as drawn from it alone.
     For other metrics that would fix how frequent the labels are among the rows that judge, which is part of what is claimed.
+    Rows with the same number of a draw are copies, and are on the same side.
     """
     random = np.random.default_rng([_STREAM, seed])
     judge = np.zeros(len(positive), bool)
+    draw = np.arange(len(positive)) if draw is None else draw
     for part in (positive, ~positive) if stratified else (positive | ~positive,):
-        rows = random.permutation(np.flatnonzero(part & counted))
-        judge[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
+        drawn = random.permutation(np.unique(draw[part & counted]))
+        judge[drawn[: min(round(share * len(drawn)), len(drawn) - 1)]] = True
+    judge = judge[draw] & counted
     return np.flatnonzero(~judge), np.flatnonzero(judge)

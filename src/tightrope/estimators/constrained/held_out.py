@@ -3,7 +3,7 @@
 A rule selects the rows whose score is above a cut. Cuts go down, so that every rule selects what the one before it did.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,8 @@ class HeldOut(NamedTuple):
         weight: (n,), positive; all ones where rows count alike.
         groups: for each (attribute, group), a mask of its rows.
         most: the largest weight that a negative row can have, and a positive one; those to come included.
+        kept: (n,), the scores by the model that is handed out, where that is another; None otherwise.
+        draw: (n,), a number that copies of a row share; None where every row is a draw.
     """
 
     score: np.ndarray
@@ -27,15 +29,35 @@ class HeldOut(NamedTuple):
     weight: np.ndarray
     groups: Mapping[tuple[str, Any], np.ndarray]
     most: tuple[float, float] = (1.0, 1.0)
+    kept: np.ndarray | None = None
+    draw: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> "HeldOut":
         """Some of the rows, by number or by a mask."""
         groups = {name: mask[rows] for name, mask in self.groups.items()}
-        return HeldOut(self.score[rows], self.positive[rows], self.weight[rows], groups, self.most)
+        kept, draw = (None if part is None else part[rows] for part in (self.kept, self.draw))
+        return HeldOut(self.score[rows], self.positive[rows], self.weight[rows], groups, self.most, kept, draw)
 
     def of(self, group: tuple[str, Any] | None) -> "HeldOut":
         """The rows of a group; all of them for None."""
         return self if group is None else self.take(self.groups[group])
+
+    def once(self) -> "HeldOut":
+        """The rows with every draw once."""
+        return self if self.draw is None else self.take(np.unique(self.draw, return_index=True)[1])._replace(draw=None)
+
+    def views(self) -> Iterator["HeldOut"]:
+        """Rows by each of which a limit has to be shown.
+
+        - Cross-fitted scores are of models that have not seen the rows, and that are not handed out; the one that is has
+          seen them. Its decisions may differ from all of theirs where a lump of tied rows is on the other side of the
+          threshold, and it may know its own rows by heart. The first shows in its own scores, the second in theirs.
+        - Copies of rows are fewer draws than rows; and rows that are taken for copies may be draws.
+        """
+        for rows in (self,) if self.draw is None else (self, self.once()):
+            yield rows._replace(kept=None, draw=None)
+            if rows.kept is not None:
+                yield rows._replace(score=rows.kept, kept=None, draw=None)
 
     def about(self, name: str) -> tuple["HeldOut", float]:
         """The rows that a metric is about, and the largest weight that one of these can have."""
@@ -55,7 +77,8 @@ class HeldOut(NamedTuple):
 
     def cuts(self) -> np.ndarray:
         """The cuts that tell these rows apart, from nobody selected to everybody."""
-        return np.append(np.unique(self.score)[::-1], -np.inf)
+        scores = self.score if self.kept is None else np.append(self.score, self.kept)
+        return np.append(np.unique(scores)[::-1], -np.inf)
 
     def counts(self, cuts: np.ndarray, power: int = 1) -> Counts:
         """What is selected above each cut: sums of weights, or of a power of them."""
@@ -119,6 +142,24 @@ class HeldOut(NamedTuple):
             value = sign * (metric.hits(one) - limit * metric.of(one))
             low, high = (-limit, 1 - limit) if constraint.at_most else (limit - 1, limit)
         return value * rows.weight[:, None], low * most, high * most
+
+
+class Judges(NamedTuple):
+    """The rows that judge, and how they came to.
+
+    Attributes:
+        rows: their scores, by models that were not trained on them.
+        cross_fitted: True where these models are not the one that is handed out.
+        basis: a sentence on where the rows come from, with places for how many there are, and how many of them positive.
+        share: how many of the rows given they are.
+        trained_on: how many of them are copies of rows that their model was trained on.
+    """
+
+    rows: HeldOut
+    cross_fitted: bool
+    basis: str
+    share: float = 1.0
+    trained_on: int = 0
 
 
 def _ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ certified together, and the best of them may be chosen by the judging rows.
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -80,13 +81,13 @@ def passes(
 ) -> np.ndarray:
     """At each cut, whether every constraint holds with the confidence asked for: exact for independent rows."""
     fine = np.ones(len(cuts), bool)
-    for c in constraints:
-        if _needs_a_pass(c, rows):
-            value, low, high = rows.losses(c, cuts, costs)
+    for view, c in product(rows.views(), constraints):
+        if _needs_a_pass(c, view):
+            value, low, high = view.losses(c, cuts, costs)
             fine &= mean_at_most_zero(value, low, high, confidence) if len(value) else False
         else:
             bound = binomial_upper if c.at_most else binomial_lower
-            fine &= c.holds(bound(*rows.of(c.group).whole_counts(c.metric, cuts), confidence))
+            fine &= c.holds(bound(*view.of(c.group).whole_counts(c.metric, cuts), confidence))
     return fine
 
 
@@ -98,8 +99,8 @@ def danger(
     The error is that of a share at its limit, with as many rows as these are worth; a cost counts as a share of the largest.
     """
     worst = np.full(len(cuts), -np.inf)
-    for c in constraints:
-        part = rows.of(c.group)
+    for view, c in product(rows.views(), constraints):
+        part = view.of(c.group)
         value, limit = part.estimate(c.metric, cuts, costs), c.limit
         if c.metric == COST:
             n, most = np.full(len(cuts), float(len(part.score))), max(costs or (1.0,))
@@ -145,9 +146,9 @@ def _needs_a_pass(constraint: Constraint, rows: HeldOut) -> bool:
 
 def _set_aside(rows: HeldOut, seed: int) -> tuple[HeldOut, HeldOut]:
     """A pilot and the rows that judge, at random."""
-    order = np.random.default_rng([_STREAM, seed]).permutation(len(rows.score))
-    pilot = np.zeros(len(order), bool)
-    pilot[order[: max(1, round(PILOT * len(order)))]] = True
+    draw = np.arange(len(rows.score)) if rows.draw is None else np.unique(rows.draw, return_inverse=True)[1]
+    order = np.random.default_rng([_STREAM, seed]).permutation(draw.max(initial=-1) + 1)
+    pilot = np.isin(draw, order[: max(1, round(PILOT * len(order)))])
     return rows.take(pilot), rows.take(~pilot)
 
 
