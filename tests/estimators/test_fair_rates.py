@@ -143,9 +143,10 @@ def test_constraints_that_cannot_be_met_end_in_a_point_all_the_same():
 
 def test_the_most_accurate_point_before_the_first_failure_is_chosen(fitted):
     table = fitted.frontier()
-    assert list(table["passed"]) == [True] * (len(table) - 1) + [False]
-    assert np.all((table["score"] >= ndtri(0.95)) == table["passed"])
-    assert np.all((table["p_rule_bound"] >= 0.7 - 1e-9) == table["passed"])  # the bound is the test, turned around
+    assert list(table["passed"]) == list(np.cumsum(table["score"] < ndtri(0.95)) == 0)
+    # the bound is the test, turned around
+    assert np.all((table["p_rule_bound"] >= 0.7 - 1e-9) == (table["score"] >= ndtri(0.95)))
+    assert list(table["score"] < 0) == [False] * (len(table) - 1) + [True]  # what 50 % confidence has is known, too
     best = table[table["passed"]].loc[table["accuracy"][table["passed"]].idxmax()]
     assert fitted.threshold_ == best["threshold"]
     rates = LAW.selection_rates(fitted.coef_[0], fitted.intercept_[0])
@@ -157,7 +158,8 @@ def test_the_most_accurate_point_before_the_first_failure_is_chosen(fitted):
 def test_choosing_between_paths_is_paid_for():
     table = fair(constraint="auto").fit(X, Y, sensitive_features=S).frontier()
     assert list(table["path"].unique()) == ["sharp", "logistic", "covariance"]
-    assert np.all((table["score"] >= ndtri(1 - 0.05 / 3)) == table["passed"])
+    for _, part in table.groupby("path"):
+        assert list(np.cumsum(part["score"] < ndtri(1 - 0.05 / 3)) == 0) == list(part["passed"])
 
 
 def test_the_judge_by_hand():
@@ -287,6 +289,7 @@ def test_files_pickles_and_pictures(fitted, tmp_path):
     [
         ({"constraint": "quotas"}, "constraint is 'quotas'; expected 'auto' or 'rates' or 'covariance'"),
         ({"judge": "me"}, "judge is 'me'; expected 'cross-fit' or 'holdout'"),
+        ({"selected": (0.3, 0.1)}, r"selected is \(0.3, 0.1\); expected None or two shares, the lower one first"),
         ({"difference": 0.1}, "p_rule and difference were both given"),
         ({"p_rule": None, "covariance": 0.1}, "rates are kept by p_rule or difference"),
         ({"search": "batch"}, "rates are kept by p_rule or difference"),
@@ -344,6 +347,48 @@ def test_the_study_runs_in_slices_that_go_on_and_are_put_together(tmp_path, monk
     assert seen == [("one path", 0), ("one path", 2), ("one path", 12), ("one path", 12), ("four groups", 0)]
     table = fair_coverage.summary(fair_coverage.merged([first, second]))
     assert table[["case", "repetitions", "false"]].values.tolist() == [["four groups", 1, 0], ["one path", 3, 1]]
+
+
+# ---- beside the result -------------------------------------------------------------------------------------------------
+
+
+def test_what_the_rule_costs_stands_beside_it(fitted):
+    beside, table = fitted.result_.beside, fitted.frontier()
+    assert list(beside.index) == [
+        "without the rule", "everybody selected", "50% confidence", "80% confidence", "95% confidence",
+    ]  # fmt: skip
+    assert beside.loc["everybody selected", "accuracy"] == pytest.approx(np.mean(Y > 0))
+    plain = LogisticRegression(C=1e6).fit(X, Y)
+    assert beside.loc["without the rule", "accuracy"] == pytest.approx(plain.score(X, Y), abs=0.02)
+    assert beside.loc["95% confidence", "accuracy"] == table["accuracy"][table["passed"]].max()
+    assert beside["accuracy"].iloc[2:].is_monotonic_decreasing
+    assert f"{beside['accuracy'].iloc[0]:.4f} without the rule (p_rule 0." in str(fitted.result_)
+    assert "A constant is right more often" not in str(fitted.result_)
+
+
+def test_a_constant_that_is_better_is_named():
+    """Five groups, of whom a fifth has a positive label: what keeps the rule surely selects half of all."""
+    rng = np.random.default_rng(0)
+    group, features = rng.integers(0, 5, 5000), rng.normal(size=(5000, 8))
+    features[:, 0] += 0.6 * group
+    features[:, 1] += 0.4 * (group == 2)
+    y = rng.random(5000) < expit(features[:, [0, 2, 3, 4]] @ [0.5, 0.3, -0.3, 0.2] - 2.2)
+    model = fair(p_rule=0.8, constraint="auto").fit(features, y, sensitive_features=np.array(list("abcde"))[group])
+    said = str(model.result_)
+    assert f"A constant is right more often: nobody selected has accuracy {np.mean(~y):.4f}." in said
+    assert "selected=(low, high) bounds that share" in said
+
+
+def test_the_share_selected_can_be_bounded():
+    model = fair(p_rule=0.6, selected=(0.4, 0.5), constraint="auto").fit(X, Y, sensitive_features=S)
+    table = model.frontier()
+    row = table[(table["threshold"] == model.threshold_) & (table["path"] == model.result_.path)].iloc[0]
+    assert 0.4 <= row["selected"] <= 0.5
+    assert np.mean(model.predict(X) > 0) == pytest.approx(row["selected"], abs=0.02)
+    with pytest.raises(Refused, match="share selected"):
+        fair(p_rule=0.7, selected=(0.001, 0.002)).fit(X, Y, sensitive_features=S)
+    with pytest.raises(ValueError, match=r"selected=\(0.4, 0.5\) was given without a rule that is kept by rates"):
+        fair(selected=(0.4, 0.5), constraint="covariance").fit(X, Y, sensitive_features=S)
 
 
 # ---- tied scores -------------------------------------------------------------------------------------------------------

@@ -151,12 +151,20 @@ def test_a_fit_by_rates(tmp_path):
     frontier = pd.DataFrame({"path": ["sharp", "sharp", "logistic"], "threshold": [0.8, 0.9, 0.8]})
     frontier = frontier.assign(p_rule=[0.7, 0.8, 0.75], p_rule_bound=0.6, accuracy=0.8)
     values = pd.Series([-0.1, 1e-9], index=[f"{EVIL} against b", "b against a"])
-    run = RatesRun("sharp", 0.9, 0.4, values, np.array([0.0, 0.1]), False, frontier, np.zeros(2), 0.0, f"Kept: {EVIL}.")
+    names = ["without the rule", "nobody selected", "95% confidence"]
+    beside = pd.DataFrame({"accuracy": [0.9, 0.7, np.nan], "p_rule": [0.3, np.nan, np.nan]}, index=names)
+    made = values, np.array([0.0, 0.1]), False, frontier, np.zeros(2), 0.0, f"Kept: {EVIL}.", beside
+    run = RatesRun("sharp", 0.9, 0.4, *made)
     seen = read(run.report(tmp_path / "rates.html").read_text())
     assert seen.words.index(f"Kept: {EVIL}.") < seen.words.index("0.4")
     assert (
         seen.tags.count("circle") == 2 + 3
     )  # the chosen point in its two panels, and a path of one point: rule, bound, accuracy
+    assert (
+        "Accuracy is 0.9000 without the rule (p_rule 0.300), 0.7000 with nobody selected; with the rule it is"
+        in run.price
+    )
+    assert "nothing with 95% confidence" in run.price
     read(run._repr_html_())
 
 

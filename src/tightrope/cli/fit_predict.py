@@ -52,6 +52,10 @@ def fit(
     judge: Annotated[
         str, typer.Option(help="Who says that it is kept: cross-fit, or holdout, a part of the rows.")
     ] = "cross-fit",
+    selected: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="The smallest and the largest share to select: --selected 0.1 0.3."),
+    ] = None,
     positive: Annotated[
         str | None, typer.Option(help="The label that means being selected; by default the last in order.")
     ] = None,
@@ -116,8 +120,9 @@ def fit(
             fitted = learn(
                 frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
                 text=text.value, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion.value,
-                difference=difference, constraint=constraint, judge=judge, method=method, confidence=confidence,
-                radius=radius, intersections=intersections, merge_rare=merge_rare, sensitive_kind=kinds or None,
+                difference=difference, constraint=constraint, judge=judge, selected=selected, method=method,
+                confidence=confidence, radius=radius, intersections=intersections, merge_rare=merge_rare,
+                sensitive_kind=kinds or None,
             )  # fmt: skip
     except Refused as refused:
         say_notes(notes)

@@ -120,7 +120,7 @@ class Fitted:
             "other rows.",
         ]
         if isinstance(fair.result_, RatesRun):
-            return [*said, fair.result_.sentence]
+            return [*said, fair.result_.sentence, fair.result_.price]
         said += [f"Covariance of score and sensitive attribute: at most {_in_words(fair.threshold_)}."]
         if fair.frontier_ is not None:
             path = fair.frontier_
@@ -199,7 +199,7 @@ def fit_table(
 
 def unconstrained(parameters: dict[str, Any], seed: int) -> FairLogisticRegression:
     """The classifier with these parameters but for its constraint."""
-    others = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance")}
+    others = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance", "selected")}
     return FairLogisticRegression(**others, random_state=seed)
 
 

@@ -19,10 +19,12 @@ class Asked(NamedTuple):
     Attributes:
         kind: "ratio", r_g >= (1 - slack) r_h, or "difference", r_h - r_g <= slack; for all ordered pairs of groups.
         slack: a share; 0.2 for the 80 % rule.
+        selected: between which shares of everybody the share selected is to lie; None: it is left to accuracy.
     """
 
     kind: str
     slack: float
+    selected: tuple[float, float] | None = None
 
     @property
     def is_ratio(self) -> bool:
@@ -40,8 +42,12 @@ class Asked(NamedTuple):
         slack = self.slack * np.array(STEPS)
         return np.round(1 - slack[slack < 1] if self.is_ratio else slack[slack < 1], 12)
 
+    def between(self, positives: float) -> tuple[float, float]:
+        """The floor and the ceiling of the share selected in training, where a share of labels is positive."""
+        return self.selected or (FLOOR * positives, 1 - FLOOR * (1 - positives))
+
     def limits(self, threshold: float, pairs: np.ndarray, cells: int, positives: float) -> Limits:
-        """The threshold for pairs of cells, and the floors under the shares of everybody who is selected and who is not.
+        """The threshold for pairs of cells, and the floor and the ceiling of the share selected of everybody.
 
         The rate of everybody comes after those of the cells.
         """
@@ -51,7 +57,8 @@ class Asked(NamedTuple):
         matrix[each, pairs[:, 1]] = threshold if self.is_ratio else 1
         constant[:m] = 0.0 if self.is_ratio else -threshold
         matrix[m:, cells] = -1, 1
-        constant[m:] = FLOOR * positives, FLOOR * (1 - positives) - 1
+        floor, ceiling = self.between(positives)
+        constant[m:] = floor, -ceiling
         return Limits(matrix, constant)
 
     def score(self, a: float, n_a: float, b: float, n_b: float) -> float:

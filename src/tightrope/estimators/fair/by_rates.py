@@ -39,6 +39,9 @@ class RatesRun:
         frontier: all points that were judged.
         coef, intercept: the score, for features as given.
         sentence: what was asked, what was found, on which rows.
+        beside: what else could be had: columns accuracy, p_rule (or difference) and selected, rows "without the rule",
+            "nobody selected" (or "everybody selected", whichever is right more often), "50% confidence", "80% confidence"
+            and "95% confidence", all by the rows that judged. NaN where nothing can be had.
     """
 
     path: str
@@ -51,11 +54,27 @@ class RatesRun:
     coef: np.ndarray
     intercept: float
     sentence: str
+    beside: pd.DataFrame
+
+    @property
+    def price(self) -> str:
+        """What the rule costs at some confidences, in a sentence."""
+        plain, constant, *others = self.beside["accuracy"].map(
+            lambda share: f"{share:.4f}" if share >= 0 else "nothing"
+        )
+        sure = [name.split()[0] for name in self.beside.index[2:]]
+        at = ", ".join(f"{share} with {name}" for share, name in zip(others, sure, strict=True))
+        column = self.beside.columns[1]
+        return (
+            f"Accuracy is {plain} without the rule ({column} {self.beside[column].iloc[0]:.3f}), {constant} with "
+            f"{self.beside.index[1]}; with the rule it is {at} confidence."
+        )
 
     def __str__(self) -> str:
         width, convex = max(map(len, self.constraints.index)), PATHS[self.path] is MEANS
         lines = [
             self.sentence,
+            self.price,
             f"  objective    {self.objective:.6g}, {'logistic loss' if convex else 'smoothed; a stationary point'}",
         ]
         lines += [] if self.settled else ["  note         the last steps were not small yet"]
@@ -81,9 +100,15 @@ class RatesRun:
 def asked_of(model: "FairLogisticRegression") -> Asked | None:
     """What a classifier is to keep by rates; None where it has no such rule, or keeps it by its covariance."""
     if model.difference is not None:
-        return Asked("difference", float(model.difference))
+        return Asked("difference", float(model.difference), _interval(model))
     by_covariance = model.constraint == "covariance" or model.search == "batch" or model.method != "auto"
-    return None if model.p_rule is None or by_covariance else Asked("ratio", 1 - float(model.p_rule))
+    asked = model.p_rule is not None and not by_covariance
+    return Asked("ratio", 1 - float(model.p_rule or 0), _interval(model)) if asked else None
+
+
+def _interval(model: "FairLogisticRegression") -> tuple[float, float] | None:
+    """Between which shares the share selected is to lie."""
+    return None if model.selected is None else (float(model.selected[0]), float(model.selected[1]))
 
 
 def check_constraint(model: "FairLogisticRegression") -> None:
@@ -92,6 +117,11 @@ def check_constraint(model: "FairLogisticRegression") -> None:
         raise ValueError(
             f"constraint='rates' was given with covariance={model.covariance!r}, search={model.search!r} and "
             f"method={model.method!r}; rates are kept by p_rule or difference, with the other two as they are by default."
+        )
+    if model.selected is not None and asked_of(model) is None:
+        raise ValueError(
+            f"selected={model.selected!r} was given without a rule that is kept by rates; it goes with p_rule or difference "
+            "and constraint='auto' or 'rates'."
         )
 
 
@@ -110,7 +140,16 @@ def fit_by_rates(model: "FairLogisticRegression", task: Task, seed: int) -> Rate
     frontier, score = chosen.frontier, (chosen.model.coef, chosen.model.intercept)
     said = _sentence(model, chosen)
     return RatesRun(
-        chosen.path, chosen.threshold, loss, constraints, point.multipliers, point.settled, frontier, *score, said
+        chosen.path,
+        chosen.threshold,
+        loss,
+        constraints,
+        point.multipliers,
+        point.settled,
+        frontier,
+        *score,
+        said,
+        chosen.beside,
     )
 
 
@@ -128,9 +167,15 @@ def _sentence(model: "FairLogisticRegression", chosen: Chosen) -> str:
     table = chosen.frontier
     row = table[(table["path"] == chosen.path) & (table["threshold"] == chosen.threshold)].iloc[0]
     column, side = ("p_rule", "at least") if asked.is_ratio else ("difference", "at most")
+    constant, selects = float(chosen.beside["accuracy"].iloc[1]), chosen.beside.index[1]
+    better = (
+        f" A constant is right more often: {selects} has accuracy {constant:.4f}." if constant > row["accuracy"] else ""
+    )
+    if better and model.selected is None:
+        better += f" This classifier selects {row['selected']:.3f}; selected=(low, high) bounds that share."
     held = "rates of the rows trained on" if PATHS[chosen.path] is MEANS else "smoothed rates"
     return (
         f"{asked.sentence} is kept with {model.confidence:.0%} confidence: {column} is {row[column]:.3f}, {side} "
         f"{row[f'{column}_bound']:.3f}, and accuracy {row['accuracy']:.4f}, by rows not trained on ({model.judge}). Path "
-        f"{chosen.path}, {held} held at {chosen.threshold:g}."
+        f"{chosen.path}, {held} held at {chosen.threshold:g}.{better}"
     )

@@ -49,6 +49,10 @@ _RULES = {
     "tol": rules.POSITIVE,
     "passes": rules.POSITIVE.or_none(),
     "l2": rules.number(lambda v: v >= 0, "a number of at least 0"),
+    "selected": rules.Rule(
+        lambda v: v is None or (isinstance(v, tuple | list) and len(v) == 2 and 0 <= v[0] < v[1] <= 1),
+        "None or two shares, the lower one first, such as (0.1, 0.3)",
+    ),
     "confidence": rules.share("a number between 0 and 1"),
     "sensitive": _A_NAME.or_none(),
     "folds": rules.whole_number(2),
@@ -82,6 +86,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             trained on all rows; or "holdout", 30 % of the rows, and the model that they judged is kept.
         notion: whose rates are compared: "demographic_parity", everybody's; "equal_opportunity", of those with a positive
             label; "false_positive_rate_parity", with a negative one; "equalized_odds", both.
+        selected: for rates, between which shares of everybody the share selected is to lie, such as (0.1, 0.3): in
+            training, and for the classifier that is chosen by the rows that judge. That is an estimate and no promise.
         sensitive: names of columns of X (a DataFrame) that are sensitive, instead of `fit(sensitive_features=)`. They are
             taken out of the features.
         sensitive_as_features: leave these columns among the features all the same.
@@ -148,6 +154,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         constraint: str = "auto",
         judge: str = "cross-fit",
         notion: str = "demographic_parity",
+        selected: Any = None,
         sensitive: Any = None,
         sensitive_as_features: bool = False,
         sensitive_kind: Any = None,
@@ -172,6 +179,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         self.constraint = constraint
         self.judge = judge
         self.notion = notion
+        self.selected = selected
         self.sensitive = sensitive
         self.sensitive_as_features = sensitive_as_features
         self.sensitive_kind = sensitive_kind

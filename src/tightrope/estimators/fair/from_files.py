@@ -201,6 +201,11 @@ def refuse_what_needs_rows(model: "FairLogisticRegression") -> None:
             "given; expected p_rule=... or covariance=.... Or fit a part of the rows that fits into memory: by 200,000 of "
             "them a rate is known to a fifth of a percent."
         )
+    if model.selected is not None:
+        raise ValueError(
+            f"selected={model.selected!r} needs all rows in memory, and files were given; leave it out, or fit a part of "
+            "the rows that fits into memory."
+        )
     if model.p_rule is not None and (model.constraint == "rates" or model.search == "batch"):
         asked = "constraint='rates'" if model.constraint == "rates" else "search='batch'"
         raise ValueError(

@@ -58,7 +58,7 @@ def rates_parts(run: RatesRun) -> list[Html]:
     constraints = constraint_table(
         names, values, errors, run.dual, verdicts, [whole] * n, unsettled, "the largest of these values"
     )
-    notes = [] if run.settled else ["The last steps were not small yet."]
+    notes = [run.price] if run.settled else [run.price, "The last steps were not small yet."]
     return [
         verdict(run.sentence, True),
         facts([("objective", f"{run.objective:.6g}"), ("path", run.path), ("held at", f"{run.threshold:g}")]),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.estimators.fair.asked import Asked
-from tightrope.estimators.fair.rates import BETWEEN, FLOOR, LOGISTIC, MEANS, SHARP, Limits, Point, Rates
+from tightrope.estimators.fair.rates import BETWEEN, LOGISTIC, MEANS, SHARP, Limits, Point, Rates
 from tightrope.estimators.fair.task import Task
 from tightrope.estimators.fair.training import Scaling
 from tightrope.fairness.notions import Cells
@@ -62,6 +62,12 @@ class Part:
             limits = self.limits(threshold)
             point = self.rates.solve(point, recipe, limits)
             yield Model(*self._scaling.back(self.rates.basis @ point.x), point, limits)
+
+    @property
+    def plain(self) -> Model:
+        """Logistic regression without a constraint."""
+        point = self.rates.plain
+        return Model(*self._scaling.back(self.rates.basis @ point.x), point, self.limits(1.0))
 
     def limits(self, threshold: float) -> Limits:
         """What is asked of the rates at a threshold."""
@@ -125,9 +131,10 @@ class Part:
         return Tried(*(np.concatenate(parts, axis=-1) for parts in zip(*tried, strict=True)))
 
     def _cut(self, gap: float, z: np.ndarray, each: np.ndarray) -> "Tried":
-        """Cuts at equal distances, from half the floor under the share rejected to half of that under the share selected."""
+        """Cuts at equal distances, from half the share that has to be rejected to half of that which has to be selected."""
         some = z[:: max(1, len(z) // 4096)]  # is enough to say where to look
-        low, high = np.quantile(some, [FLOOR * (1 - self._positives) / 2, 1 - FLOOR * self._positives / 2])
+        floor, ceiling = self._asked.between(self._positives)
+        low, high = np.quantile(some, [(1 - ceiling) / 2, 1 - floor / 2])
         count = max(2, min(CUTS, LARGEST // len(self._pairs)))
         cuts = np.zeros(2)
         if self._scaling.intercept and high > low:  # never at `low` itself, which may be the score of many rows

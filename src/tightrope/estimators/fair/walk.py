@@ -30,6 +30,7 @@ from tightrope.fairness.notions import Cells, cells_of, effective_rates
 
 JUDGES = ("cross-fit", "holdout")
 HELD_OUT = 0.3  # of the rows judge, with "holdout"
+CONFIDENCES = (0.5, 0.8, 0.95)  # with which it is said what the rule costs
 
 
 class Chosen(NamedTuple):
@@ -40,6 +41,7 @@ class Chosen(NamedTuple):
         part: the rows it was trained on.
         path, threshold: what it is a point of.
         frontier: all points that were judged.
+        beside: what else could be had (`Walk._beside`).
     """
 
     model: Model
@@ -47,6 +49,7 @@ class Chosen(NamedTuple):
     path: str
     threshold: float
     frontier: pd.DataFrame
+    beside: pd.DataFrame
 
 
 class Walk:
@@ -77,24 +80,55 @@ class Walk:
         passed = frontier[frontier["passed"]]
         if passed.empty:
             raise Refused(self._refusal(frontier, paths), self.frontier(paths))
-        best = passed.iloc[int(np.argmax(passed["accuracy"]))]
+        wanted = passed[self._wanted(passed)]
+        if wanted.empty:
+            low, high = passed["selected"].min(), passed["selected"].max()
+            raise Refused(
+                f"{self._asked.sentence} can be promised, but not with a share selected within {self._asked.selected}: it "
+                f"is {low:.3f} to {high:.3f} where the rule is kept. Ask for a wider interval, or for less fairness.",
+                frontier,
+            )
+        best = wanted.iloc[int(np.argmax(wanted["accuracy"]))]
         name, threshold = str(best["path"]), float(best["threshold"])
-        return Chosen(self._handed_out[name, threshold], self._final, name, threshold, frontier)
+        beside = self._beside(frontier, len(paths))
+        return Chosen(self._handed_out[name, threshold], self._final, name, threshold, frontier, beside)
+
+    def _wanted(self, points: pd.DataFrame) -> "pd.Series[bool]":
+        """Which points select as many as was asked for, by estimate."""
+        return points["selected"].between(*(self._asked.selected or (0.0, 1.0)))
+
+    def _beside(self, frontier: pd.DataFrame, paths: int) -> pd.DataFrame:
+        """Accuracy, p%-rule and share selected without the rule, of a constant, and at other confidences."""
+        parts = self._parts if self._keeps else [*self._parts, self._final]
+        everybody = np.full(len(self._task.y), float(self._judge.weight @ self._judge.positive >= 0.5))
+        rows = {
+            "without the rule": self._judge.row(self._views([part.plain for part in parts]), self._confidence),
+            "everybody selected" if everybody[0] else "nobody selected": self._judge.row([everybody], self._confidence),
+        }
+        for confidence in CONFIDENCES:
+            heads = [
+                part.head(fixed_sequence(part["score"] >= _critical(confidence, paths)))
+                for _, part in frontier.groupby("path", sort=False)
+            ]
+            passed = pd.concat(heads)
+            passed = passed[self._wanted(passed)].to_dict("records")
+            rows[f"{confidence:.0%} confidence"] = max(passed, key=lambda row: row["accuracy"], default={})
+        columns = ["accuracy", "p_rule" if self._asked.is_ratio else "difference", "selected"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=None).reindex(columns=columns)
 
     def frontier(self, paths: Sequence[str], whole: bool = True) -> pd.DataFrame:
-        """A row for each point of the paths; without `whole`, up to the first of each path that fails."""
-        confidence = 1 - (1 - self._confidence) / len(paths)
-        return pd.concat([self._table(name, confidence, whole) for name in paths], ignore_index=True)
+        """A row for each point of the paths; without `whole`, up to the first of each path that fails at any confidence."""
+        return pd.concat([self._table(name, len(paths), whole) for name in paths], ignore_index=True)
 
-    def _table(self, name: str, confidence: float, whole: bool) -> pd.DataFrame:
-        critical = float(ndtri(confidence))
-        rows = []
+    def _table(self, name: str, paths: int, whole: bool) -> pd.DataFrame:
+        critical, rows = _critical(self._confidence, paths), []
+        lowest = min(critical, _critical(min(CONFIDENCES), paths))
         parts = self._parts if self._keeps else [*self._parts, self._final]
         for threshold, *models in zip(self._asked.path, *(part.path(name) for part in parts), strict=True):
             self._handed_out[name, threshold] = models[-1]
-            found = self._judge.row(self._views(models), confidence)
+            found = self._judge.row(self._views(models), 1 - (1 - self._confidence) / paths)
             rows.append({"path": name, "threshold": threshold, **found})
-            if found["score"] < critical and not whole:
+            if found["score"] < lowest and not whole:
                 break
         passed = fixed_sequence(row["score"] >= critical for row in rows)
         return pd.DataFrame(rows).assign(passed=np.arange(len(rows)) < passed)
@@ -135,6 +169,10 @@ class Walk:
         if self._could_be_merged(smallest):
             small += "Groups as rare as this are made one by merge_rare=True (--merge-rare). "
         small = small if rows < needed else ""
+        if self._asked.selected is not None:
+            small += (
+                f"The share selected was to lie within {self._asked.selected}; a wider interval leaves more to choose. "
+            )
         untried = (
             "" if len(tried) == len(PATHS) else "try the other surrogates (constraint='auto', --constraint auto), "
         )
@@ -214,6 +252,11 @@ class Judge(NamedTuple):
         rates, n = effective_rates(self.means, view[self.rows])
         x = n * rates
         return [(float(x[a]), float(n[a]), float(x[b]), float(n[b])) for a, b in self.cells.pairs]
+
+
+def _critical(confidence: float, paths: int) -> float:
+    """The score that has to be reached where several paths share the error."""
+    return float(ndtri(1 - (1 - confidence) / paths))
 
 
 def _known(share: float) -> str:
