@@ -249,7 +249,15 @@ def p_rule_bounds(
 
 
 def bounds_of_means(flat: np.ndarray, read: Sensitive, confidence: float, seed: int, weight: np.ndarray) -> PRuleBounds:
-    """`p_rule_bounds` of (n, L) decisions, booleans, or of any numbers that have rates as their means."""
+    """`p_rule_bounds` of (n, L) decisions, booleans, or of any numbers that have rates as their means.
+
+    Example:
+        >>> from tightrope.fairness import read_sensitive
+        >>> decided, people = np.arange(100)[:, None] % 3 < 1, read_sensitive(["a", "b"] * 50)
+        >>> bounds = bounds_of_means(decided.astype(float), people, 0.95, 0, np.ones(100))
+        >>> bool(bounds.lower[0] == p_rule_bounds(decided, people).lower[0])
+        True
+    """
     if not np.all(weight > 0):
         counted = weight > 0
         flat, read, weight = flat[counted], read.take(counted), weight[counted]

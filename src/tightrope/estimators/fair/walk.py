@@ -95,13 +95,13 @@ class Walk:
 
     def _wanted(self, points: pd.DataFrame) -> "pd.Series[bool]":
         """Which points select as many as was asked for, by estimate."""
-        return points["selected"].between(*(self._asked.selected or (0.0, 1.0)))
+        return points["selected"].between(*(self._asked.selected or (-np.inf, np.inf)))
 
     def _beside(self, frontier: pd.DataFrame, paths: int) -> pd.DataFrame:
         """Accuracy, p%-rule and share selected without the rule, of a constant, and at other confidences."""
         parts = self._parts if self._keeps else [*self._parts, self._final]
         everybody = np.full(len(self._task.y), float(self._judge.weight @ self._judge.positive >= 0.5))
-        rows = {
+        rows: dict[Any, Any] = {
             "without the rule": self._judge.row(self._views([part.plain for part in parts]), self._confidence),
             "everybody selected" if everybody[0] else "nobody selected": self._judge.row([everybody], self._confidence),
         }
@@ -114,7 +114,7 @@ class Walk:
             passed = passed[self._wanted(passed)].to_dict("records")
             rows[f"{confidence:.0%} confidence"] = max(passed, key=lambda row: row["accuracy"], default={})
         columns = ["accuracy", "p_rule" if self._asked.is_ratio else "difference", "selected"]
-        return pd.DataFrame.from_dict(rows, orient="index", columns=None).reindex(columns=columns)
+        return pd.DataFrame.from_dict(rows, orient="index").reindex(columns=columns)
 
     def frontier(self, paths: Sequence[str], whole: bool = True) -> pd.DataFrame:
         """A row for each point of the paths; without `whole`, up to the first of each path that fails at any confidence."""
