@@ -513,7 +513,7 @@ def test_from_too_few_independent_samples_nothing_is_decided():
 
 def test_the_best_weights_are_nearly_those_of_the_slater_point():
     """min over the ball of max_i H_i, for two linear constraints, by a fine grid of weights."""
-    nu, least, _ = (np.asarray(v) for v in best_weights(PROBLEM, jnp.asarray(X), jnp.asarray(ROWS), jnp.ones(2)))
+    nu, least = (np.asarray(v) for v in best_weights(PROBLEM, jnp.asarray(X), jnp.asarray(ROWS), jnp.ones(2)))
     slopes, at_zero = slopes_of().mean(axis=0), h_of(np.zeros(3)).mean(axis=0)
     grid = np.stack([np.linspace(0, 1, 2001), 1 - np.linspace(0, 1, 2001)], axis=1)
     values = grid @ at_zero - 2 * np.linalg.norm(grid @ slopes, axis=1)
@@ -552,7 +552,7 @@ def test_a_margin_and_the_room_there_is(monkeypatch):
 def test_of_what_the_room_is_known(monkeypatch):
     weights = np.array([0.5, 0.5])
     tangents = -0.7 + 0.02 * np.sqrt(3) * np.array([-1.0, 1.0, 1.0, -1.0]) / 2  # whose standard error is 0.01
-    monkeypatch.setattr(margin, "best_weights", lambda problem, x, data, units: (weights, -0.7, None))
+    monkeypatch.setattr(margin, "best_weights", lambda problem, x, data, units: (weights, -0.7))
     monkeypatch.setattr(margin, "tangents_of", lambda problem, x, nu, data: (tangents, tangents))
     monkeypatch.setattr(margin, "float_dtype", lambda x: float)
     domain = SimpleNamespace(has_lmo=True, additive=True)

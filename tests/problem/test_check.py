@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from core_cases import BALL, PROBLEM, ROWS, SAMPLERS, constraints, objective
+from scipy.signal import lfilter
 from slow import quick_first
 
 import tightrope as tr
@@ -122,7 +123,7 @@ def test_the_problems_with_known_solutions_raise_no_false_alarm(name):
         report, found = findings(solved.problem, solved.samples if solved.table is None else solved.table, samples=500)
     assert {"units", "rows", "domain", "noise", "constraints"} <= set(found)
     wrong = {f.what: f.sentence for f in report.findings if not f.ok}
-    assert set(wrong) == ({"units"} if name == "ill-scaled" else set()), wrong
+    assert set(wrong) == {"ill-scaled": {"units"}, "infeasible": {"together"}}.get(name, set()), wrong
     if name == "ill-scaled":
         assert "h[0] spreads" in wrong["units"]
         assert "Multiply h[0] by 1e-2 and h[2] by 1e2" in wrong["units"]
@@ -247,3 +248,74 @@ def test_functions_are_looked_at_on_the_set_around_the_domain():
         assert found.ok  # because nobody need leave a set with a cheap projection
         assert words in found.sentence
     assert around(bent, tr.L2Ball(1.0, shape=4)) is None  # its own enclosing set
+
+
+# ---- the order of samples ------------------------------------------------------------------------------------------------
+
+
+def alike(time, n=4000):
+    """A normal process around 1 whose correlation falls by e in this time."""
+    keep = np.exp(-1 / time)
+    noise = np.random.default_rng(1).normal(size=n) * np.sqrt(1 - keep**2)
+    return (1 + 0.7 * np.asarray(lfilter([1], [1, -keep], noise))).astype(np.float32)
+
+
+NOISY = tr.Problem(
+    lambda x, theta: x[0] ** 2 / 2 - x[0], lambda x, theta: theta * x - 0.3, tr.Box(0.0, 1.0, shape=1), names=("load",)
+)
+
+
+@pytest.mark.parametrize("time", [3, 100])
+def test_a_stream_whose_neighbours_are_alike_is_told_of(time):
+    """At the starting point, x = 0, the constraint does not depend on samples."""
+    found = named(tr.check_problem(NOISY, tr.Stream([alike(time)]), x0=jnp.zeros(1)), "sampling")
+    assert not found.ok
+    assert "neighbouring samples are alike" in found.sentence or "different means" in found.sentence
+    found = named(tr.check_problem(NOISY, alike(time)), "sampling")
+    assert found.ok  # runs on rows do not mind
+    assert "neighbouring rows are alike" in found.sentence
+
+
+def test_independent_samples_are_not():
+    rows = np.random.default_rng(3).normal(1.0, 0.7, size=4000).astype(np.float32)
+    for data in (rows, tr.Stream([rows])):
+        assert "not alike" in named(tr.check_problem(NOISY, data), "sampling").sentence
+
+
+def test_sorted_rows_are_said_to_be_alike():
+    rows = np.sort(np.random.default_rng(3).normal(1.0, 0.7, size=40_000)).astype(np.float32)
+    assert "neighbouring rows are alike" in named(tr.check_problem(NOISY, rows), "sampling").sentence
+
+
+def named(report, what):
+    return next(f for f in report.findings if f.what == what)
+
+
+# ---- constraints that exclude each other ----------------------------------------------------------------------------
+
+
+def storage(power, units=1.0):
+    def constraints(x, theta):
+        return jnp.stack([jnp.maximum(3 * theta - x[0], 0) - 0.2, units * (x[0] - power)])
+
+    box = tr.Box(0.0, 5.0, shape=2)
+    return tr.Problem(lambda x, theta: jnp.sum((x - theta) ** 2), constraints, box, names=("unserved", "power"))
+
+
+DEMAND = np.random.default_rng(0).uniform(size=5000).astype(np.float32)
+
+
+@pytest.mark.parametrize("data", [DEMAND, tr.Stream([DEMAND])], ids=["rows", "stream"])
+@pytest.mark.parametrize("units", [1e-3, 1.0, 1e3])
+def test_constraints_that_exclude_each_other_are_named(data, units):
+    found = named(tr.check_problem(storage(1.0, units), data), "together")
+    assert not found.ok
+    assert found.sentence.startswith("Every point of the domain violates unserved by 0.")
+    assert " or power by " in found.sentence
+
+
+@pytest.mark.parametrize("power", [2.5, 3.0, 6.0])  # from 1.9 on there are feasible points
+def test_constraints_that_leave_room_do_not(power):
+    found = named(tr.check_problem(storage(power), DEMAND), "together")
+    assert found.ok
+    assert "was found where all constraints hold" in found.sentence

@@ -43,7 +43,7 @@ def _room(ready: Prepared, x: Tree, samples: Tree) -> float:
         return np.inf
     if problem.nested and not rows:  # the error of a tangent is not that of its samples
         return np.inf
-    nu, least, _ = best_weights(problem, x, data, jnp.ones(len(ready.names), float_dtype(x)))
+    nu, least = best_weights(problem, x, data, jnp.ones(len(ready.names), float_dtype(x)))
     if rows:
         return -float(least)
     tangents, _ = on_host(tangents_of(problem, x, nu, data))

@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.confidence import serial_dependence
 from tightrope.precision import full_precision
 from tightrope.problem.findings import Finding as Finding
 from tightrope.problem.findings import Report as Report
 from tightrope.problem.full_data import linearised
 from tightrope.problem.problem import Problem
-from tightrope.problem.scales import Probe, look_at_scales
+from tightrope.problem.scales import Probe, look_at_scales, look_together
 from tightrope.sampling import Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
 from tightrope.tree import Tree, add_scaled, all_finite, astype, dot, float_dtype, norm, replace, subtract
@@ -114,12 +115,15 @@ def _refuse_without_gradient(name: str, value: Any) -> None:
         )
 
 
+_TESTED = 16  # means at most whose order is tested: it takes a second for this many
+
 # ---- on request -------------------------------------------------------------------------------------------------------
 
 
 @full_precision
 def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int = 2000, seed: int = 0) -> Report:
-    """Probe shapes, gradients, convexity, unbiasedness and scales on random points and samples; speak in sentences.
+    """Probe shapes, gradients, convexity, the order of samples, unbiasedness, scales and constraints that exclude each
+    other, on random points and samples; speak in sentences.
 
     A clean report is not a proof: it says that nothing was found in the places looked at.
 
@@ -157,9 +161,11 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
     findings += [_finite(means, points)]
     if findings[-1].ok:
         findings += [_gradients(means, points, names, problem), _convexity(means, points, names)]
-        findings += [_drift(problem, points[0], theta, sampler)]
+        findings += [_drift(problem, points, theta, sampler)]
         findings += [_bias(problem, points, theta)] if problem.exact_constraints and problem.constraints else []
-        findings += look_at_scales(Probe(problem, theta, points, problem.constraint_names(n)))
+        probe = Probe(problem, theta, points, problem.constraint_names(n))
+        convex = next(f.ok for f in findings if f.what == "convexity")
+        findings += look_at_scales(probe) + ([look_together(probe, theta)] if n and convex else [])
     if findings[1].ok and problem.domain.has_lmo and problem.domain.additive:
         findings += _around(means, points_around(problem, x, seed), names, problem)
     if problem.oracle is not None and problem.oracle.numpy:
@@ -277,23 +283,50 @@ def _convexity(means: Callable, points: list[Tree], names: list[str]) -> Finding
     return Finding("convexity", True, "no chord was found below the functions.")
 
 
-def _drift(problem: Problem, x: Tree, theta: Tree, sampler: Sampler) -> Finding:
-    """Do the first and the second half of the samples have one mean? A sorted stream does not."""
+def _drift(problem: Problem, points: list[Tree], theta: Tree, sampler: Sampler) -> Finding:
+    """The samples in their order: a sorted stream has halves with different means, and one in the order of time or of groups
+    has neighbours that are alike."""
+    streamed = isinstance(sampler, Stream)
+    rows = theta if streamed else sampler.in_order(len(jax.tree.leaves(theta)[0]))
+    if rows is None:
+        return Finding("sampling", True, "samples are drawn by the library from one distribution.")
+    values = np.column_stack(
+        [_values(problem, x, rows) for x in points[:3]]
+    )  # at one point h may not depend on samples
+    values = values[:, np.all(np.isfinite(values), axis=0)][:, :_TESTED]
+    first, second = np.array_split(values, 2)
+    if len(second) < 10:
+        return Finding("sampling", True, "there are too few samples to see in what order they come.")
+    if streamed:
+        error = np.sqrt(first.var(axis=0) / len(first) + second.var(axis=0) / len(second))
+        apart = np.abs(first.mean(axis=0) - second.mean(axis=0))
+        if np.any(apart > 5 * error + 1e-6 * np.abs(values).max(axis=0)):  # the last term is for rounding
+            said = "the first and the second half of the stream have different means; is it sorted, or does it drift?"
+            return Finding("sampling", False, said)
+    found = serial_dependence(values)
+    if not found.found:
+        said = "the first and the second half of the stream agree, and neighbours are not alike."
+        rest = "neighbouring rows are not alike, and the library draws them in an order of its own."
+        return Finding("sampling", True, said if streamed else rest)
+    time = f"neighbouring {{}} are alike (correlation time about {found.inflation.max() / 2:,.2g} or more)"
+    if streamed:
+        said = (
+            "a run follows such samples, and may violate constraints that its own means satisfy. Shuffle the stream in a "
+            "buffer of many such times, thin it, or take more samples a step."
+        )
+        return Finding("sampling", False, f"{time.format('samples')}: {said}")
+    said = (
+        "runs do not mind, because the library draws rows in an order of its own; bounds beyond the data do: where rows "
+        "come in time or in groups, hold out whole stretches or groups."
+    )
+    return Finding("sampling", True, f"{time.format('rows')}: {said}")
+
+
+def _values(problem: Problem, x: Tree, theta: Tree) -> np.ndarray:
+    """f and h of every sample at x."""
     near = linearised(problem, x, theta)
     f, h = jax.vmap(lambda one: near.sample_values(x, one))(theta)
-    values = np.asarray(jnp.concatenate([f[:, None], h], axis=1), float)
-    first, second = np.array_split(values, 2)
-    if not isinstance(sampler, Stream) or len(second) < 10:
-        return Finding("sampling", True, "samples are drawn by the library from one distribution.")
-    error = np.sqrt(first.var(axis=0) / len(first) + second.var(axis=0) / len(second))
-    apart = np.abs(first.mean(axis=0) - second.mean(axis=0))
-    if np.any(apart > 5 * error + 1e-6 * np.abs(values).max(axis=0)):  # the last term is for rounding
-        return Finding(
-            "sampling",
-            False,
-            "the first and the second half of the stream have different means; is it sorted?",
-        )
-    return Finding("sampling", True, "the first and the second half of the stream agree.")
+    return np.asarray(jnp.concatenate([f[:, None], h], axis=1), float)
 
 
 def _bias(problem: Problem, points: list[Tree], theta: Tree) -> Finding:

@@ -21,6 +21,7 @@ from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, subtract
 
 SURE = 5  # standard errors
 _TURNS = 256  # for the weights; each costs a linear minimisation, and none a look at the data
+_LOOKS = 64  # at the samples, for a point of least violation (a guess)
 _TRIALS = 64  # constraints at most that are tried without; each costs a look at the samples
 
 
@@ -102,27 +103,35 @@ def _reach(problem: Problem, x: Tree, samples: Tree) -> Array:
 
 
 @jax.jit(compiler_options=COMPILED_SOON)
-def best_weights(problem: Problem, x: Tree, data: Tree, units: Array) -> tuple[Array, Array, Tree]:
-    """Weights whose mixture of H_i/units_i has a large least value over the domain, that value, and a point where all of
-    these are small: by multiplicative weights on the tangents at x."""
+def best_weights(problem: Problem, x: Tree, data: Tree, units: Array) -> tuple[Array, Array]:
+    """Weights whose mixture of H_i/units_i has a large least value over the domain, and that value: by multiplicative
+    weights on the tangents at x."""
     _, h, _, rows = full_jacobian(problem, x, data)
     h = h / units
     rows = jax.tree.map(lambda r: r / units.reshape(-1, *[1] * (r.ndim - 1)), rows)
 
-    def end(nu: Array) -> Tree:
-        return problem.domain.lmo(jax.tree.map(lambda r: jnp.tensordot(nu, r, 1), rows))
-
-    def turn(k: Array, so_far: tuple[Array, Array, Array, Tree]) -> tuple[Array, Array, Array, Tree]:
-        nu, best, most, point = so_far
-        there = end(nu)
-        away = subtract(there, x)
+    def turn(k: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        nu, best, most = so_far
+        away = subtract(problem.domain.lmo(jax.tree.map(lambda r: jnp.tensordot(nu, r, 1), rows)), x)
         tangents = h + jax.vmap(lambda row: dot(row, away))(rows)
         least = jnp.dot(nu, tangents)
         best, most = jnp.where(least > most, nu, best), jnp.maximum(least, most)
-        point = jax.tree.map(lambda p, v: p + ((v - p) / (k + 1)).astype(p.dtype), point, there)
         length = jnp.sqrt(2 * jnp.log(h.size + 1.0) / (k + 1)) / nonzero(jnp.max(jnp.abs(tangents)))
-        return jax.nn.softmax(jnp.log(nu) + length.astype(nu.dtype) * tangents), best, most, point
+        return jax.nn.softmax(jnp.log(nu) + length.astype(nu.dtype) * tangents), best, most
 
     even = jnp.full_like(h, 1 / h.size)
-    _, best, most, point = jax.lax.fori_loop(0, _TURNS, turn, (even, even, jnp.full((), -jnp.inf, h.dtype), x))
-    return best, most, point
+    _, best, most = jax.lax.fori_loop(0, _TURNS, turn, (even, even, jnp.full((), -jnp.inf, h.dtype)))
+    return best, most
+
+
+@jax.jit(compiler_options=COMPILED_SOON)
+def least_violating(problem: Problem, x: Tree, data: Tree, units: Array) -> Tree:
+    """A point where the largest of H_i/units_i is small: by Frank-Wolfe on a soft maximum that becomes harder."""
+
+    def turn(k: Array, point: Tree) -> Tree:
+        _, h, _, rows = full_jacobian(problem, point, data)
+        nu = jax.nn.softmax(4 * jnp.sqrt(k + 1.0) * h / units).astype(h.dtype) / units
+        end = problem.domain.lmo(jax.tree.map(lambda r: jnp.tensordot(nu, r, 1), rows))
+        return jax.tree.map(lambda p, v: p + (2 / (k + 2) * (v - p)).astype(p.dtype), point, end)
+
+    return jax.lax.fori_loop(0, _LOOKS, turn, x)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.problem.conflict import best_weights, conflict, least_violating, said_of_conflict
 from tightrope.problem.findings import Finding
 from tightrope.problem.full_data import linearised
 from tightrope.problem.problem import Problem
@@ -323,3 +324,23 @@ def _pushed(probe: Probe, i: int, *, up: bool) -> float | None:
         if _sign(seen, i) != (-1 if up else 1):
             return None
     return nearest
+
+
+def look_together(probe: Probe, theta: Tree) -> Finding:
+    """Constraints that exclude each other, each of which may hold somewhere: a phase one on the samples, whose weights would
+    prove that no point satisfies all of them."""
+    problem = probe.problem
+    units = np.ptp([s.H for s in probe.seen], axis=0)
+    units = jnp.asarray(np.where(units > 0, units, 1.0), float_dtype(probe.seen[0].x))
+    seen = min(probe.seen, key=lambda s: np.max(s.H / np.asarray(units)))
+    possible = not problem.nested and problem.domain.has_lmo and problem.domain.additive
+    if np.max(seen.H) > 0 and possible:
+        seen = probe.look(least_violating(problem, seen.x, theta, units))
+    if np.max(seen.H) <= 0:
+        return Finding("together", True, "a point was found where all constraints hold.")
+    if possible:
+        weights, _ = best_weights(problem, seen.x, theta, units)
+        if found := conflict(problem, seen.x, np.asarray(weights / units), theta):
+            said = f"{said_of_conflict(found, probe.names)} No point satisfies all of them; raise a level by that much."
+            return Finding("together", False, said)
+    return Finding("together", True, "no point was found where all constraints hold, and no proof that there is none.")

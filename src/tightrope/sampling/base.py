@@ -70,6 +70,10 @@ class Sampler(ABC):
         """The last samples that a run has drawn up to a step, in their order; None where they cannot be had again."""
         return None
 
+    def in_order(self, count: int) -> Tree | None:
+        """At most so many samples in stretches of neighbours, where the source has an order of its own."""
+        return None
+
     @abstractmethod
     def example(self) -> Tree:
         """The shapes and dtypes of one sample."""
