@@ -98,15 +98,15 @@ def draw(rng: np.random.Generator) -> Law:
 
 def draw_small(rng: np.random.Generator) -> Law:
     """Some nine cells with labels as they come: what is most accurate and what is fair jump from cell to cell."""
-    levels = ((3, 3), (2, 4), (2, 2, 2), (3, 4), (2, 2, 3))[int(rng.integers(5))]
-    cells, groups = int(np.prod(levels)), int(rng.choice([2, 2, 3]))
+    levels = ((3, 3), (3, 3), (2, 4), (3, 4), (2, 2, 3))[int(rng.integers(5))]
+    cells, groups = int(np.prod(levels)), int(rng.choice([2, 2, 2, 3]))
     codes = np.array(list(product(*map(range, levels))), float)
     logit = 1.2 * rng.normal(size=cells) + 0.6 * (codes - codes.mean(axis=0)).sum(axis=1)
-    asked = ASKED[int(rng.integers(3))] if rng.random() < 0.7 else ASKED[int(rng.integers(len(ASKED)))]
+    asked = ASKED[int(rng.integers(3))] if rng.random() < 0.8 else ASKED[int(rng.integers(len(ASKED)))]
     tilt, rows = float(rng.choice([0.0, 0.0, 0.05])), int(rng.integers(1500, 4001))
     lie = rng.dirichlet(np.ones(cells), groups)
     weight = np.exp(rng.normal(0, 0.7, (groups, cells))) if rng.random() < 0.2 else None
-    share = rng.dirichlet(np.full(groups, 20.0))
+    share = rng.dirichlet(np.full(groups, 30.0))
     return Law(levels, share, lie, np.tile(logit, (groups, 1)), tilt, weight, bool(rng.random() < 0.3), rows, asked)
 
 

@@ -20,7 +20,8 @@ def ratio_lower(a: int, n_a: int, b: int, n_b: int, confidence: float) -> float:
 
 
 def effective_ratio_lower(a: float, n_a: float, b: float, n_b: float, confidence: float) -> float:
-    """The same for rows with weights: n is (sum of w)^2 / sum of w^2, and a and b are the weighted rates times n.
+    """The same for rows with weights: n is the number of rows of equal weight that would know a weighted rate r as well,
+    r (1 - r) (sum of w)^2 / sum of w^2 (d - r)^2 for decisions d, and a and b are the weighted rates times n.
 
     Example:
         >>> effective_ratio_lower(80.0, 400.0, 100.0, 400.0, 0.95) == ratio_lower(80, 400, 100, 400, 0.95)
