@@ -19,7 +19,7 @@ def test_equal_weights_count_rows():
 
 def test_the_variance_is_that_of_the_weighted_rate():
     rng = np.random.default_rng(0)
-    weight, decided = rng.lognormal(size=500), rng.random(500) < 0.4
+    weight, decided = rng.lognormal(size=500), rng.random(500) < 0.1
     weight[decided] *= 3
     share = weight / weight.sum()
     (rate,), (n,) = effective_rates(share[None], decided.astype(float))
