@@ -82,8 +82,9 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             c that keeps a `p_rule`; for a `difference`, by mean scores of groups and a shift of the intercept. "auto": the
             most accurate of three ways, two of smoothing and that one, each with a third of the error that `confidence`
             leaves; it is the covariance where `method` or `search` ask for that.
-        judge: for rates, who says that the rule is kept: "cross-fit", predictions out of fold, after which a model is
-            trained on all rows; or "holdout", 30 % of the rows, and the model that they judged is kept.
+        judge: for rates, who says that the rule is kept: "cross-fit", predictions out of fold, moved by what the model that
+            is then trained on all rows decides otherwise; or "holdout", 30 % of the rows, and the model that they judged
+            is kept. The promise is of rows that are independent draws, and asymptotic: for groups that are not tiny.
         notion: whose rates are compared: "demographic_parity", everybody's; "equal_opportunity", of those with a positive
             label; "false_positive_rate_parity", with a negative one; "equalized_odds", both.
         selected: for rates, between which shares of everybody the share selected is to lie, such as (0.1, 0.3): in
@@ -108,7 +109,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         search: how c is found for `p_rule`: "cross-validation", or "batch", as in the paper: on 10,000 random rows, judged
             by these same rows.
         folds: how many folds the cross-validation has.
-        confidence: the confidence that the rule is kept, one-sided, the choice of a point of a path counted in.
+        confidence: the confidence that the rule is kept, one-sided, the choice of a point of a path counted in. `result_`
+            says beside it what the rule costs at 50, 80 and 95 %.
         scaling: for `partial_fit`, (means, deviations) of the features; by default those of the first batch.
         random_state: a whole number; the same one gives the same classifier. None draws another one for every fit.
 
