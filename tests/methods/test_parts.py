@@ -437,11 +437,12 @@ def epochs() -> Any:
     horizon = (end * rng.integers(1, 4, size=n)).astype(np.int32)
     seen = measured.Seen(rng.normal(size=(n, 3)) * 9, some(2) * 9, some() * 9, some(2) * 9)
     sigma_h = some(2) * (rng.uniform(size=(n, 2)) > 0.15)
-    m = measured.Measured(
-        seen, stage, begin, end, some(), sigma_h, some(2) * (stage > 0)[:, None], some() * (stage > 1),
-        rng.normal(size=(n, 3)) / 2, some(), rng.normal(size=(n, 2)),
-    )  # fmt: skip
-    tie = measured.Tie(rng.normal(size=(n, 3)), some(), some(), some() * (stage > 1))
+    sigma_g, Lam, R, x = some(), some(2) * (stage > 0)[:, None], some() * (stage > 1), rng.normal(size=(n, 3)) / 2
+    pull, mean_h = some(), rng.normal(size=(n, 2))
+    most = 0.1 * (seen.h + sigma_h**2)
+    m = measured.Measured(seen, stage, begin, end, sigma_g, sigma_h, Lam, R, x, pull, Lam / 2, mean_h, most)
+    q, apart, sigma_q, M = rng.normal(size=(n, 3)), some(), some(), some() * (stage > 1)
+    tie = measured.Tie(q, apart, sigma_q, M, M / 2)
     x, lam, h = rng.normal(size=(n, 3)) / 2, some(2), rng.normal(size=(n, 2)) * some(2)
 
     def all_of_it(m, tie, x, lam, h, t, horizon):
@@ -457,10 +458,11 @@ def epochs() -> Any:
             "eta": measured.eta(m),
             "dual": measured.dual_step(m, lam, h, t),
             "margin": measured.margin(m),
+            "unsure": measured.unsure(m),
             "weight": [measured.weight(t, horizon, anytime, lam.dtype) for anytime in (False, True)],
             "due": measured.due(m, t, horizon),
             "turned": after,
-            "tie": measured.observe_tie(m, tie, x, x / w, t),
+            "tie": measured.observe_tie(m, tie, w, x, x / w, t),
             "q": measured.tie_step(m, tie, w, x, x * lam[0]),
             "tie turned": measured.turn_tie(m, tie, w, x, after[0][0], reach),
             "ends": [measured.end_of(m.stage, horizon, anytime) for anytime in (False, True)],

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import tightrope as tr
+from tightrope.methods import measured
 
 SEEDS = 40
 
 
 def short_runs(problem, draw, method, steps, seeds=SEEDS):
-    """Side by side: the outputs, and every x_t. `draw` makes a sample of a key and a step number."""
+    """Side by side: the outputs, every x_t, and the scales at the end. `draw` makes a sample of a key and a step number."""
 
     def one(key):
         x = problem.domain.start(float)
@@ -24,8 +25,8 @@ def short_runs(problem, draw, method, steps, seeds=SEEDS):
             state, info = method.step(problem, state, jax.tree.map(lambda v: v[None], draw(key, t)))
             return state, (info.weight, info.x)
 
-        _, (weight, points) = jax.lax.scan(step, state, (jnp.arange(1, steps + 1), jax.random.split(key, steps)))
-        return weight @ points / jnp.sum(weight), points
+        state, (weight, points) = jax.lax.scan(step, state, (jnp.arange(1, steps + 1), jax.random.split(key, steps)))
+        return weight @ points / jnp.sum(weight), points, state.scales
 
     return jax.tree.map(np.asarray, jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), seeds)))
 
@@ -50,7 +51,7 @@ def rare_gains(key, t):
 @pytest.mark.parametrize("method", [tr.CSOA(), tr.CSOA(anytime=True)], ids=["csoa", "anytime"])
 def test_a_constraint_is_not_dropped_where_slopes_are_rare(method):
     """x <= .3 in expectation. With multipliers that could not leave zero 25 and 28 of these 40 runs ended near 1."""
-    x, _ = short_runs(tr.Problem(gained, spent, tr.Box(0.0, 1.0, shape=1)), rare_gains, method, 1000)
+    x, _, _ = short_runs(tr.Problem(gained, spent, tr.Box(0.0, 1.0, shape=1)), rare_gains, method, 1000)
     assert np.sum(x[:, 0] > 0.35) <= 1
     assert x[:, 0].mean() > 0.2
 
@@ -58,7 +59,7 @@ def test_a_constraint_is_not_dropped_where_slopes_are_rare(method):
 @pytest.mark.parametrize("method", [tr.SplitCSOA(), tr.FWCSOA()], ids=["split-csoa", "fw-csoa"])
 def test_nothing_sticks_at_its_start_where_slopes_are_rare(method):
     """28 of these 40 runs of Split-CSOA did, and 28 of FW-CSOA's violated."""
-    x, _ = short_runs(tr.Problem(gained, spent, tr.L1Ball(1.0, shape=2)), rare_gains, method, 5000)
+    x, _, _ = short_runs(tr.Problem(gained, spent, tr.L1Ball(1.0, shape=2)), rare_gains, method, 5000)
     assert np.sum(np.abs(x[:, 0] - 0.27) > 0.1) <= 2
 
 
@@ -71,7 +72,7 @@ def test_fw_csoa_averages_the_noise_of_a_linear_objective(noise):
     and with noise of 1 three runs in four ended at a wrong vertex, whatever their length."""
     c = jnp.array([-0.3, 0.0, 0.1])
     problem = tr.Problem(lambda x, theta: (c + theta) @ x, lambda x, theta: x[:1] - 5, tr.L1Ball(1.0, shape=3))
-    x, _ = short_runs(problem, lambda key, t: noise * jax.random.normal(key, (3,)), tr.FWCSOA(), 1000)
+    x, _, _ = short_runs(problem, lambda key, t: noise * jax.random.normal(key, (3,)), tr.FWCSOA(), 1000)
     assert np.max(x @ np.asarray(c) + 0.3) < 0.05
 
 
@@ -96,10 +97,38 @@ def test_the_violation_does_not_grow_with_the_run_where_losses_grow_within_it(me
         a, b = jax.random.normal(key, (2,))
         return {"gain": jnp.where(t <= T // 100, 1e-4, 1.0) * (1 + 0.5 * a), "price": 1 + 0.5 * b}
 
-    x, points = short_runs(tr.Problem(gained, spent, domain), draw, method, T, 6)
+    x, points, _ = short_runs(tr.Problem(gained, spent, domain), draw, method, T, 6)
     total = np.cumsum(points[:, :, 0] - 0.3, axis=1)
     assert total.max() < 15 * np.sqrt(T)
     assert np.all(x[:, 0] < 0.31)
+
+
+# ---- events that are rare ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("probability", [0.2, 0.01])
+def test_a_run_that_saw_too_few_events_says_that_it_cannot_tell(probability):
+    """Ten events of size 100 in 1,000 samples: H is .6 above its level on average. Of 200 events of size 5 it is not."""
+    a = np.linspace(0.3, 0.7, 5)
+    problem = tr.Problem(
+        lambda x, theta: -jnp.dot(1 + 0.5 * theta["n"], x),
+        lambda x, theta: (theta["z"] * jnp.dot(a, x))[None],
+        tr.Box(0.0, 1.0, shape=5),
+        levels=1.0,
+    )
+
+    def draw(key, t):
+        one, other = jax.random.split(key)
+        return {"z": jax.random.bernoulli(one, probability) / probability, "n": jax.random.normal(other, (5,))}
+
+    x, _, scales = short_runs(problem, draw, tr.CSOA(), 1000)
+    H = x @ a - 1
+    violated = H.mean() > 3 * H.std(ddof=1) / np.sqrt(SEEDS)
+    unsure = np.asarray(jax.vmap(measured.unsure)(scales))[:, 0]
+    assert unsure.mean() > 0.9 if violated else unsure.mean() < 0.1
+    assert violated == (probability == 0.01)
+    one = jax.tree.map(lambda v: v[0], scales)
+    assert ("Of rate fewer than 25 rare events were seen" in measured.said(one, ["rate"])) == unsure[0]
 
 
 # ---- own loops ---------------------------------------------------------------------------------------------------------
