@@ -22,11 +22,13 @@ import tightrope as tr
 from tightrope.estimators.completion import estimator as completion
 from tightrope.estimators.completion import training as completion_training
 from tightrope.estimators.completion.choice import _Path
+from tightrope.estimators.completion.page import completion_page
 from tightrope.estimators.completion.training import SHRINKAGE, Effects, entries_of, fit_in_turn, never_reached
 from tightrope.files import FileError, read_file, write_file
 from tightrope.problems import observed
 from tightrope.problems.observed import Observed
 from tightrope.result import Status
+from tightrope.sets.low_rank import LowRank
 
 M, N = 20, 15
 _rng = np.random.default_rng(3)
@@ -105,6 +107,24 @@ def test_bounds_are_chosen_by_held_out_entries():
     given: Any = tr.StructuredMatrixCompletion(nuclear_norm=found.nuclear_norm_, steps=40).fit(STARS)
     assert set(given.path_["nuclear_norm"]) == {found.nuclear_norm_}  # only the other bound was chosen
     assert len(given.path_) > 1
+
+
+def test_a_matrix_of_nothing_but_observed_entries_keeps_any_bound_on_the_others():
+    """Noise alone has such completions; the energy of what was not observed is then zero but for rounding."""
+    one = np.zeros((M, 1)), np.zeros((N, 1))
+    one[0][0], one[1][0] = 1.0, 1.0
+    seen = Observed(np.array([0]), np.array([0]), np.array([1.0]), (M, N))
+    left, right, _, energy = completion_training._factors(LowRank(one[0], np.ones((1, 1)), one[1]), seen, 1e-30)  # pyright: ignore
+    assert energy == 0
+    assert np.all(np.isfinite(left @ right.T))
+
+
+def test_the_page_promises_no_error_of_what_is_handed_out():
+    """The error held out is that of other completions, and the smallest of several; the page says so."""
+    found: Any = tr.StructuredMatrixCompletion(nuclear_norm=ALPHA, steps=40).fit(STARS)
+    said = str(completion_page(found))
+    assert f"about the smallest of {len(found.path_)} tried" in said
+    assert "of a completion of 90% of the entries; not of this one" in said
 
 
 def test_of_equal_errors_the_largest_nuclear_norm_is_chosen():

@@ -74,7 +74,9 @@ class StructuredMatrixCompletion(BaseEstimator):
         nuclear_norm_, unobserved_energy_: the bounds, given or chosen. Where no bound on the energy helped, it is one that
             no matrix of that nuclear norm reaches.
         held_out_error_: the root mean squared error on the entries held out, and `path_` that of all bounds tried, as a
-            DataFrame; None where both bounds were given.
+            DataFrame; None where both bounds were given. It is what bounds were chosen by and no promise: about the
+            smallest of those tried, by completions of the other entries alone, at the last `fit`. To measure the matrix
+            that is handed out, keep entries from `fit` and give them to `score`.
         result_: the run of the last turn, a `Result`, in relative units (see `structured_completion`). A completion read
             from a file has its report_, as text.
         n_iter_: the steps of all turns.

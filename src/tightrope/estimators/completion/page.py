@@ -25,7 +25,12 @@ def completion_page(model: "StructuredMatrixCompletion") -> Html:
     ]
     error = getattr(model, "held_out_error_", None)
     if error is not None:
-        known.insert(0, ("held-out error", f"{error:.4g}, root mean squared, with the bounds chosen by it"))
+        path = getattr(model, "path_", None)
+        tried = "several" if path is None else len(path)
+        said = f"{error:.4g}, root mean squared: about the smallest of {tried} tried, by which the bounds were chosen, of a "
+        known.insert(
+            0, ("held-out error", said + f"completion of {1 - model.held_out:.0%} of the entries; not of this one")
+        )
     run = getattr(model, "result_", None)
     made = sections(run, level=3) if run is not None else [element("pre", getattr(model, "report_", ""))]
     return page(

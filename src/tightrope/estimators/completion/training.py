@@ -289,7 +289,7 @@ def _factors(x: LowRank, seen: Observed, bound: float) -> tuple[np.ndarray, np.n
     left, right = left @ a[:, :kept] * np.sqrt(values), right @ b[:kept].T * np.sqrt(values)
     energy, rounding = unobserved_energy(left, right, seen)
     if energy + rounding > bound:  # the run's own point satisfies it; rotating its factors may have rounded it away
-        factor = np.sqrt(max(bound - rounding, 0.0) / energy)
+        factor = np.sqrt(max(bound - rounding, 0.0) / energy) if energy > 0 else 0.0
         left, right, values = left * np.sqrt(factor), right * np.sqrt(factor), values * factor
         energy = unobserved_energy(left, right, seen)[0]
     return left, right, values, energy
