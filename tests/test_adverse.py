@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from studies.adverse.__main__ import promises
 from studies.adverse.report import failures, page
 from studies.adverse.search import Count, Promise, worst
+from studies.adverse.work import promises
 
 
 def coin(rng: np.random.Generator) -> float:
