@@ -322,3 +322,64 @@ def test_a_run_has_at_most_so_many_steps():
     run.load_state_dict(run.state_dict() | {"step": np.asarray(2**31 - 10)})
     with pytest.raises(ValueError, match=r"more than 2\^31 - 1"):
         run.update(SAMPLES[:20])
+
+
+# ---- what a fed run says of itself ---------------------------------------------------------------------------------------
+
+
+def storage(power):
+    def constraints(x, theta):
+        return jnp.stack([jnp.maximum(3 * theta - x[0], 0) - 0.2, x[0] - power, theta - 2 - x[1]])
+
+    def cost(x, theta):
+        return x[0] + x[1] + 0 * theta
+
+    return tr.Problem(cost, constraints, tr.Box(0.0, 5.0, shape=2), names=("unserved", "power", "idle"))
+
+
+DEMAND = np.random.default_rng(0).uniform(size=8192).astype(np.float32)
+
+
+def test_a_fed_run_reports_as_a_stream_does():
+    run = tr.Online(storage(2.5))
+    assert str(run) == repr(run) == "Online(CSOA, 0 steps)"
+    for batch in np.array_split(DEMAND[:3000], 7):
+        run.update(batch)
+    result = run.result()
+    streamed = tr.minimize(storage(2.5), tr.Stream([DEMAND]), steps=3000, method=tr.CSOA(anytime=True), progress=False)
+    assert result.status is tr.Status.FED
+    for name in ("x", "dual", "constraints", "errors", "objective"):
+        np.testing.assert_array_equal(getattr(result, name), getattr(streamed, name))
+    assert result.measured_on == streamed.measured_on
+    assert "the last 2,048 samples of the run" in str(run)
+    assert repr(run) == "Online(CSOA, 3,000 steps)"
+    kept = object.__new__(tr.Online)
+    kept.__setstate__(run.__getstate__())  # as pickle does
+    np.testing.assert_array_equal(kept.result().constraints, result.constraints)
+
+
+def test_an_infeasible_problem_is_told_of():
+    """Of E(unserved) <= 0.2 and power <= 1 one is violated everywhere, and the third has nothing to do with it."""
+    run = tr.Online(storage(1.0))
+    run.update(DEMAND[:2048])
+    with pytest.warns(UserWarning, match="Every point of the domain violates unserved by 0.* or power by 0") as said:
+        run.update(DEMAND[2048:5000])
+    assert "idle" not in str(said[0].message)
+    run.update(DEMAND[5000:])  # once is enough
+    result = run.result()
+    assert result.status is tr.Status.INFEASIBLE_IN_SAMPLES
+    assert result.message.startswith("Every point of the domain violates unserved by 0.")
+    assert "no point satisfies all constraints" in str(run)
+
+
+def test_a_feasible_run_is_not_warned_of(recwarn):
+    run = tr.Online(storage(2.5))
+    run.update(DEMAND)
+    assert not [w for w in recwarn if "Online" in str(w.message)]
+    assert run.result().status is tr.Status.FED
+
+
+def test_samples_that_are_alike_are_told_of():
+    run = tr.Online(storage(2.5))
+    run.update(np.repeat(DEMAND[:200], 20))
+    assert "neighbouring samples are alike" in str(run)

@@ -1,5 +1,7 @@
 """A run that is fed: for samples that arrive in batches which the user holds, with no end known beforehand."""
 
+import time
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -14,16 +16,20 @@ from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.steps import Carry, average, output, refuse_mean, summarise
 from tightrope.loop.watch import Watch
-from tightrope.methods import Method
+from tightrope.loop.worth import conflict_of, worth_of_a_run
+from tightrope.methods import Method, gradients_used
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
-from tightrope.result import Result
+from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import Buffer, Draws, Plan, Stream
 from tightrope.sampling.base import block_length, filled
+from tightrope.sampling.stream import Lately
 from tightrope.tree import Tree
 
 _MOST_STEPS = 2**31 - 1  # step numbers are 32-bit; it also stands for the horizon, which no anytime method looks at
 _SHORTEST = 64  # steps in a buffer; powers of two from there on are all the shapes there are
+_WATCHED = 2048  # steps from which on multipliers are looked at, at every power of two (a guess)
+_GROWING = 1.5  # times their mean at half of the steps: 2 where they grow steadily, 1 where they have settled
 
 
 class Standing(NamedTuple):
@@ -38,8 +44,10 @@ class Online:
     """A run that is fed by hand: one step per sample, in the order given, for as long as samples come.
 
     It takes the same steps as `minimize` on a `Stream` of the same samples, bit for bit, however they are cut into
-    updates. Memory does not grow: only the state and fewer samples than a step needs are kept. An update is taken whole
-    or not at all: one that is interrupted, or meets a value that is not finite, leaves the run where it was.
+    updates. Memory does not grow: the state is kept, and the last samples (up to 8,192), by which `result` measures the
+    output. An update is taken whole or not at all: one that is interrupted, or meets a value that is not finite, leaves the
+    run where it was. `print(run)` is a report. Where multipliers run off because no point satisfies all constraints, an
+    update warns once.
 
     Args:
         problem: the problem.
@@ -97,6 +105,9 @@ class Online:
         self._standing: Standing | None = None
         self._kept: dict[str, Any] | None = None  # what a pickle brought, until it is needed
         self._watch: Watch | None = None
+        self._seen: Lately | None = None
+        self._then: np.ndarray | None  # the multipliers at the last power of two
+        self._seconds, self._then, self._warned = 0.0, None, False
         if example is not None:
             self._begin(_as_batch(example))
 
@@ -107,7 +118,7 @@ class Online:
         Raises:
             FloatingPointError: at a value that is not finite; the run stays where it was before the update.
         """
-        rows = _as_batch(batch)
+        begun, rows = time.perf_counter(), _as_batch(batch)
         ready, (carry, step, waiting) = self._begin(rows)
         rows = _join(waiting, rows)
         a_step = ready.plan.draws * ready.plan.batch_size
@@ -124,6 +135,66 @@ class Online:
         watch = None if self._watch is None else self._watch.after(ready.problem, _cut(rows, kept, None))
         standing = Standing(position.carry, np.asarray(end), _copy(_cut(rows, (end - first) * a_step, None)))
         self._standing, self._watch = standing, watch
+        self._seen = self._seen or Lately(_bytes_a_row(rows))
+        self._seen.add(_cut(rows, 0, (end - first) * a_step))
+        if end >= _WATCHED and first.bit_length() < end.bit_length():
+            self._look_at_multipliers()
+        self._seconds += time.perf_counter() - begun
+
+    def _look_at_multipliers(self) -> None:
+        """Warn where they still grow and samples show that no point satisfies all constraints."""
+        then, self._then = self._then, self.dual
+        if not self._warned and then is not None and np.any(self._then > _GROWING * then):
+            status, message = (found := self.result()).status, found.message
+            if status is Status.INFEASIBLE_IN_SAMPLES:
+                self._warned = True
+                warnings.warn(f"Online: {message} The multipliers run off.", stacklevel=3)
+
+    @full_precision
+    def result(self) -> Result:
+        """The run as it stands, with the report that `minimize` gives: what `x` is worth on the last samples, whether
+        neighbours among them are alike, and whether they show that no point satisfies all constraints."""
+        import pandas as pd
+
+        standing, method = self._known("result"), self._method
+        ready, step = self._ready, self.step
+        assert ready is not None
+        sums = summarise(standing.carry.totals.scalars, len(ready.names), ())
+        worth = worth_of_a_run(ready.problem, self.x, None if self._seen is None else self._seen.last(), sums)
+        dual = self.dual if method.multipliers else np.full(len(ready.names), np.nan)
+        conflict = conflict_of(ready, self.x, dual, worth) if step and np.any(worth.constraints > 0) else None
+        notes = (*ready.notes, method.said(standing.carry.state, ready.names) if step else None, worth.note)
+        size, cost = ready.plan.batch_size, method.cost_in(ready.problem.domain, step)
+        gradients = gradients_used(method, step, size, 0)
+        return Result(
+            x=self.x,
+            output=method.output,
+            mean=self.average if method.averages else None,
+            last=self.last,
+            dual=dual,
+            dual_last=self.dual_last,
+            objective=worth.objective if ready.problem.knows_objective else None,
+            constraints=pd.Series(worth.constraints, index=pd.Index(ready.names, dtype=object)),
+            measured_on=worth.measured_on,
+            point="where the run stands",
+            status=Status.FED if conflict is None else Status.INFEASIBLE_IN_SAMPLES,
+            message=conflict or "",
+            trace=pd.DataFrame(),
+            cost=TotalCost(step, cost.samples * size, gradients, cost.projections, cost.lmos, self._seconds),
+            state=standing.carry.state,
+            method=method,
+            objective_error=worth.objective_error if ready.problem.knows_objective else None,
+            errors=pd.Series(worth.errors, index=pd.Index(ready.names, dtype=object)),
+            at_random=True,
+            notes=tuple(note for note in notes if note),
+        )
+
+    def __str__(self) -> str:
+        self._unpack()
+        return repr(self) if self._standing is None else str(self.result())
+
+    def __repr__(self) -> str:
+        return f"Online({self._method.title}, {self.step:,} steps)"
 
     def certify(self, point: Tree = None, *, ranges: Any, confidence: float = 0.95) -> None:
         """From now on, watch a point: every sample that passes also judges it, before and apart from the steps.
@@ -230,14 +301,15 @@ class Online:
     def __getstate__(self) -> dict[str, Any]:
         """For pickle: what was asked for, and the arrays."""
         if self._standing is None:
-            return {"asked": self._asked, "kept": self._kept, "watch": self._watch}
+            return {"asked": self._asked, "kept": self._kept, "watch": self._watch, "seen": self._seen}
         kept = {"like": _cut(self._standing.waiting, 0, 0), "arrays": self.state_dict()}
-        return {"asked": self._asked, "kept": kept, "watch": self._watch}
+        return {"asked": self._asked, "kept": kept, "watch": self._watch, "seen": self._seen}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """The run stands where it stood once it is used, in whatever precision is then in force."""
         self._asked, self._kept, self._ready, self._standing = state["asked"], state["kept"], None, None
-        self._watch = state["watch"]
+        self._watch, self._seen = state["watch"], state.get("seen")
+        self._seconds, self._then, self._warned = 0.0, None, False
 
     # ---- inside ------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ class Status(Enum):
     """
 
     FINISHED = "finished: all steps were taken"
+    FED = "fed by hand: a step was taken on every sample so far"
     SOLVED = "solved: the duality gap is at most 1e-4 of the scale of the objective"
     NOT_CONVERGED = "not converged: the budget was spent before the duality gap was small"
     STALLED = "not converged: stopped because the duality gap no longer falls"

@@ -51,11 +51,15 @@ def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
     fresh = sampler.fresh(plan.seeds[0], 1 << int(np.log2(np.clip(samples / 10, *_FRESH))))
     if fresh is not None:
         return worth_on_samples(ready.problem, x, fresh, "fresh samples")
-    lately = sampler.lately(plan, step)
+    return worth_of_a_run(ready.problem, x, sampler.lately(plan, step), sums)
+
+
+def worth_of_a_run(problem: Problem, x: Tree, lately: Tree, sums: Summary) -> Worth:
+    """What x is worth on the last samples of its run; where there are too few, its means are all that is known."""
     if lately is not None and count(lately) >= _ENOUGH:
-        return worth_on_the_last(ready.problem, x, lately)
+        return worth_on_the_last(problem, x, lately)
     said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
-    unknown = np.full(len(ready.names), np.nan)
+    unknown = np.full(len(sums.h), np.nan)
     return Worth(float(sums.objective), sums.h, np.nan, unknown, said, True)
 
 
