@@ -126,9 +126,9 @@ def minimize(
         time_limit: seconds.
         tol: for rows, stop when the duality gap is at most this, in the units of the objective. The gap is a bound on
             F(x) - F* for the x of output="feasible", and not for that of "average" or "last"; the bundle method makes one
-            at every step, SVRG-CSOA and SVRF-CSOA once an epoch, and the trace has it. Rounding is counted, so the gap is
-            never below the true one: a tolerance far below rounding is refused, and a run that meets its tolerance but
-            for rounding stops with `Status.PRECISION`.
+            at every step, SVRG-CSOA and SVRF-CSOA once an epoch, and the trace has it. At the end it is computed in
+            float64, so that of convex functions it is not below the true one; a tolerance far below rounding is refused,
+            and a run that comes no closer in its own precision stops with `Status.PRECISION`.
         checkpoint: a file to write the run to and, if it is there, to resume from, bit for bit. Where "auto" changes the
             method, a second file beside it has the rest of the run.
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.

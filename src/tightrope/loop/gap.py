@@ -1,4 +1,5 @@
-"""The duality gap that ends a run, rounding counted: never below F(x) - F* of the point that it speaks of.
+"""The duality gap that ends a run, rounding of means counted: never below F(x) - F* of the point that it speaks of, but for
+digits that are lost inside f and h. For these `confirm` takes it once more in float64.
 
 That point is the last snapshot w, pulled towards a strictly feasible s where it violates a constraint (or may, for all that
 is known in this precision). In exact arithmetic the gap is F(w) + a (F(s) - F(w)) minus the best lower bound on F* so far.

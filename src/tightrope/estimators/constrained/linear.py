@@ -20,7 +20,7 @@ from tightrope.estimators.fair.training import Scaling, repeated
 from tightrope.estimators.runs import kept
 from tightrope.losses import logistic_loss
 from tightrope.problem import Problem
-from tightrope.result import Result, Status
+from tightrope.result import Result
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree
 
@@ -29,7 +29,6 @@ _COLUMNS = 32  # their number is filled up to a multiple of this one
 _CONSTANT = (
     10.0  # the feature of the intercept: rates of 1e-3 take an intercept of -7, which should not use up the ball
 )
-_NO_POINT = (Status.INFEASIBLE, Status.INFEASIBLE_IN_SAMPLES, Status.NO_FEASIBLE_POINT)
 
 
 # Functions of a sample live at module level: a second problem of the same shapes then compiles nothing.
@@ -141,7 +140,7 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
         for c, mask in zip(self.limits, masks.T, strict=True):
             bounds.append(coefficients(c.metric, c.at_most, c.limit, positive, weight * mask, self.asked.costs))
         self.result_, self.bounded_ = self._train(features, bounds), True
-        if len(bounds) > 1 and (self.result_.status in _NO_POINT or self.result_.violation > 1e-6):
+        if len(bounds) > 1 and (self.result_.status.no_point or self.result_.violation > 1e-6):
             self.result_, self.bounded_ = self._train(features, bounds[:1]), False
         x = np.array(self.result_.x, float)
         x[X.shape[1]] *= _CONSTANT
