@@ -65,7 +65,7 @@ class Status(Enum):
     @property
     def ended_well(self) -> bool:
         """Whether the run came to its end, as far as is known with a good result."""
-        return self.proven or self in (Status.FINISHED, Status.SETTLED)
+        return self.proven or self in (Status.FINISHED, Status.SETTLED, Status.ASYMPTOTIC)
 
     @property
     def no_point(self) -> bool:

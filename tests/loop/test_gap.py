@@ -234,7 +234,7 @@ def test_a_tolerance_below_rounding_is_refused_with_the_smallest_that_can_be_cer
     problem, theta = far_from_zero()
     with jax.enable_x64(False):
         with pytest.raises(
-            ValueError, match=r"tol is 1e-07; the smallest .* in float32 is about 0\.0005.*jax_enable_x64"
+            ValueError, match=r"tol is 1e-07; the smallest .* in float32 is about 0\.0006.*jax_enable_x64"
         ):
             tr.minimize(problem, theta, method="svrg-csoa", tol=1e-7)
         assert tr.minimize(problem, theta, method="svrg-csoa", tol=1e-3).status is tr.Status.TOLERANCE
@@ -245,9 +245,9 @@ def test_a_tolerance_below_rounding_is_refused_with_the_smallest_that_can_be_cer
 def test_a_run_that_rounding_alone_keeps_from_its_tolerance_is_judged_in_float64():
     problem, theta = far_from_zero()
     with jax.enable_x64(False):
-        result = tr.minimize(problem, theta, method="svrg-csoa", tol=4.5e-4)
+        result = tr.minimize(problem, theta, method="svrg-csoa", tol=6e-4)
     assert result.status is tr.Status.TOLERANCE
-    assert result.gap < 4.5e-4 / 2
+    assert result.gap < 3e-4
     assert result.trace["gap"].iloc[-1] == result.gap
     assert result.cost.steps < 1000
     assert result.violation == 0

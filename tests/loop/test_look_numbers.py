@@ -197,9 +197,9 @@ def test_what_a_point_is_worth_where_constraints_are_exact():
         worth.worth_on_rows(exact, jnp.asarray(X), jnp.asarray(ROWS)),
         OF_H * np.array([X[0], X.sum()]) - LEVELS,
     )
-    assert (found.objective, found.objective_error) == pytest.approx((f_of(X).mean(), 16 * EPS * f_of(X).mean()))
+    assert (found.objective, found.objective_error) == pytest.approx((f_of(X).mean(), 20 * EPS * f_of(X).mean()))
     np.testing.assert_allclose(found.constraints, expected, rtol=1e-12)
-    np.testing.assert_allclose(found.errors, 16 * EPS * (np.abs(expected) + LEVELS), rtol=1e-9)
+    np.testing.assert_allclose(found.errors, 20 * EPS * (np.abs(expected) + LEVELS), rtol=1e-9)
 
 
 # ---- the gap ---------------------------------------------------------------------------------------------------------
@@ -234,20 +234,20 @@ def test_the_gap_by_hand():
     bends, roundings = 2 * OF_F * np.abs(X), []
     for seen, looked_at in ((few, some), (every, MANY)):
         size_f, size_h = sizes_at(X, looked_at)
-        assert float(seen.f_rounding) == pytest.approx(16 * EPS * size_f)
+        assert float(seen.f_rounding) == pytest.approx(20 * EPS * size_f)
         np.testing.assert_allclose(seen.margin, 64 * EPS * (size_h + 0.1 * size_h.max()), rtol=1e-9)
         value, values, products, support = hand_bound(X, MANY)
         assert float(seen.bound) == pytest.approx(value, rel=1e-12)
         grad = np.maximum(OF_F * np.abs(X - some).mean(axis=0) + bends, OF_F * np.abs(X - looked_at).mean(axis=0))
         slopes = 4.0 * np.linalg.norm(grad + LAM @ np.abs(slopes_of(looked_at)).mean(axis=0))
         sums = size_f + LAM @ size_h + slopes + products + support
-        roundings.append(EPS * (16 * sums + 4 * values))
+        roundings.append(EPS * (20 * sums + 4 * values))
         assert float(seen.bound_rounding) == pytest.approx(roundings[-1], rel=1e-9)
     assert (float(few.judged), float(every.judged)) == pytest.approx((1.0, roundings[1] / roundings[0]))
     assert float(every.judged) > 1.2
     inside, (s_f, s_h) = gap.inside_of(PROBLEM, jnp.asarray(S), rows), sizes_at(S, some)
-    assert inside.f - f_of(S, MANY).mean() == pytest.approx(16 * EPS * s_f, rel=0.2)
-    np.testing.assert_allclose(inside.h - h_of(S, MANY).mean(axis=0), 16 * EPS * s_h, rtol=0.2)
+    assert inside.f - f_of(S, MANY).mean() == pytest.approx(20 * EPS * s_f, rel=0.2)
+    np.testing.assert_allclose(inside.h - h_of(S, MANY).mean(axis=0), 20 * EPS * s_h, rtol=0.2)
 
 
 def seen_as(monkeypatch, **values):
@@ -328,7 +328,7 @@ def test_without_a_linear_minimisation_there_is_no_bound():
 
 @pytest.mark.parametrize("lmo", [True, False])
 def test_a_tolerance_below_rounding(monkeypatch, lmo):
-    """By hand: 16 eps of what is summed and 4 of the values; a 32nd of it is refused, and 32 eps of the value."""
+    """By hand: 20 eps of what is summed and 4 of the values; a 32nd of it is refused, and 40 eps of the value."""
     sizes = Sizes(np.array(10.0), np.array([2.0, 1.0]), np.array([3.0, 0.0, 4.0]), np.zeros((2, 3)))
     values = {"f": np.array(0.5), "h": np.array([-2.0, 1.0]), "grad": np.array([1.0, -2.0, 0.0]), "rows": np.eye(2, 3)}
     seen = SimpleNamespace(**values, sizes=sizes)
@@ -338,8 +338,8 @@ def test_a_tolerance_below_rounding(monkeypatch, lmo):
     if lmo:
         products = np.abs(np.array([1.6, -1.8, 0.0])) @ np.abs(X)
         sums += 10 + 1.2 + 0.2 + 2 * (7.0 * 5.0 + products)
-    least = EPS * (16 * sums + 4 * (0.5 + 1.2 + 0.2) * lmo)
-    most = max(least / 32, 32 * EPS * 0.5)
+    least = EPS * (20 * sums + 4 * (0.5 + 1.2 + 0.2) * lmo)
+    most = max(least / 32, 40 * EPS * 0.5)
     x, lam = jnp.asarray(X), LAM
     gap.refuse_below_rounding(problem, x, lam, seen, most * 1.0001)
     with pytest.raises(
@@ -348,7 +348,7 @@ def test_a_tolerance_below_rounding(monkeypatch, lmo):
         gap.refuse_below_rounding(problem, x, lam, seen, most * 0.9999)
     seen.f = np.array(5e4)
     with pytest.raises(ValueError, match="smallest duality gap"):
-        gap.refuse_below_rounding(problem, x, lam, seen, 32 * EPS * 5e4 * 0.9999)
+        gap.refuse_below_rounding(problem, x, lam, seen, 40 * EPS * 5e4 * 0.9999)
     with pytest.raises(ValueError, match="or compute in float64"):
         gap.refuse_below_rounding(problem, jnp.asarray(X, jnp.float32), lam, seen, 0.0)
 
@@ -420,8 +420,8 @@ def test_what_a_point_is_worth_by_hand():
     f, h = f_of(X), h_of(X)
     assert found.objective == pytest.approx(f.mean())
     np.testing.assert_allclose(found.constraints, h.mean(axis=0), rtol=1e-12)
-    assert found.objective_error == pytest.approx(16 * EPS * np.abs(f).mean())
-    np.testing.assert_allclose(found.errors, 16 * EPS * (np.abs(h).mean(axis=0) + LEVELS), rtol=1e-12)
+    assert found.objective_error == pytest.approx(20 * EPS * np.abs(f).mean())
+    np.testing.assert_allclose(found.errors, 20 * EPS * (np.abs(h).mean(axis=0) + LEVELS), rtol=1e-12)
     assert (found.measured_on, found.at_random, found.samples) == ("all 37 rows", False, None)
     found = worth.worth_on_samples(PROBLEM, x, rows, "things")
     assert found.objective_error == pytest.approx(2 * f.std(ddof=1) / np.sqrt(37))

@@ -130,6 +130,7 @@ def looks(method: Any, problem: Any, count: int, x: Any = None, lam: Any = None,
         known = unpacked(state, method.memory) if isinstance(method, tr.SQP) else state
         after.append(known._replace(kept=known.kept.used)._asdict())
         proofs.append(method.proof(state)._replace(conflict=known.conflict)._asdict())
+        del proofs[-1]["points"]  # they are in what is kept
         state, info = method.step(problem, state, None)
         state = jax.tree.map(np.asarray, state)
         infos.append(info._asdict())

@@ -324,8 +324,10 @@ def proof(seed: int) -> Any:
     )
     vectors = {"lam": rng.uniform(size=2), "margin": rng.uniform(size=2), "conflict": np.array([0.0, 0.3 * (seed % 2)])}
     flags = {"feasible": seed % 3 > 0, "settled": seed > 4, "interior": seed < 3}
-    known = proven(BundleState._make((numbers | vectors | flags).values()))
-    return known._asdict() | {"conflict": [*known.conflict, *known.conflict.values()], "gap": known.gap}
+    nothing = {"kept": Kept._make(np.zeros(0) for _ in Kept._fields)}
+    known = proven(BundleState._make((numbers | vectors | flags | nothing).values()))
+    told = {name: value for name, value in known._asdict().items() if name != "points"}
+    return told | {"conflict": [*known.conflict, *known.conflict.values()], "gap": known.gap}
 
 
 # ---- curvature -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -94,6 +93,5 @@ def proven(state: Any) -> Proof:
 
 def _points(kept: Any) -> tuple[np.ndarray, ...]:
     """Where was looked, the points that were of use last first, and of these the latest."""
-    kept = jax.tree.map(np.asarray, kept)
-    order = np.lexsort((-kept.number, -kept.used))
-    return tuple(np.asarray(kept.x[k], float) for k in order if kept.number[k])
+    x, number, used = np.asarray(kept.x, float), np.asarray(kept.number), np.asarray(kept.used)
+    return tuple(x[k] for k in np.lexsort((-number, -used)) if number[k])
