@@ -441,3 +441,26 @@ def test_copies_of_rows_are_counted_once():
     assert not often.holds
     assert often.constraints[0].upper == pytest.approx(once.constraints[0].upper, abs=0.01)
     assert "1,600 of 1,800 held-out rows are copies of others" in str(often)
+
+
+def test_a_watched_stream_whose_samples_are_alike_shows_nothing():
+    def shown(values):
+        run = tr.Online(ONE, example={"value": np.zeros(0, np.float32)})
+        run.certify(np.zeros(1), ranges=(-1.0, 1.0))
+        for batch in np.split(values, 10):
+            run.update(rows_of(batch))
+        return run.certificate
+
+    inside = autoregressive(np.random.default_rng(0), 2000, 0.01) / 10 - 0.5
+    assert shown(np.clip(inside, -1, 1)).holds
+    alike = shown(np.tanh(autoregressive(np.random.default_rng(0), 2000, 10)) / 10 - 0.5)
+    assert not alike.holds
+    assert "neighbouring rows are alike" in str(alike)
+
+
+def test_the_range_of_a_watched_point_follows_from_the_program():
+    problem = tr.Problem(lambda x, theta: x[0], lambda x, theta: 1.0 * (theta[None] > 1), tr.Box(0.0, 1.0, shape=1), 0.5)
+    run = tr.Online(problem, example=np.zeros(0))
+    run.certify(np.zeros(1))
+    run.update(np.random.default_rng(0).normal(size=400))
+    assert run.certificate.holds

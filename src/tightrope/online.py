@@ -10,7 +10,7 @@ import numpy as np
 
 from tightrope.certificate import Certificate
 from tightrope.confidence.checks import checked_confidence
-from tightrope.loop.bounds import read_ranges
+from tightrope.loop.bounds import follow, read_ranges, sampled
 from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
 from tightrope.loop.prepare import Prepared, prepare
@@ -196,7 +196,7 @@ class Online:
     def __repr__(self) -> str:
         return f"Online({self._method.title}, {self.step:,} steps)"
 
-    def certify(self, point: Tree = None, *, ranges: Any, confidence: float = 0.95) -> None:
+    def certify(self, point: Tree = None, *, ranges: Any = None, confidence: float = 0.95) -> None:
         """From now on, watch a point: every sample that passes also judges it, before and apart from the steps.
 
         The point is fixed, and it was chosen before the samples that judge it; the run itself goes on. `certificate` says
@@ -206,7 +206,8 @@ class Online:
 
         Args:
             point: `x` as it stands by default.
-            ranges: of h for every possible sample, as for `tr.certify`; bounds for all times need them.
+            ranges: of h for every possible sample, as for `tr.certify`; bounds for all times need them where they do not
+                follow from the program of h.
             confidence: that no certificate of this run is ever wrong.
         """
         self._known("certify")
@@ -214,7 +215,8 @@ class Online:
         ready, x = self._ready, self.x if point is None else point
         fixed = jax.tree.map(lambda p, like: jnp.array(p, like.dtype), x, ready.x)
         number = 1 if self._watch is None else self._watch.number + 1
-        known = read_ranges(ranges, ready.names)
+        given = read_ranges(ranges, ready.names)
+        known, _ = follow(sampled(ready.problem), fixed, ready.sampler.example(), given)
         self._watch = Watch.begin(ready.problem, fixed, ready.names, known, checked_confidence(confidence), number)
 
     @property

@@ -6,11 +6,13 @@ import jax
 import numpy as np
 
 from tightrope.certificate import Certificate, ConstraintBound
-from tightrope.confidence import Anytime
+from tightrope.confidence import Anytime, serial_dependence
 from tightrope.loop.bounds import Ranges, refuse_nested, rows_needed, sampled, values_at
 from tightrope.problem import Problem
 from tightrope.problem.rounding import UNITS, count, eps_of
 from tightrope.tree import Tree
+
+_RECENT = 1 << 12  # samples that are looked at for whether neighbours are alike
 
 
 class Watch(NamedTuple):
@@ -21,6 +23,7 @@ class Watch(NamedTuple):
     confidence: float  # that no certificate of any of them is ever wrong
     levels: np.ndarray
     seen: Anytime
+    recent: np.ndarray  # the latest values of h, a row for each sample
 
     @classmethod
     def begin(
@@ -36,7 +39,7 @@ class Watch(NamedTuple):
             )
         low, high = np.array([(known.low, known.high) for known in ranges if known], float).reshape(-1, 2).T
         levels = np.broadcast_to(np.asarray(problem.levels, float), (len(names),))
-        return cls(x, number, confidence, levels, Anytime.start(low, high))
+        return cls(x, number, confidence, levels, Anytime.start(low, high), np.empty((0, len(names))))
 
     def after(self, problem: Problem, rows: Tree) -> "Watch":
         """With these samples too, which were not there when the point was fixed."""
@@ -47,15 +50,20 @@ class Watch(NamedTuple):
         low, high = self.seen.low, self.seen.high
         slack = UNITS * eps_of(self.x) * (np.abs(low) + np.abs(high) + np.abs(self.levels))
         h = np.where((h < low) & (h >= low - slack), low, np.where((h > high) & (h <= high + slack), high, h))
-        return self._replace(seen=self.seen.add(h))
+        return self._replace(seen=self.seen.add(h), recent=np.concatenate([self.recent, h])[-_RECENT:])
 
     def certificate(self, names: list[str]) -> Certificate:
         """What is known by now. Confidence is spent on one point after the other, 1/(k (k + 1)) of the error on the k-th."""
         spent = (1 - self.confidence) / (self.number * (self.number + 1))
         upper, mean = self.seen.upper(1 - spent) - self.levels, self.seen.mean - self.levels
         n = self.seen.n
-        bounds = tuple(
-            ConstraintBound(name, float(m), float(u), "range", rows_needed(float(m), float(u), n))
-            for name, m, u in zip(names, mean, upper, strict=True)
-        )
-        return Certificate(self.x, self.confidence, n, True, bounds)
+        alike = serial_dependence(self.recent) if len(self.recent) else None
+        if alike is not None and alike.found:
+            most = float(alike.inflation.max())
+            bounds = [ConstraintBound(names[i], float(m), np.inf, "alike", inflation=most) for i, m in enumerate(mean)]
+        else:
+            bounds = [
+                ConstraintBound(name, float(m), float(u), "range", rows_needed(float(m), float(u), n))
+                for name, m, u in zip(names, mean, upper, strict=True)
+            ]
+        return Certificate(self.x, self.confidence, n, True, tuple(bounds))
