@@ -71,7 +71,7 @@ def test_each_constraint_is_bounded_by_what_is_known_of_it():
     assert accepted.verdict == "Every constraint holds with 95 % confidence, asymptotically."
     share = (HELDOUT[:, 0] > 2).mean()
     assert bounds["high"].estimate == pytest.approx(share - 0.3)
-    assert share - 0.3 < bounds["high"].upper < share - 0.3 + 0.03
+    assert share - 0.3 < bounds["high"].upper < share - 0.3 + 0.04
     assert 0.003 - 0.1 <= bounds["rare"].upper < 0.004 - 0.1  # nothing was seen in 1,000 rows
     assert bounds["fixed"].upper == pytest.approx(0.2 - 0.5)
     assert "proven: exact for two values" in str(certificate)
@@ -459,7 +459,9 @@ def test_a_watched_stream_whose_samples_are_alike_shows_nothing():
 
 
 def test_the_range_of_a_watched_point_follows_from_the_program():
-    problem = tr.Problem(lambda x, theta: x[0], lambda x, theta: 1.0 * (theta[None] > 1), tr.Box(0.0, 1.0, shape=1), 0.5)
+    problem = tr.Problem(
+        lambda x, theta: x[0], lambda x, theta: 1.0 * (theta[None] > 1), tr.Box(0.0, 1.0, shape=1), 0.5
+    )
     run = tr.Online(problem, example=np.zeros(0))
     run.certify(np.zeros(1))
     run.update(np.random.default_rng(0).normal(size=400))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tightrope.confidence import serial_dependence
+from tightrope.confidence import leeway, serial_dependence
 
 INDEPENDENT = {
     "uniform": lambda rng, n: rng.random(n),
@@ -66,3 +66,14 @@ def test_alternating_rows_are_let_pass_for_they_only_narrow_a_mean():
     seen = serial_dependence(np.resize([0.0, 1.0], 1000) + np.random.default_rng(0).normal(size=1000))
     assert not seen.found
     assert seen.inflation == 1
+
+
+def test_leeway_is_what_an_autoregression_asks_for_and_narrows_nothing():
+    noise = np.random.default_rng(0).normal(size=(400, 50))
+    factors = leeway(noise)
+    assert np.all(factors >= 1)
+    assert np.mean(factors > 1) < 0.3  # one in six by chance
+    assert factors.max() < 1.3
+    x = autoregressive(np.random.default_rng(1), 20_000, 1)
+    assert leeway(x)[0] == pytest.approx(np.sqrt(1 / np.tanh(0.5)), rel=0.05)
+    assert leeway([1.0]) == leeway(np.ones(5)) == 1

@@ -14,6 +14,7 @@ from tightrope.confidence.bounded import bounded_below as bounded_below
 from tightrope.confidence.bounded import bounded_lower as bounded_lower
 from tightrope.confidence.bounded import bounded_upper as bounded_upper
 from tightrope.confidence.dependence import Dependence as Dependence
+from tightrope.confidence.dependence import leeway as leeway
 from tightrope.confidence.dependence import serial_dependence as serial_dependence
 from tightrope.confidence.difference import difference_score as difference_score
 from tightrope.confidence.difference import difference_upper as difference_upper

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
-from tightrope.certificate import ConstraintBound, Kind
+from tightrope.certificate import KINDS, ConstraintBound, Kind
 from tightrope.confidence import (
     Anytime,
     binomial_upper,
     bounded_upper,
+    leeway,
     serial_dependence,
     skewness_shortfall,
     studentised_upper,
@@ -164,6 +165,8 @@ def bound_constraints(
 
     def judged(values: np.ndarray) -> list[ConstraintBound]:
         kinds, uppers, heavy = bounds_of(values, levels, ranges, confidence, anytime, 2 * rounding)
+        at = [i for i, kind in enumerate(kinds) if KINDS[kind][0] == "proven"]
+        uppers[at] += (leeway(values[:, at]) - 1) * (uppers[at] - values[:, at].mean(axis=0))
         if alike is not None and alike.found:
             kinds, uppers, heavy = over_blocks(values, kinds, float(alike.inflation.max()), confidence, anytime)
         found = [
