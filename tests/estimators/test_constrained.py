@@ -156,6 +156,7 @@ def test_only_what_is_proven_is_called_proven():
     crossed = fit(subject_to={"fpr": 0.05}, cv=3)
     assert crossed.certificate_.holds
     assert not crossed.certificate_.proven
+    assert crossed.certificate_.grade == "asymptotic"
     assert "asymptotic, not proven" in crossed.certificate_.verdict
     assert len(crossed.held_out_.score) == 3000
     trained = LogisticRegression().fit(*data(seed=2))

@@ -79,6 +79,11 @@ class ThresholdCertificate:
     notes: tuple[str, ...] = ()
 
     @property
+    def grade(self) -> str:
+        """What stands behind the sentence: "proven", "asymptotic" (cross-fitted scores) or "not known"."""
+        return "proven" if self.proven else "asymptotic" if self.holds else "not known"
+
+    @property
     def verdict(self) -> str:
         """The certificate in one sentence."""
         limits, sure = ", ".join(self.limits), _percent(self.confidence)

@@ -35,7 +35,7 @@ def threshold_parts(certificate: ThresholdCertificate) -> list[Html]:
         f"At the threshold; bounds are of {100 * certificate.confidence:g} % each, one-sided, for one metric at a time"
     )
     return [
-        verdict(certificate.verdict, certificate.holds),
+        verdict(certificate.verdict, None if certificate.grade == "asymptotic" else certificate.holds),
         listed(certificate.missing),
         table(heads, [_row(one) for one in measured], said, {0: "words", 1: "drawn", 5: "words"}),
         facts([("selected", f"a score above {certificate.threshold:.6g}"), ("judged by", certificate.basis)]),

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 _CURVE, _POINT, _LIMIT = "#0072B2", "#D55E00", "#009E73"  # told apart by colour-blind readers
 
+_THRESHOLD = {
+    "proven": "certified threshold", "asymptotic": "threshold for many rows, not proven", "not known": "threshold, NOT certified",
+}  # fmt: skip
+
 
 def draw_roc(rows: HeldOut, certificate: ThresholdCertificate, asked: Asked, path: str | None = None) -> "Figure":
     """The whole ROC curve, and the part around the threshold with the intervals of both rates."""
@@ -30,7 +34,7 @@ def draw_roc(rows: HeldOut, certificate: ThresholdCertificate, asked: Asked, pat
         axis.step(fpr, recall, where="post", color=_CURVE, linewidth=1.4, label="rows that judged")
         _draw_limits(axis, limits)
         bars = {"xerr": [[x - wide[0]], [wide[1] - x]], "yerr": [[y - tall[0]], [tall[1] - y]]}
-        what = "certified threshold" if certificate.holds else "threshold by estimates, NOT certified"
+        what = _THRESHOLD[certificate.grade]
         axis.errorbar(
             [x], [y], **bars, color=_POINT, marker="o", markersize=5, capsize=3, linestyle="none", zorder=5,
             label=f"{what},\nwith bounds at {100 * certificate.confidence:g} % each",
