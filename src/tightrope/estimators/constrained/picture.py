@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 _CURVE, _POINT, _LIMIT = "#0072B2", "#D55E00", "#009E73"  # told apart by colour-blind readers
 
 _THRESHOLD = {
-    "proven": "certified threshold", "asymptotic": "threshold for many rows, not proven", "not known": "threshold, NOT certified",
-}  # fmt: skip
+    "proven": "certified threshold",
+    "asymptotic": "threshold for many rows, not proven",
+    "not known": "threshold, NOT certified",
+}
 
 
 def draw_roc(rows: HeldOut, certificate: ThresholdCertificate, asked: Asked, path: str | None = None) -> "Figure":
