@@ -144,6 +144,9 @@ def test_a_p_rule_is_kept_by_rates(folder, tmp_path):
     said = call("fit", folder / "people.csv", *GOOD, "--p-rule", 0.6, "--out", tmp_path / "model")
     assert said.code == 0, said.err
     assert "p_rule=0.6 is kept with 95% confidence: p_rule is " in said.out
+    assert "with the rule it is 0." in said.out  # and what it costs
+    words = ("fit", folder / "people.csv", *GOOD, "--p-rule", 0.6, "--selected", 0.5, 0.95, "--out", tmp_path / "other")
+    assert call(*words).code == 0
     assert (tmp_path / "model" / "frontier.png").read_bytes().startswith(b"\x89PNG")
 
 
