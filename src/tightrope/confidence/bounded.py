@@ -28,12 +28,12 @@ _ORDER = 0  # of rows: shuffled once for all, because files are sorted and a bet
 
 
 def bounded_upper(values: Any, low: Any, high: Any, confidence: float) -> Any:
-    """An upper bound on the mean of values known to lie in [low, high], n fixed; proven for independent rows at every n.
+    """An upper bound on the mean of values known to lie in [low, high], n fixed; proven for independent draws of one law at every n.
 
     At n = 10,000 it is 1.0 to 1.2 times as wide as the normal approximation, which is not proven (docs/certificates.md).
 
     Args:
-        values: n independent values, or n rows with a column for each of several means.
+        values: n independent draws of one law, or n rows of them with a column for each of several means.
         low, high: numbers, or one for each column; every possible value lies between them, not only those seen.
         confidence: the probability that the bound is above the mean, for each column.
 
