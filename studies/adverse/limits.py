@@ -112,28 +112,41 @@ class Scores(NamedTuple):
 
 
 def draw_scores(rng: np.random.Generator) -> Scores:
-    """Few kinds of rows, some of them rare; the heavy ones often rare, and where it hurts."""
+    """Few kinds of rows, some of them rare, some of them lumps."""
     n = int(rng.integers(3, 14))
     positive = rng.random(n) < rng.choice([0.2, 0.5])
     positive[:2] = [True, False]
     middle = rng.normal(size=n) + rng.choice([0.5, 1.5, 3]) * positive
     width = np.where(rng.random(n) < rng.choice([0.0, 0.4, 1.0]), 0.0, rng.exponential(2, n))
-    mass = rng.dirichlet(np.full(n, rng.choice([0.3, 1, 3])))
-    rows, weight = int(rng.choice([60, 200, 400, 1000])), np.ones(n)
-    weighted = rng.random() < 0.5
-    if weighted:
-        heavy = rng.random(n) < 0.4
-        weight = np.where(heavy, rng.choice([3.0, 20.0, 60.0]), rng.choice([1.0, 0.3]))
-        mass = np.where(heavy, np.minimum(mass, rng.choice([1, 3, 10]) / rows), mass)
-        middle = np.where(heavy, np.where(positive, middle - 2, middle + 2), middle)
-    copies = (1, 1)
-    if rng.random() < 0.3:
-        copies = tuple(int(k) for k in rng.choice([1, 2, 3, 5, -3, -6], size=2))
-    return Scores(
-        Kinds(mass / mass.sum(), positive, rng.integers(0, 2, n), weight), middle, width, weighted,
-        bool(rng.random() < 0.7), (copies[0], copies[1]), rows, "prefit" if rng.random() < 0.6 else 0.5,
-        ASKED[int(rng.integers(len(ASKED)))],
-    )  # fmt: skip
+    kinds = Kinds(rng.dirichlet(np.full(n, rng.choice([0.3, 1, 3]))), positive, rng.integers(0, 2, n), np.ones(n))
+    rows, cv = int(rng.choice([60, 200, 400, 1000])), "prefit" if rng.random() < 0.5 else 0.5
+    return Scores(kinds, middle, width, False, False, (1, 1), rows, cv, ASKED[int(rng.integers(len(ASKED)))])
+
+
+def draw_weights(rng: np.random.Generator) -> Scores:
+    """One or two kinds are so rare that a sample may have none of them, weigh much together, and are where it hurts."""
+    law = draw_scores(rng)
+    kinds, rows, heavy = (
+        law.kinds,
+        int(rng.choice([200, 800, 3000])),
+        rng.permutation(len(law.width))[: rng.integers(1, 3)],
+    )
+    mass = kinds.mass.copy()
+    mass[heavy] = rng.choice([0.3, 1, 3, 30]) / rows
+    weight = np.full(len(mass), rng.choice([1.0, 0.3]))
+    weight[heavy] = np.maximum(rng.choice([0.1, 0.3, 1]) * mass.sum() / mass[heavy], 2 * weight[0])
+    middle, away = law.middle.copy(), rng.choice([0, 2, 5])
+    middle[heavy] += np.where(kinds.positive[heavy], -away, away)
+    kinds = kinds._replace(mass=mass / mass.sum(), weight=weight)
+    return law._replace(kinds=kinds, middle=middle, rows=rows, weighted=True, told=bool(rng.random() < 0.6))
+
+
+def draw_copies(rng: np.random.Generator) -> Scores:
+    """Scores without lumps, rows as a join or oversampling leaves them."""
+    law = draw_scores(rng)
+    negative, positive = (int(k) for k in rng.choice([1, 2, 3, 5, -3, -6], size=2))
+    width, rows = law.width + rng.exponential(1, len(law.width)), int(rng.choice([60, 200, 400]))
+    return law._replace(width=width, copies=(negative, positive), rows=rows)
 
 
 def attempt_scores(law: Scores, rng: np.random.Generator) -> bool | None:
@@ -247,6 +260,18 @@ PROMISES = (
         name="limits-held-out",
         said="Every limit is kept with 95 % confidence (rows held out, or an estimator trained before)",
         draw=draw_scores,
+        attempt=attempt_scores,
+    ),
+    Promise(
+        name="limits-weights",
+        said="Every limit on weighted rates is kept with 95 % confidence, max_weight given or not",
+        draw=draw_weights,
+        attempt=attempt_scores,
+    ),
+    Promise(
+        name="limits-copies",
+        said="Every limit is kept with 95 % confidence, of rows that were copied",
+        draw=draw_copies,
         attempt=attempt_scores,
     ),
     Promise(
