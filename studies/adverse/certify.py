@@ -176,7 +176,8 @@ def _copied(law: Law, rng: np.random.Generator) -> tuple[np.ndarray, Row]:
         "joined": rng.geometric(1 / times, law.n),
         "half copied": np.where(rng.random(law.n) < 0.5, times, 1),
     }[law.rows]
-    at = rng.permutation(np.repeat(np.arange(law.n), counts))
+    at = np.repeat(np.arange(law.n), counts)
+    at = rng.permutation(at[: 1 << (len(at).bit_length() - 1)])  # whole originals, but for one, and few shapes
     return own[at], {"other": rng.normal(size=law.n).astype(np.float32)[at]}
 
 
@@ -185,9 +186,6 @@ def _copied(law: Law, rng: np.random.Generator) -> tuple[np.ndarray, Row]:
 
 def _rows(law: Law, rng: np.random.Generator) -> Row:
     at, more = _copied(law, rng) if law.rows in COPIED else (_draw(law, rng), {})
-    if more:  # few shapes; they are in random order
-        size = 1 << (len(at).bit_length() - 1)
-        at, more = at[:size], {k: v[:size] for k, v in more.items()}
     return {k: v[at] for k, v in _table(law).atoms.items()} | more
 
 

@@ -9,7 +9,7 @@ told apart by
 - one column: how often draws of any discrete law repeat themselves is a mixture of Poisson laws, for which Cauchy-Schwarz
   bounds the factorial moments of the counts, M2^2 <= M1 M3. Copies made as often of every row break it.
 
-A row that makes up a tenth of all (all zeros, say) is common, and its repetitions are draws. Where nothing
+A row that makes up a tenth of all (all zeros, say) is common, and is not looked at for this. Where nothing
 tells, rows are taken for draws: of one column, copies of rows drawn at random are not seen.
 """
 
@@ -44,12 +44,14 @@ def copies(rows: Any) -> np.ndarray | None:
         >>> copies(rng.integers(0, 3, size=(100, 2))) is None
         True
     """
-    source = copied_from(rows)
-    return None if source is None else np.flatnonzero(source == np.arange(len(source)))
+    found = _found(rows)
+    return None if found is None else np.sort(found[0])
 
 
 def copied_from(rows: Any) -> np.ndarray | None:
     """For each row the number of the one that it is a copy of, its own where it is a draw; None where all rows are draws.
+
+    Rows that are common stay draws here; for `copies` they are one of each kind, because it is one of two bounds.
 
     Args:
         rows: as for `copies`.
@@ -61,6 +63,15 @@ def copied_from(rows: Any) -> np.ndarray | None:
         >>> copied_from(np.repeat(rows, 2, axis=0))[:6].tolist()
         [0, 0, 2, 2, 4, 4]
     """
+    found = _found(rows)
+    if found is None:
+        return None
+    first, kind, rare = found
+    return np.where(rare[kind], first[kind], np.arange(len(kind)))
+
+
+def _found(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Where there are copies: the first row of each kind, the kind of each row, and which kinds are not common."""
     parts = [np.asarray(part) for part in (rows if isinstance(rows, list | tuple) else [rows])]
     columns = [column for part in parts for column in part.reshape(len(part), -1).T]
     factors = np.random.default_rng(0).integers(2**63, size=len(columns), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -73,7 +84,7 @@ def copied_from(rows: Any) -> np.ndarray | None:
     varying = [word[first[rare]] for word in words]
     varying = [word for word in varying if np.any(word != word[0])]
     found = _too_even(counts[rare]) if len(varying) == 1 else _beyond_chance(varying, counts[rare])
-    return np.where(rare[kind], first[kind], np.arange(n)) if found else None
+    return (first, kind, rare) if found else None
 
 
 def _words(column: np.ndarray, factor: np.uint64) -> np.ndarray:
