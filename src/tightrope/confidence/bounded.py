@@ -28,7 +28,7 @@ _ORDER = 0  # of rows: shuffled once for all, because files are sorted and a bet
 
 
 def bounded_upper(values: Any, low: Any, high: Any, confidence: float) -> Any:
-    """An upper bound on the mean of values known to lie in [low, high], n fixed; proven for independent draws of one law at every n.
+    """An upper bound on the mean of values in [low, high], n fixed; proven at every n for independent draws of one law.
 
     At n = 10,000 it is 1.0 to 1.2 times as wide as the normal approximation, which is not proven (docs/certificates.md).
 
