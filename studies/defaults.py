@@ -179,6 +179,12 @@ the epoch by the tightening
     upsilon_i = (a m_i + margin_i) / (1 - a)        a = (t / end)^2: the share of the weight that is spent
     margin_i  = sigma_i / (4 sqrt(3 end / 4))       a quarter of the standard error of the mean
 
+What a run has not seen it cannot keep. Where a constraint is made of rare events (h is 100 once in a hundred samples, and -1
+otherwise) the first epochs know nothing of it, and its mean over a run that saw ten events is not steered below zero: H was
+.6 above a level of 1 on average after 1,000 steps, within its error of zero after 4,642. A run in which fewer than 25
+events decide says so, its fresh samples are not believed to know more than that, and the verdict is "undecided". Scales that
+fall by orders of magnitude within a run are followed slowly: by a factor of three an epoch for gradients and h.
+
 FW-CSOA takes the same multipliers, steps of n^-1/2 towards a vertex, and forgets its tracked gradient at the rate
 rms |g(x_t) - g(x_{t-1})| / rms |g|, but never slower than a plain mean of all samples since the pilot would; it goes on from
 where an epoch ended.

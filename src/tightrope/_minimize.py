@@ -368,6 +368,9 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
             pulled = pull(ready.problem, ready.sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     worth, said = worth_of(ready, x, step, sums), outcome.message
+    if step and worth.at_random:
+        least = np.broadcast_to(method.least_errors(carry.state), worth.errors.shape)
+        worth = worth._replace(errors=np.where(least > 0, np.fmax(worth.errors, least), worth.errors))
     if own and ready.names and not status.no_point and np.any(worth.constraints > worth.errors):
         pulled = mended(ready.problem, sampler.rows, x, looked_at(ready, carry.state))
         if pulled is None:

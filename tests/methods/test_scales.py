@@ -131,6 +131,29 @@ def test_a_run_that_saw_too_few_events_says_that_it_cannot_tell(probability):
     assert ("Of rate fewer than 25 rare events were seen" in measured.said(one, ["rate"])) == unsure[0]
 
 
+@pytest.mark.parametrize("method", [tr.CSOA(), tr.FWCSOA(), tr.SplitCSOA()], ids=["csoa", "fw-csoa", "split-csoa"])
+def test_no_run_is_satisfied_by_fresh_samples_without_the_events_that_it_saw(method):
+    """Of 256 fresh samples half have no event of probability .003: h is -1 in all of them."""
+
+    def draw(key):
+        one, other = jax.random.split(key)
+        return {"z": jax.random.bernoulli(one, 0.003) / 0.003, "n": jax.random.normal(other, (2,))}
+
+    problem = tr.Problem(
+        lambda x, theta: -jnp.dot(1 + 0.5 * theta["n"], x),
+        lambda x, theta: (theta["z"] * jnp.sum(x))[None],
+        tr.Box(0.0, 1.0, shape=2),
+        levels=1.0,
+    )
+    said = []
+    for seed in range(8):
+        result = tr.minimize(problem, tr.Generator(draw), method=method, steps=1000, seed=seed)
+        if np.sum(result.x) > 1.2 and "rare events" in str(result):
+            said.append(result.verdict_of(result.constraints.iloc[0], result.errors.iloc[0]))
+    assert len(said) > 2
+    assert "satisfied" not in said
+
+
 # ---- own loops ---------------------------------------------------------------------------------------------------------
 
 

@@ -196,6 +196,10 @@ class Method(ABC):
         """A line for the report on what the run chose for itself; None for methods that choose nothing."""
         return None
 
+    def least_errors(self, state: Any) -> Any:
+        """What two standard errors of every constraint are at least, by what the run saw; 0 where it knows no better."""
+        return 0.0
+
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost with a batch of one, refreshes aside; to override where steps differ."""
         return Cost(*(steps * one for one in self.cost))

@@ -79,6 +79,10 @@ class SelfMeasuring(Method):
         """The scales that were measured."""
         return said(state.scales, names) if self.measures else None
 
+    def least_errors(self, state: Any) -> Any:
+        """Of constraints made of rare events: few samples that happen to have none would know their mean exactly."""
+        return least_errors(state.scales) if self.measures else 0.0
+
     def tightening(self, horizon: int) -> float:
         """upsilon at this horizon; what the run measures keeps its own margin."""
         return 0.0 if self.measures else super().tightening(horizon)
@@ -203,8 +207,19 @@ def dual_step(m: Measured, lam: Array, h: Array, t: Array) -> Array:
 
 def unsure(m: Measured) -> Array:
     """Whether h_i is made of events so rare that the run has seen too few of them to keep it below zero on average."""
-    squares = m.seen.h + m.begin.astype(m.most.dtype) * m.sigma_h**2  # of this epoch and of those before
+    squares = _squares(m)
     return (_FEW * m.most > squares) & (m.end * m.most > _RARE * squares)
+
+
+def least_errors(m: Measured) -> np.ndarray:
+    """Two standard errors of the run's mean of h where the run is unsure, 0 elsewhere."""
+    known = 2 * jnp.sqrt(_squares(m) / 0.75) / m.end
+    return np.asarray(jnp.where(unsure(m), known, 0))
+
+
+def _squares(m: Measured) -> Array:
+    """The sum of h^2 over this epoch and those before."""
+    return m.seen.h + m.begin.astype(m.most.dtype) * m.sigma_h**2
 
 
 def margin(m: Measured) -> Array:

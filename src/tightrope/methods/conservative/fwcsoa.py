@@ -232,6 +232,10 @@ class FWCSOA(Method):
         """The scales that were measured."""
         return measured.said(state.scales, names) if self.schedule == "measured" else None
 
+    def least_errors(self, state: Any) -> Any:
+        """Of constraints made of rare events: few samples that happen to have none would know their mean exactly."""
+        return measured.least_errors(state.scales) if self.schedule == "measured" else 0.0
+
     def total_cost(self, steps: int) -> Cost:
         """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
         cost = super().total_cost(steps)
