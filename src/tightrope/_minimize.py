@@ -437,7 +437,7 @@ def _unsettled(
     if not method.multipliers or method.output == "own" or len(trace) < 2:
         return ()
     half = trace.iloc[(trace["step"] - trace["step"].iloc[-1] / 2).abs().argmin()]
-    force = np.nan_to_num(dual * worth.errors)  # multipliers in common units
+    force = np.nan_to_num(dual * np.where(np.isfinite(worth.errors), worth.errors, 0.0))  # multipliers in common units
     changed = np.abs(dual - [half[f"dual {name}"] for name in names]) > np.abs(dual) / 3
     matters = force > 0.1 * np.max(force, initial=0.0)
     return tuple(name for name, yes in zip(names, changed & matters, strict=True) if yes)

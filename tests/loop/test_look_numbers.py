@@ -624,3 +624,11 @@ def test_swings_are_told_from_noise(own):
     same(f"swings {'measured' if own else 'given'}", found)
     assert oscillation._alternations(np.array([1.0, -1.0, 1.0]), -1.0, 1.0) == 0
     assert oscillation._alternations(np.array([1.1, -1.1, 0.0, 1.1]), -1.0, 1.0) == 2
+
+
+@pytest.mark.parametrize("rows", [np.repeat([[0.4], [0.6]], 2048, axis=0), np.full((4096, 1), 0.4)])
+def test_samples_of_one_state_decide_nothing(rows):
+    """A chain that rests for as long as the samples go back says nothing of its mean."""
+    found = worth.worth_on_the_last(LEVEL, jnp.ones(1), rows)
+    assert np.isinf(found.errors).all()
+    assert "say as much as" in str(found.note)

@@ -15,9 +15,10 @@ from tightrope.loop.steps import Summary
 from tightrope.problem import Problem
 from tightrope.problem.conflict import conflict, said_of_conflict
 from tightrope.problem.full_data import full_mean, linearised
+from tightrope.problem.reach import reach_of_constraints
 from tightrope.problem.rounding import UNITS, count
 from tightrope.problem.wide import exact_eps, exactly
-from tightrope.sampling.all_rows import first_row
+from tightrope.sampling.all_rows import first_row, one_row
 from tightrope.tree import Array, Tree
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
@@ -25,6 +26,8 @@ _ENOUGH = 32  # samples of a run: fewer have no standard error to speak of (a gu
 _INDEPENDENT = (
     20  # samples' worth: an inflation is estimated from blocks, and from fewer of these it is too low (a guess)
 )
+_GROWS = 1.7  # times from half of the samples to all: 1 where correlations are short, 2 where they are not (a guess)
+_SHORT = 8.0  # an inflation below this may grow by chance (a guess)
 _TESTED = 16  # means at most: the test takes a second for this many
 
 
@@ -89,14 +92,32 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
     away = np.abs(values.mean(axis=0)) / np.where(error > 0, error, 1)  # standard errors from the level
     tested = [0, *(1 + np.argsort(away[1:])[: _TESTED - 1])]
     tested = [i for i in tested if known[i]]
-    found = serial_dependence(values[:, tested]) if tested else None
-    if found is not None and found.found:
-        inflation = np.full(len(error), found.inflation.max())
-        inflation[tested] = found.inflation
+    told = _inflation(values[:, tested]) if tested else np.ones(0)
+    if (
+        tested
+        and np.all(np.ptp(values, axis=0) == 0)
+        and np.any(reach_of_constraints(problem, x, one_row(samples)).varies)
+    ):
+        told = np.full(len(tested), float(n))  # all the same: nobody knows for how long
+    if np.any(told > 1):
+        inflation = np.full(len(error), told.max())
+        inflation[tested] = told
         error = np.where(n / inflation < _INDEPENDENT, np.inf, error * np.sqrt(inflation))
-        note = dependence_note(float(found.inflation.max()), n)
+        note = dependence_note(float(told.max()), n)
     said = f"the last {n:,} samples of the run, which has learned from them, with two standard errors"
     return Worth(float(f.mean()), h.mean(axis=0), 2 * error[0], 2 * error[1:], said, True, samples, True, note)
+
+
+def _inflation(values: np.ndarray) -> np.ndarray:
+    """How many times larger the variance of each mean is than that of independent samples; too many times for an error to
+    be known where that still grows with the length that is looked at."""
+    found = serial_dependence(values)
+    if not np.any(found.inflation > _SHORT):
+        return found.inflation
+    halves = [serial_dependence(half).inflation for half in np.array_split(values, 2)]
+    grows = found.inflation > _GROWS * np.maximum(np.mean(halves, axis=0), 1)
+    least = np.maximum(found.inflation, 1.01 * len(values) / _INDEPENDENT)
+    return np.where(grows & (found.inflation > _SHORT), least, found.inflation)
 
 
 def dependence_note(inflation: float, n: int) -> str:
