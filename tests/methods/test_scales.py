@@ -149,6 +149,7 @@ def test_no_run_is_satisfied_by_fresh_samples_without_the_events_that_it_saw(met
     for seed in range(8):
         result = tr.minimize(problem, tr.Generator(draw), method=method, steps=1000, seed=seed)
         if np.sum(result.x) > 1.2 and "rare events" in str(result):
+            assert result.errors is not None
             said.append(result.verdict_of(result.constraints.iloc[0], result.errors.iloc[0]))
     assert len(said) > 2
     assert "satisfied" not in said
