@@ -206,7 +206,10 @@ class Certificate:
         worst = max(beyond, key=lambda bound: bound.rows_needed)
         more = _rounded(worst.rows_needed - self.samples)
         names = _listed([bound.name for bound in beyond])
-        return f"Not certified: {names} cannot be told to hold with {sure}; about {more:,} more {rows} would do"
+        for_what = "" if worst.accepted or worst.grade == "proven" else " for an asymptotic bound, ranges= for a proof"
+        return (
+            f"Not certified: {names} cannot be told to hold with {sure}; about {more:,} more {rows} would do{for_what}"
+        )
 
     def _of_gap(self) -> str:
         if self.gap is not None:

@@ -15,6 +15,7 @@ from tightrope.tree import Tree
 _MOST = 1 << 16  # rows that are marked, spread evenly
 _WORDS_AT_ONCE = 1 << 22
 _WORDS = 1 << 22  # that are read in all, where rows are wide: as long as a pass or two over as much data
+_NUMBERS = 1 << 24  # that are looked at for copies: about a second on the host
 _FRESH = 1 << 16  # samples that are made of a generator
 _SURE = 0.9999
 _LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as little
@@ -39,10 +40,13 @@ def read_held_out(heldout: Any, like: Tree = None) -> Tree:
 
 
 def first_of_copies(rows: Tree) -> np.ndarray | None:
-    """The numbers of the rows that are left when copies are dropped; None where there are none, and of files."""
+    """The numbers of the rows that are left when copies are dropped; None where there are none, and of files and
+    arrays so long that a look would take longer than a pass."""
     leaves = jax.tree.leaves(rows)
-    if not in_memory(rows) or any(
-        len(leaf) != count(rows) or jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves
+    if (
+        not in_memory(rows)
+        or sum(leaf.size for leaf in leaves) > _NUMBERS
+        or any(len(leaf) != count(rows) or jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
     ):
         return None
     return copies([np.asarray(leaf) for leaf in leaves])
