@@ -234,3 +234,22 @@ def test_the_worst_sum_that_is_known_is_within_the_units_that_are_counted():
             made = float(full_values(problem, jnp.zeros(1), jnp.asarray(v))[0])
             worst = max(worst, abs(made - v.mean(dtype=float)) / (eps * np.abs(v).mean(dtype=float)))
     assert worst <= UNITS
+
+
+# ---- nobody is accused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("seed", [4, 12, 38])  # convex, in random units: quantiles, smooth functions, kinks
+def test_no_convex_function_is_accused(seed, x64):
+    from studies.strangers.generate import stranger
+    from tightrope.loop.prepare import prepare
+
+    one = stranger(seed)
+    with jax.enable_x64(x64):
+        table = jax.tree.map(lambda v: np.asarray(v, np.float64 if x64 else np.float32), one.table)
+        ready = prepare(one.problem, table, "svrg-csoa", steps=None, passes=1, batch_size=None, seeds=(0,), x0=None)
+        ends = [one.in_units(np.random.default_rng(k).normal(size=one.d)) for k in range(2)]
+        for end in (ready.problem.domain.lmo(jax.tree.map(jnp.asarray, end)) for end in ends):
+            x = jax.tree.map(lambda a, b: jnp.asarray((a + b) / 2, a.dtype), ready.x, end)
+            assert confirm.above_a_chord(ready, x, np.ones(one.N)) is None
