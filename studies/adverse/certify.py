@@ -53,19 +53,23 @@ def _event(theta: Row) -> Any:
     return theta["status"] == -1
 
 
+def _either(which: Any, one: Any, other: Any) -> Any:
+    return jnp.where(which, one, other)
+
+
 FORMS: dict[str, Callable[[Any, Row, Numbers], Any]] = {
-    "an equality": lambda x, t, p: jnp.stack([jnp.where(_event(t), p[0], 0.0)]),
+    "an equality": lambda x, t, p: jnp.stack([_either(_event(t), p[0], 0.0)]),
     "two equalities": lambda x, t, p: jnp.stack([1.0 * (t["country"] == 7) * (t["status"] < 0)]),
     "a square by a flag": lambda x, t, p: jnp.stack([t["z"] ** 2 * (t["flag"] == 1.0)]),
     "a clip": lambda x, t, p: jnp.clip(t["z"], -1.0, p[0])[None],
     "a tanh": lambda x, t, p: jnp.tanh(t["z"] * x[0] - p[1])[None],
-    "two costs": lambda x, t, p: jnp.stack([jnp.where(t["z"] > p[1], p[0], -1.0)]),
+    "two costs": lambda x, t, p: jnp.stack([_either(t["z"] > p[1], p[0], -1.0)]),
     "a sigmoid by an event": lambda x, t, p: jnp.stack([jax.nn.sigmoid(t["z"]) * _event(t)]),
     "a number": lambda x, t, p: t["z"][None] * x[0],
     "a hinge": lambda x, t, p: jnp.maximum(1 - t["z"], 0.0)[None],
     "a table": lambda x, t, p: (jax.nn.one_hot(t["country"], 10) @ (p[2:] * x[0]))[None],
     "several": lambda x, t, p: jnp.stack([1.0 * (t["z"] > p[1]), -1.0 * (t["z"] > p[1]), 1.0 * _event(t)]),
-    "a rare number": lambda x, t, p: jnp.stack([jnp.where(_event(t), t["z"], -x[0])]),
+    "a rare number": lambda x, t, p: jnp.stack([_either(_event(t), t["z"], -x[0])]),
     "one that is known": lambda x, t, p: jnp.stack([1.0 * (t["z"] > p[1]), x[0] * p[0]]),
 }
 BOUNDED = ["an equality", "a clip", "a tanh", "two costs", "a sigmoid by an event", "a table", "several"]
