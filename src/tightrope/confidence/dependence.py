@@ -33,6 +33,11 @@ class Dependence(NamedTuple):
         found: neighbouring rows are alike. Said falsely of independent rows with a probability of at most 1e-3.
         inflation: for each column, the variance of the mean over that of independent rows, at least 1; an estimate, too low
             where rows are alike over more than a tenth of the file. 1 where nothing was found.
+
+    Example:
+        >>> from tightrope.confidence import serial_dependence
+        >>> serial_dependence([0.0, 1.0, 1.0, 0.0] * 5).found
+        False
     """
 
     found: bool
