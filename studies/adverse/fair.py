@@ -153,6 +153,7 @@ PROMISES = (
         draw=draw,
         attempt=attempt,
         repetitions=200,
+        again=100,
     ),
     Promise(
         name="fair-by-covariance",
@@ -160,5 +161,6 @@ PROMISES = (
         draw=draw_for_covariance,
         attempt=attempt,
         repetitions=200,
+        again=100,
     ),
 )
