@@ -172,7 +172,7 @@ def test_wrong_ranges_and_points_are_refused():
     with pytest.raises(ValueError, match="needs the range of h"):
         tr.certify(PROBLEM, INSIDE, HELDOUT, anytime=True)
     with pytest.raises(ValueError, match='accept is True; expected "proven", or "asymptotic"'):
-        tr.certify(PROBLEM, INSIDE, HELDOUT, accept=True)
+        tr.certify(PROBLEM, INSIDE, HELDOUT, accept=True)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="heldout is a stream"):
         tr.certify(PROBLEM, INSIDE, tr.Stream([HELDOUT]))
 

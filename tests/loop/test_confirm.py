@@ -24,7 +24,7 @@ def expanded(x, theta, shift):
 
 
 def rows_near(shift: float, seed: int) -> np.ndarray:
-    return np.float32(shift + 0.8 + np.random.default_rng(seed).normal(size=(2000, 3)))
+    return (shift + 0.8 + np.random.default_rng(seed).normal(size=(2000, 3))).astype(np.float32)
 
 
 class Truth:
@@ -63,6 +63,8 @@ def test_digits_that_are_lost_inside_a_function_make_no_false_statement(shift, t
     assert result.status not in (tr.Status.INFEASIBLE, tr.Status.CONTRADICTION, tr.Status.NOT_CONVEX)
     assert result.constraints.iloc[0] == pytest.approx(truth.violation(result.x), abs=lost)
     assert truth.violation(result.x) <= 0
+    assert result.lower is not None
+    assert result.gap is not None
     assert result.lower <= truth.best() + lost
     assert COST @ np.asarray(result.x, float) - truth.best() <= result.gap + lost
     if result.status is tr.Status.SOLVED:
