@@ -44,7 +44,7 @@ def along_runs(name: str, case: str, T: int, seeds: Iterable[int]) -> pd.DataFra
     """A row per seed: the means of F(x_t) - F* and H(x_t) over a run, weighted as its output is."""
     solved = NESTED[name]()
     options: dict[str, Any] = {"steps": T, "seeds": seeds, "track": solved.track, "progress": False}
-    table = tr.sweep(solved.problem, solved.samples, CASES[case], **options)
+    table = tr.sweep(solved.problem, solved.samples, CASES[case], **options).rename(columns={"F - F*": "gap"})
     return table[["seed", "gap", "H0"]].assign(problem=name, case=case, T=T)
 
 

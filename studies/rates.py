@@ -51,6 +51,7 @@ def measure(
                 table = tr.sweep(
                     solved.problem, solved.samples, CASES[case].method, steps=steps, seeds=seeds, track=solved.track
                 )
+                table = table.rename(columns={"F - F*": "gap"})
                 tables.append(table.assign(problem=name, case=case))
                 print(f"{name:8}  {case:18}  T = {steps:>7,}  gap {table.gap.mean():+.5f}", flush=True)
     return pd.concat(tables, ignore_index=True)

@@ -86,14 +86,14 @@ def measure(name: str, rule: Rule, seeds: Iterable[int]) -> dict[str, Any]:
     )
     values = table[[f"H{i}" for i in range(len(solved.dual))]]
     worst = str(values.mean().idxmax())
-    half = {column: 1.96 * table[column].std() / np.sqrt(len(table)) for column in ("gap", worst)}
+    half = {column: 1.96 * table[column].std() / np.sqrt(len(table)) for column in ("F - F*", worst)}
     return {
         "problem": name,
         "rule": rule.name,
         "T": rule.T,
         "predicted gap": rule.gap,
-        "gap": table["gap"].mean(),
-        "gap half width": half["gap"],
+        "gap": table["F - F*"].mean(),
+        "gap half width": half["F - F*"],
         "margin": rule.margin,
         "H": values[worst].mean(),
         "H half width": half[worst],

@@ -131,9 +131,9 @@ class Solved:
         return max(0.0, -self.slater)
 
     def track(self, x: Tree) -> dict[str, Array]:
-        """F(x) - F* (if there is an F*) and the H_i(x), to be averaged along a run."""
+        """F - F* (if there is an F*) and H0, H1, ... at x, to be averaged along a run."""
         values = self.constraints(x)
-        gap = {"gap": self.objective(x) - self.optimum} if self.feasible else {}
+        gap = {"F - F*": self.objective(x) - self.optimum} if self.feasible else {}
         return gap | {f"H{i}": values[i] for i in range(len(self.dual))}
 
     def rows(self, n: int, seed: int = 0) -> Tree:
