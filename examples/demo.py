@@ -19,7 +19,7 @@ from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
 from tightrope.datasets import load_adult
-from tightrope.tables import fit_table
+from tightrope.learn.tables import fit_table
 
 OUT = Path("out")
 

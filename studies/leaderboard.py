@@ -18,7 +18,7 @@ import pandas as pd
 from studies.longer_runs import RESCALED, longer_runs
 from studies.page import markdown
 from tightrope import __version__ as VERSION
-from tightrope.experiments.leaderboard import (
+from tightrope.lab.leaderboard import (
     DIVISIONS,
     SLACK,
     Board,
@@ -31,8 +31,8 @@ from tightrope.experiments.leaderboard import (
     slower,
     write,
 )
-from tightrope.experiments.leaderboard.divisions import SOURCES, Counted
-from tightrope.experiments.leaderboard.hidden import SEED, hidden, is_hidden
+from tightrope.lab.leaderboard.divisions import SOURCES, Counted
+from tightrope.lab.leaderboard.hidden import SEED, hidden, is_hidden
 
 HOW = """# The leaderboard
 
@@ -203,7 +203,7 @@ What is drawn: a loss of an affine score (none, least squares, absolute, logisti
 twelve constraints, which are means of affine scores through a link (linear, quadratic, logistic, hinge or a mixture);
 a box, a ball, a simplex, an l1 ball or a nuclear ball; 2 to 50 coordinates, 500 rows, and noise of a tenth to three
 times the scale of the functions. An instance is built backwards from its solution and multipliers, so that no solver
-is asked, and checked by a bound on the gap (`src/tightrope/experiments/leaderboard/hidden.py`). Functions, points and
+is asked, and checked by a bound on the gap (`src/tightrope/lab/leaderboard/hidden.py`). Functions, points and
 noise are of order one, which is what plain defaults are made for. No method has a coefficient, and none is given
 multipliers or exact constraints. `tightrope leaderboard --hidden-seed 2` draws others; even seeds are to develop on.
 """

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import tightrope as tr
-from tightrope.experiments.leaderboard import FULL, Source, board, compete
+from tightrope.lab.leaderboard import FULL, Source, board, compete
 from tightrope.problems import PROBLEMS, Solved
 from tightrope.tree import Array
 

@@ -16,7 +16,7 @@ import pandas as pd
 import tightrope as tr
 from studies.defaults import violation
 from studies.page import markdown
-from tightrope.experiments.leaderboard import slope
+from tightrope.lab.leaderboard import slope
 from tightrope.problems import NESTED, Solved
 
 HORIZONS = (1_000, 10_000, 100_000)

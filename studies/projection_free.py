@@ -18,7 +18,7 @@ import tightrope as tr
 from studies.defaults import violation
 from studies.page import markdown
 from studies.theory import affordable, few, known
-from tightrope.experiments.leaderboard import slope
+from tightrope.lab.leaderboard import slope
 from tightrope.plotting import new_figure
 from tightrope.problems import EXACT, PROBLEMS
 from tightrope.theory import Constants, Rule

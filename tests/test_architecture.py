@@ -92,7 +92,7 @@ def test_nothing_depends_on_experiments_and_the_command_line():
         if room(path) not in ("experiments", "cli"):
             text = path.read_text()  # not even inside a function
             assert "tightrope.experiments" not in text.replace(">>> from tightrope.experiments", ""), path
-            assert "import tightrope.cli" not in text, path
+            assert "import tightrope.learn.cli" not in text, path
 
 
 def test_the_reader_of_imports_sees_them():

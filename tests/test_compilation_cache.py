@@ -12,7 +12,7 @@ import pytest
 
 import tightrope as tr
 from tightrope import _compilation_cache as cache
-from tightrope.cli.printing import noted
+from tightrope.learn.cli.printing import noted
 
 COMPILES = """
 import sys, tightrope as tr

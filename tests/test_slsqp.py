@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.problems.fair import fair_classification
+from tightrope.learn.problems.fair import fair_classification
 from tightrope.slsqp import slsqp
 
 RNG = np.random.default_rng(3)

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 import tightrope as tr
-from tightrope.tables.classifier import TableClassifier, fit_table
-from tightrope.tables.ratings import RatingsModel, complete_ratings
+from tightrope.learn.tables.classifier import TableClassifier, fit_table
+from tightrope.learn.tables.ratings import RatingsModel, complete_ratings
 from torture.campaign import PROBLEM, ROWS, campaign, options
 
 FLIPS, CUTS = 1000, 200

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tightrope.tables.classifier import TableClassifier, fit_table
-from tightrope.tables.ratings import complete_ratings, read_ratings
-from tightrope.tables.reading import MISSING, read_table
+from tightrope.learn.tables.classifier import TableClassifier, fit_table
+from tightrope.learn.tables.ratings import complete_ratings, read_ratings
+from tightrope.learn.tables.reading import MISSING, read_table
 from torture.bits import people, ratings
 from torture.campaign import campaign, options
 

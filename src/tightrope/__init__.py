@@ -16,7 +16,7 @@ if typing.TYPE_CHECKING:
         StructuredMatrixCompletion,
         fairness_report,
     )
-    from tightrope.fairness import metrics
+    from tightrope.learn.fairness import metrics
 
 __version__ = "0.2.0"
 
@@ -94,7 +94,7 @@ def __getattr__(name: str) -> typing.Any:
     elif name == "compilation_cache":  # called before JAX is loaded, it can also quieten it
         from tightrope import _compilation_cache as home
     elif name == "metrics":
-        from tightrope import fairness as home
+        from tightrope.learn import fairness as home
     else:
         from tightrope import core as home
     globals()[name] = getattr(home, name)

@@ -15,7 +15,7 @@ from scipy.stats import norm
 import tightrope as tr
 from studies.adverse.search import Promise
 from tightrope.estimators import Refused
-from tightrope.fairness.notions import NOTIONS
+from tightrope.learn.fairness.notions import NOTIONS
 
 GRID = norm.ppf((np.arange(201) + 0.5) / 201)
 ASKED: tuple[dict[str, Any], ...] = (

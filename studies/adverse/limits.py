@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tightrope as tr
 from studies.adverse.search import Promise
-from tightrope.estimators.constrained.asked import BY_GROUP
+from tightrope.learn.constrained.asked import BY_GROUP
 
 ASKED: tuple[dict[str, Any], ...] = (
     {"subject_to": {"fpr": 0.1}},

@@ -17,18 +17,18 @@ import pytest
 from typer.testing import CliRunner
 
 import tightrope as tr
-from tightrope.cli import app as cli
-from tightrope.cli.printing import print_made
-from tightrope.estimators.fair import classifier as fair
-from tightrope.estimators.fair.refusal import Refused
-from tightrope.experiments.paper import Claim
-from tightrope.fairness.metrics import group_rates, p_rule, p_rule_bounds
-from tightrope.fairness.notions import NOTIONS
-from tightrope.fairness.sensitive import read_sensitive
-from tightrope.tables.classifier import TableClassifier, fit_table
-from tightrope.tables.encoder import TEXT
-from tightrope.tables.reading import read_table
-from tightrope.tables.report import as_text, compare
+from tightrope.learn.cli import app as cli
+from tightrope.learn.cli.printing import print_made
+from tightrope.learn.fair import classifier as fair
+from tightrope.learn.fair.refusal import Refused
+from tightrope.lab.paper import Claim
+from tightrope.learn.fairness.metrics import group_rates, p_rule, p_rule_bounds
+from tightrope.learn.fairness.notions import NOTIONS
+from tightrope.learn.fairness.sensitive import read_sensitive
+from tightrope.learn.tables.classifier import TableClassifier, fit_table
+from tightrope.learn.tables.encoder import TEXT
+from tightrope.learn.tables.reading import read_table
+from tightrope.learn.tables.report import as_text, compare
 
 
 class Said(NamedTuple):
@@ -410,7 +410,7 @@ def test_comparisons_know_every_kind_of_attribute():
 
 
 def test_reproduce_passes_its_words_on_and_prints_verdicts(tmp_path, monkeypatch):
-    import tightrope.experiments.paper as figures
+    import tightrope.lab.paper as figures
 
     called = []
 
@@ -515,7 +515,7 @@ def test_what_nobody_expected_is_a_sentence_too(tmp_path, monkeypatch):
     def broken(*_):
         raise KeyError("x")
 
-    monkeypatch.setattr("tightrope.tables.reading.read_table", broken)
+    monkeypatch.setattr("tightrope.learn.tables.reading.read_table", broken)
     said = call("fit", "people.csv", *GOOD, "--covariance", 0.01, "--out", tmp_path / "model")
     assert (said.code, "Traceback" in said.err) == (1, False)
     assert "Something unexpected: KeyError: 'x'. Run again with --debug" in said.err
@@ -542,7 +542,7 @@ def test_a_second_ctrl_c_ends_a_program_that_cannot_hear_of_the_first():
     program = """if True:
         import signal, sys, threading, time
         from hashlib import pbkdf2_hmac
-        from tightrope.cli.errors import ends_when_interrupted
+        from tightrope.learn.cli.errors import ends_when_interrupted
         signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background starts without
         work = lambda: pbkdf2_hmac("sha256", b"", b"", 200_000_000)
         with ends_when_interrupted():

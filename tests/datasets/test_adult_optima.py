@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from tightrope.datasets import adult_label_encoded
-from tightrope.experiments.paper.fairness import RADIUS, Optimum, People, batch_optimum
+from tightrope.lab.paper.fairness import RADIUS, Optimum, People, batch_optimum
 
 
 def solve(X, y, s, bound=np.inf) -> Optimum:

@@ -5,12 +5,12 @@ import pytest
 
 import tightrope as tr
 from tightrope.datasets import GroupedGaussians
-from tightrope.estimators.fair import covariance_path as module
-from tightrope.estimators.fair.covariance_path import covariance_path
-from tightrope.estimators.fair.frontier import path_of_thresholds
-from tightrope.estimators.fair.rates import Rates
-from tightrope.estimators.fair.task import Task, read_task
-from tightrope.estimators.fair.training import build, covariances, train
+from tightrope.learn.fair import covariance_path as module
+from tightrope.learn.fair.covariance_path import covariance_path
+from tightrope.learn.fair.frontier import path_of_thresholds
+from tightrope.learn.fair.rates import Rates
+from tightrope.learn.fair.task import Task, read_task
+from tightrope.learn.fair.training import build, covariances, train
 
 
 def task_of(groups: int, n: int = 1500, seed: int = 0, weighted: bool = False, **options) -> Task:

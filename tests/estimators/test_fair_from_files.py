@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tightrope as tr
-from tightrope.estimators.fair.from_files import (
+from tightrope.learn.fair.from_files import (
     _JUDGES,
     _problem,
     _Standardised,
@@ -19,15 +19,15 @@ from tightrope.estimators.fair.from_files import (
     path_of,
     read_people,
 )
-from tightrope.estimators.fair.frontier import judge_path, largest_that_keeps, path_of_thresholds
-from tightrope.estimators.fair.refusal import Refused
-from tightrope.estimators.fair.task import read_task
-from tightrope.estimators.fair.training import build, train
-from tightrope.fairness.sensitive import read_sensitive
+from tightrope.learn.fair.frontier import judge_path, largest_that_keeps, path_of_thresholds
+from tightrope.learn.fair.refusal import Refused
+from tightrope.learn.fair.task import read_task
+from tightrope.learn.fair.training import build, train
+from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.sampling import Parquet
-from tightrope.tables.classifier import TableClassifier
-from tightrope.tables.encoder import TableEncoder
-from tightrope.tables.from_files import fit_folder, predict_folder
+from tightrope.learn.tables.classifier import TableClassifier
+from tightrope.learn.tables.encoder import TableEncoder
+from tightrope.learn.tables.from_files import fit_folder, predict_folder
 
 N = 600
 RNG = np.random.default_rng(0)
@@ -59,7 +59,7 @@ def folder(tmp_path):
     ],
 )
 def test_the_problem_is_that_of_the_arrays(folder, columns, asked, monkeypatch):
-    monkeypatch.setattr("tightrope.estimators.fair.from_files._MANY", 100)
+    monkeypatch.setattr("tightrope.learn.fair.from_files._MANY", 100)
     weight = asked.pop("sample_weight", None)
     model, twin = (tr.FairLogisticRegression(covariance=0.05, **asked) for _ in range(2))
     built = build(read_task(twin, PEOPLE[columns], INCOME, None, None if weight is None else PEOPLE[weight])).at(0.05)
@@ -118,10 +118,10 @@ def test_what_cannot_be_had_from_files_is_refused(folder, asked, given, sentence
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Of the groups of race, 2 are treated as one")
 def test_a_p_rule_is_judged_by_rows_held_out_as_it_would_be_in_memory(folder, monkeypatch):
-    monkeypatch.setattr("tightrope.estimators.fair.from_files.HELD_OUT", 0.5)
+    monkeypatch.setattr("tightrope.learn.fair.from_files.HELD_OUT", 0.5)
     paths = []
     monkeypatch.setattr(
-        "tightrope.estimators.fair.from_files.path_of", lambda *given: paths.append(path_of(*given)) or paths[-1]
+        "tightrope.learn.fair.from_files.path_of", lambda *given: paths.append(path_of(*given)) or paths[-1]
     )
     columns, asked = ["x", "y", "z", "race"], {"p_rule": 0.6, "sensitive": "race", "confidence": 0.8}
     files = Parquet(folder, [*columns, "age", "income"])
@@ -139,7 +139,7 @@ def test_a_p_rule_is_judged_by_rows_held_out_as_it_would_be_in_memory(folder, mo
     exact = train(built.at(model.threshold_), method="auto", passes=None, tol=1e-12, seed=0)
     np.testing.assert_allclose(model.coef_[0], exact.coef, rtol=1e-5)
     np.testing.assert_allclose(coef[np.argmin(np.abs(thresholds - model.threshold_))], exact.coef, rtol=0.1)
-    monkeypatch.setattr("tightrope.estimators.fair.from_files.path_of", lambda *_: (coef, intercept))
+    monkeypatch.setattr("tightrope.learn.fair.from_files.path_of", lambda *_: (coef, intercept))
     with pytest.raises(Refused, match=r"p_rule=0\.99 cannot .* give a part of the rows"):
         model.set_params(p_rule=0.99).fit(files, "income", sample_weight="age")
     assert not hasattr(model, "coef_")

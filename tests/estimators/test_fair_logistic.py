@@ -26,16 +26,16 @@ from sklearn.preprocessing import StandardScaler
 
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
-from tightrope.estimators.fair import frontier, training
-from tightrope.estimators.fair.rare import smallest_group
-from tightrope.estimators.fair.refusal import Refused, refusal
-from tightrope.estimators.fair.streaming import GROUP
-from tightrope.estimators.fair.task import Task, read_task
-from tightrope.fairness.metrics import p_rule_bounds
-from tightrope.fairness.sensitive import read_sensitive
+from tightrope.learn.fair import frontier, training
+from tightrope.learn.fair.rare import smallest_group
+from tightrope.learn.fair.refusal import Refused, refusal
+from tightrope.learn.fair.streaming import GROUP
+from tightrope.learn.fair.task import Task, read_task
+from tightrope.learn.fairness.metrics import p_rule_bounds
+from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.files import FileError, read_file, write_file
-from tightrope.problems.fair import fair_classification
-from tightrope.problems.fair_pairs import paired_classification
+from tightrope.learn.problems.fair import fair_classification
+from tightrope.learn.problems.fair_pairs import paired_classification
 
 N = 640
 _everything, Y, S, _ = rotated_gaussians(n=N, phi=np.pi / 8)

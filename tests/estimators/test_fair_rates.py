@@ -15,14 +15,14 @@ from studies import fair_coverage
 from studies.adverse.fair import Law as AdverseLaw
 from studies.adverse.fair import attempt
 from tightrope.datasets import GroupedGaussians
-from tightrope.estimators.fair.asked import Asked
-from tightrope.estimators.fair.paths import Part
-from tightrope.estimators.fair.rates import BETWEEN, LOGISTIC, SHARP, Rates
-from tightrope.estimators.fair.refusal import Refused
-from tightrope.estimators.fair.task import Task
-from tightrope.estimators.fair.walk import Judge, Walk
+from tightrope.learn.fair.asked import Asked
+from tightrope.learn.fair.paths import Part
+from tightrope.learn.fair.rates import BETWEEN, LOGISTIC, SHARP, Rates
+from tightrope.learn.fair.refusal import Refused
+from tightrope.learn.fair.task import Task
+from tightrope.learn.fair.walk import Judge, Walk
 from tightrope.fairness import Sensitive, read_sensitive
-from tightrope.fairness.notions import NOTIONS, cells_of
+from tightrope.learn.fairness.notions import NOTIONS, cells_of
 
 PARITY = "demographic_parity"
 LAW = GroupedGaussians(groups=2)

@@ -10,8 +10,8 @@ from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, recall_score
 
 from tightrope.confidence import difference_interval, ratio_interval
-from tightrope.estimators.fair.report import METRICS, fairness_report
-from tightrope.fairness.metrics import p_rule, p_rule_bounds
+from tightrope.learn.fair.report import METRICS, fairness_report
+from tightrope.learn.fairness.metrics import p_rule, p_rule_bounds
 
 RNG = np.random.default_rng(6)
 N = 900

@@ -8,10 +8,10 @@ import jax
 import pandas as pd
 import pytest
 
-import tightrope.experiments.paper as package
-from tightrope.experiments.paper import Claim, Figure, OtherSettingsError, Size, reproduce
-from tightrope.experiments.paper.figure import Report
-from tightrope.experiments.work import Store, Unit
+import tightrope.lab.paper as package
+from tightrope.lab.paper import Claim, Figure, OtherSettingsError, Size, reproduce
+from tightrope.lab.paper.figure import Report
+from tightrope.lab.work import Store, Unit
 
 
 class Fake:

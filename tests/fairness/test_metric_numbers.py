@@ -7,8 +7,8 @@ import pytest
 from golden import same
 
 from tightrope.fairness import metrics
-from tightrope.fairness.metrics import group_rates, is_positive, last_label, p_rule, p_rule_bounds, weights
-from tightrope.fairness.sensitive import read_sensitive
+from tightrope.learn.fairness.metrics import group_rates, is_positive, last_label, p_rule, p_rule_bounds, weights
+from tightrope.learn.fairness.sensitive import read_sensitive
 
 N = 90
 RNG = np.random.default_rng(3)

@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import norm
 from sklearn.metrics import accuracy_score, recall_score
 
-from tightrope.fairness.metrics import group_rates, p_rule, p_rule_bounds
-from tightrope.fairness.sensitive import read_sensitive
+from tightrope.learn.fairness.metrics import group_rates, p_rule, p_rule_bounds
+from tightrope.learn.fairness.sensitive import read_sensitive
 
 RNG = np.random.default_rng(5)
 N = 600
@@ -123,7 +123,7 @@ def test_rows_without_weight_and_the_unit_of_weights_change_no_bound():
 
 def test_the_error_of_a_weighted_ratio_is_that_of_many_samples(monkeypatch):
     """Weights that go with the decision, where counting effective rows by the weights alone would halve the error."""
-    monkeypatch.setattr("tightrope.fairness.metrics.DRAWS", 20)
+    monkeypatch.setattr("tightrope.learn.fairness.metrics.DRAWS", 20)
     rng, n = np.random.default_rng(4), 2000
     found = []
     for _ in range(300):
@@ -235,7 +235,7 @@ def test_the_seed_decides():
 
 def test_all_bounds_are_true_at_once_as_often_as_promised(monkeypatch):
     """400 samples from a population whose p%-rule is known; 0.9 less three standard deviations of the count."""
-    monkeypatch.setattr("tightrope.fairness.metrics.DRAWS", 4000)
+    monkeypatch.setattr("tightrope.learn.fairness.metrics.DRAWS", 4000)
     rng, replications, confidence, length = np.random.default_rng(2), 400, 0.9, 5
     shifts = np.linspace(0.0, 0.6, length)
     rates = norm.sf(0.3 + 0 * shifts), norm.sf(0.3 + shifts - 0.4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tightrope.confidence import ratio_score
-from tightrope.fairness.notions import effective_rates
+from tightrope.learn.fairness.notions import effective_rates
 
 
 def test_equal_weights_count_rows():

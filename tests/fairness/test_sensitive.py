@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from tightrope.datasets import load_adult
-from tightrope.fairness.intersections import combinations_of, intersection, with_intersection
-from tightrope.fairness.sensitive import Attribute, numbers_like_codes, read_sensitive
+from tightrope.learn.fairness.intersections import combinations_of, intersection, with_intersection
+from tightrope.learn.fairness.sensitive import Attribute, numbers_like_codes, read_sensitive
 
 SEX = ["F", "M", "M", "F", "M"]
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.methods.primal.oneprojection import OneProjection, project_on_constraints
-from tightrope.methods.primal_dual.delayed import DelayedSaddle
-from tightrope.methods.primal_dual.kimlee import KimLee
-from tightrope.methods.primal_dual.longterm import Jenatton, MahdaviJinYang
-from tightrope.methods.primal_dual.madavanbose import MadavanBose
-from tightrope.methods.primal_dual.mirror import MirrorSA, RobustSA, bregman_step
-from tightrope.methods.primal_dual.nupi import NuPI
-from tightrope.methods.primal_dual.opdmd import OPDMD
+from tightrope.lab.methods.primal.oneprojection import OneProjection, project_on_constraints
+from tightrope.lab.methods.primal_dual.delayed import DelayedSaddle
+from tightrope.lab.methods.primal_dual.kimlee import KimLee
+from tightrope.lab.methods.primal_dual.longterm import Jenatton, MahdaviJinYang
+from tightrope.lab.methods.primal_dual.madavanbose import MadavanBose
+from tightrope.lab.methods.primal_dual.mirror import MirrorSA, RobustSA, bregman_step
+from tightrope.lab.methods.primal_dual.nupi import NuPI
+from tightrope.lab.methods.primal_dual.opdmd import OPDMD
 
 T, D, N = 50, 3, 2
 ROOT = np.sqrt(T)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.methods.frank_wolfe.affinefw import AffineFW
-from tightrope.methods.frank_wolfe.coexcg import CoexCG, CoexDurCG
-from tightrope.methods.frank_wolfe.ofw import OFW
-from tightrope.methods.frank_wolfe.osfw import OSFW
-from tightrope.methods.frank_wolfe.scgd import SCGD
-from tightrope.methods.frank_wolfe.sfw import SFW
-from tightrope.methods.frank_wolfe.svrf import SVRF
-from tightrope.methods.primal.storm import STORM
+from tightrope.lab.methods.frank_wolfe.affinefw import AffineFW
+from tightrope.lab.methods.frank_wolfe.coexcg import CoexCG, CoexDurCG
+from tightrope.lab.methods.frank_wolfe.ofw import OFW
+from tightrope.lab.methods.frank_wolfe.osfw import OSFW
+from tightrope.lab.methods.frank_wolfe.scgd import SCGD
+from tightrope.lab.methods.frank_wolfe.sfw import SFW
+from tightrope.lab.methods.frank_wolfe.svrf import SVRF
+from tightrope.lab.methods.primal.storm import STORM
 from tightrope.sampling import Plan
 
 N, D, STEPS, RADIUS = 24, 4, 60, 0.9

@@ -10,10 +10,10 @@ import pytest
 
 import tightrope as tr
 from tightrope.certificate import Certificate, ConstraintBound
-from tightrope.estimators.constrained.certificate import Measured, ThresholdCertificate
-from tightrope.estimators.constrained.held_out import HeldOut
-from tightrope.estimators.constrained.page import threshold_page
-from tightrope.estimators.fair.by_rates import RatesRun
+from tightrope.learn.constrained.certificate import Measured, ThresholdCertificate
+from tightrope.learn.constrained.held_out import HeldOut
+from tightrope.learn.constrained.page import threshold_page
+from tightrope.learn.fair.by_rates import RatesRun
 from tightrope.pages.drawings import bar, curve, interval
 from tightrope.pages.elements import Html, element, fragment, link, page, text, write_page
 from tightrope.result import Result, Status, TotalCost

@@ -11,7 +11,7 @@ import pytest
 import tightrope as tr
 from studies.fair_logistic import Instance
 from tightrope.datasets import adult_label_encoded, load_adult, one_hot, rotated_gaussians
-from tightrope.fairness.sensitive import read_sensitive
+from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.loop.steps import advance
 from tightrope.problems import carried_by_few, fair_classification
 

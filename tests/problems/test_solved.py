@@ -11,7 +11,7 @@ import pytest
 
 from tightrope.problem import Problem
 from tightrope.problems import EXACT, PROBLEMS
-from tightrope.problems.solved import normals
+from tightrope.lab.problems.solved import normals
 
 ROWS, VERTICES = 500, 3
 FINITE = ["neyman-pearson", "fair-logistic", "portfolio", "power", "completion"]

@@ -18,8 +18,8 @@ from tightrope.methods import CFWCSOA
 from tightrope.problem.check import astype_problem
 from tightrope.problem.full_data import full_constraints
 from tightrope.problems import structured_completion
-from tightrope.problems.entries import Entries, Grid, entries, product
-from tightrope.problems.observed import observed
+from tightrope.learn.problems.entries import Entries, Grid, entries, product
+from tightrope.learn.problems.observed import observed
 from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.tree import astype
 
@@ -357,7 +357,7 @@ def test_entries_that_were_checked_are_not_checked_again(monkeypatch):
     made = structured_matrix(12, 9, rank=2)
     seen = observed(made.entries, shape=made.shape, empty="keep")
     once = structured_completion(made.entries, 5.0, 1.0, shape=made.shape, empty="keep")
-    monkeypatch.setattr("tightrope.problems.observed._check", None)
+    monkeypatch.setattr("tightrope.learn.problems.observed._check", None)
     again = structured_completion(seen, 5.0, 1.0)
     for p, q in zip(jax.tree.leaves(once.problem.params), jax.tree.leaves(again.problem.params), strict=True):
         np.testing.assert_array_equal(p, q)

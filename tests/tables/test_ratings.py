@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 import tightrope as tr
-from tightrope.cli import app as cli
-from tightrope.cli.errors import Stopped
-from tightrope.estimators.completion import estimator as completion
-from tightrope.estimators.completion.choice import hold_out
-from tightrope.estimators.completion.training import Effects
+from tightrope.learn.cli import app as cli
+from tightrope.learn.cli.errors import Stopped
+from tightrope.learn.completion import estimator as completion
+from tightrope.learn.completion.choice import hold_out
+from tightrope.learn.completion.training import Effects
 from tightrope.files import FileError
-from tightrope.tables.ratings import CompletedRatings, RatingsModel, complete_ratings, read_ratings
+from tightrope.learn.tables.ratings import CompletedRatings, RatingsModel, complete_ratings, read_ratings
 
 USERS, ITEMS = 40, 30
 GOOD = ("--user", "user", "--item", "film", "--rating", "stars")

@@ -12,8 +12,8 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from tightrope.datasets import load_adult, one_hot
 from tightrope.files import FileError
-from tightrope.tables.encoder import MOST_WORDS, TableEncoder
-from tightrope.tables.reading import need_columns, read_table
+from tightrope.learn.tables.encoder import MOST_WORDS, TableEncoder
+from tightrope.learn.tables.reading import need_columns, read_table
 
 RNG = np.random.default_rng(0)
 PEOPLE = pd.DataFrame(

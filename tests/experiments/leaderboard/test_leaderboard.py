@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import tightrope as tr
-from tightrope.experiments import leaderboard as contest
-from tightrope.experiments.leaderboard import Size, drawing, entrants, leaderboard, report, runs
-from tightrope.experiments.leaderboard.divisions import DIVISIONS, SOURCES, counts
-from tightrope.experiments.leaderboard.hidden import SEED, gap, hidden, is_hidden, name_of
+from tightrope.lab import leaderboard as contest
+from tightrope.lab.leaderboard import Size, drawing, entrants, leaderboard, report, runs
+from tightrope.lab.leaderboard.divisions import DIVISIONS, SOURCES, counts
+from tightrope.lab.leaderboard.hidden import SEED, gap, hidden, is_hidden, name_of
 from tightrope.loop import choose
 from tightrope.loop.prepare import prepare
 from tightrope.methods.snapshot import probe_size

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from tightrope.experiments.paper.claims import VERDICTS, Claim, at_most, band, decide, trend, worst
+from tightrope.lab.paper.claims import VERDICTS, Claim, at_most, band, decide, trend, worst
 
 SEEDS = 20
 

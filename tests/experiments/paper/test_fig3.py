@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import tightrope as tr
-from tightrope.experiments.paper import FULL, QUICK, fig3, fig3_claims, matrices, matrix_tuning, reproduce
-from tightrope.experiments.paper.matrices import Amount, Case, Instance, SeparateTrackers
+from tightrope.lab.paper import FULL, QUICK, fig3, fig3_claims, matrices, matrix_tuning, reproduce
+from tightrope.lab.paper.matrices import Amount, Case, Instance, SeparateTrackers
 from tightrope.methods import CFWCSOA
 
 SEEDS = range(6)

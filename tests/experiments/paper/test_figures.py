@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import tightrope as tr
-from tightrope.experiments.paper import FIGURES, Size, fig1, fig2, fig4, reproduce
-from tightrope.experiments.paper.fairness import (
+from tightrope.lab.paper import FIGURES, Size, fig1, fig2, fig4, reproduce
+from tightrope.lab.paper.fairness import (
     C,
     Optimum,
     People,
@@ -20,7 +20,7 @@ from tightrope.experiments.paper.fairness import (
     paper_problem,
     with_measures,
 )
-from tightrope.experiments.paper.tuning import UPSILON0, TunedCoefficients
+from tightrope.lab.paper.tuning import UPSILON0, TunedCoefficients
 
 TINY = Size(
     seeds=2,

@@ -4,8 +4,8 @@ import json
 
 import pandas as pd
 
-from tightrope.experiments.paper import FIGURES, beyond
-from tightrope.experiments.paper.page import CAPTIONS, ERRATA, caption, folder_page
+from tightrope.lab.paper import FIGURES, beyond
+from tightrope.lab.paper.page import CAPTIONS, ERRATA, caption, folder_page
 from tightrope.pages.elements import text
 
 

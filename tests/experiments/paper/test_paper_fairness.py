@@ -7,8 +7,8 @@ from sklearn.metrics import accuracy_score, log_loss
 
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
-from tightrope.experiments.paper import fairness
-from tightrope.experiments.paper.fairness import PAPER, People, Task, batch_optimum, follow, measure
+from tightrope.lab.paper import fairness
+from tightrope.lab.paper.fairness import PAPER, People, Task, batch_optimum, follow, measure
 from tightrope.problem.full_data import full_values
 
 ROWS, WIDTH = 300, 14  # as in the tiny runs of the figures, so that they share compiled programs

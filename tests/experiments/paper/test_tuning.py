@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tightrope.experiments.paper.fairness import Optimum
-from tightrope.experiments.paper.tuning import as_methods, best_gap, grid, least_violation, tuned
+from tightrope.lab.paper.fairness import Optimum
+from tightrope.lab.paper.tuning import as_methods, best_gap, grid, least_violation, tuned
 
 OPTIMUM = Optimum(np.zeros(2), 0.4, 0.05, 0.3)
 

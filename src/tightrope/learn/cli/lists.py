@@ -1,0 +1,108 @@
+"""`tightrope methods`, `tightrope sets` and `tightrope datasets`: what there is, from the library's own registries."""
+
+import inspect
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from tightrope.learn.cli.errors import Debug
+from tightrope.learn.cli.options import Json
+from tightrope.learn.cli.printing import print_table
+
+if TYPE_CHECKING:
+    from tightrope.methods import Method, Rates
+    from tightrope.sets import ConvexSet
+
+
+def methods(as_json: Json = False, debug: Debug = False) -> None:
+    """The methods: what each needs, what a step costs, and the proven rates; with --json also what they are."""
+    from tightrope.methods import METHODS
+
+    if as_json:
+        _print_json([_method(name, kind) for name, kind in METHODS.items()])
+        return
+    heads = ("S", "G", "P", "L", "gap", "violation")
+    table = Table("name", "class", "needs", *heads, box=None, pad_edge=False)
+    for name, kind in METHODS.items():
+        counts = [str(count or "") for count in kind.cost]
+        rates = [rate and rate + "*" * bool(kind.published.proof) for rate in map(_rate, kind.published[:2])]
+        table.add_row(name, kind.__name__, ", ".join(sorted(kind.needs)), *counts, *rates)
+    print_table(table)
+    print("A step takes S samples, G gradients, P projections and L linear minimisations.")
+    print("Gap and violation are proven to fall like these powers of the samples T; --json says more.")
+    print("* The proof is not of the method as it runs by default: --json and docs/methods.md say of what.")
+
+
+def sets(as_json: Json = False, debug: Debug = False) -> None:
+    """The convex sets: what each can do."""
+    from tightrope.sets import SETS
+
+    _print_list([_set(name, kind) for name, kind in SETS.items()], as_json)
+
+
+def datasets(as_json: Json = False, debug: Debug = False) -> None:
+    """The data that comes with tightrope, and how it is called."""
+    from tightrope.learn import datasets as data
+
+    functions = {name: getattr(data, name) for name in data.__all__}
+    found = [
+        {"name": name, "what": _first_paragraph(value), "arguments": list(inspect.signature(value).parameters)}
+        for name, value in functions.items()
+        if inspect.isfunction(value)
+    ]
+    _print_list(found, as_json)
+
+
+def _method(name: str, kind: "type[Method]") -> dict[str, Any]:
+    return {
+        "name": name,
+        "class": kind.__name__,
+        "what": _first_paragraph(kind),
+        "needs": sorted(kind.needs),
+        "cost": {unit: count for unit, count in kind.cost._asdict().items() if count},
+        "published": _published(kind.published),
+        "published by steps": {steps: _published(rates) for steps, rates in kind.published_by_steps.items()},
+        "output": kind.output,
+        "tuned": list(kind.tuned),
+        "margin": kind.margin,
+        "anytime": bool(kind.anytime),
+    }
+
+
+def _published(rates: "Rates") -> dict[str, Any]:
+    return {what: "inf" if p == float("inf") else p for what, p in rates._asdict().items()}
+
+
+def _rate(p: float | None) -> str:
+    """A proven rate T^-p in words; an infinite p means that nothing is left."""
+    return "" if p is None else "zero" if p == float("inf") else f"T^-{Fraction(p).limit_denominator(12)}"
+
+
+def _set(name: str, kind: "type[ConvexSet]") -> dict[str, Any]:
+    from tightrope.sets import ConvexSet
+
+    can = {what: what for what in ("project", "lmo") if getattr(kind, what) is not getattr(ConvexSet, what)}
+    if "project" in can and vars(kind).keys() & {"has_projection", "cheap_projection"}:
+        can["project"] = "project (not always, or not cheaply)"
+    return {"name": name, "what": _first_paragraph(kind), "can": list(can.values())}
+
+
+def _first_paragraph(value: Any) -> str:
+    return " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+
+
+def _print_list(entries: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        _print_json(entries)
+        return
+    table = Table(*entries[0])
+    for entry in entries:
+        table.add_row(*(", ".join(value) if isinstance(value, list) else value for value in entry.values()))
+    print_table(table)
+
+
+def _print_json(entries: Sequence[dict[str, Any]]) -> None:
+    print(json.dumps(entries, indent=2, ensure_ascii=False))

@@ -1,0 +1,79 @@
+"""Ratings as places and values: read from any kind of matrix, and joined with those seen before."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from tightrope.learn.problems.observed import Observed, observed
+
+NAME = "StructuredMatrixCompletion"
+"""The estimator's name, with which its refusals begin."""
+
+
+def read(X: Any) -> Observed:
+    """Places and values of a matrix or (rows, columns, values), of which nothing needs to be missing."""
+    matrix: Any = plain(X)
+    if scipy.sparse.issparse(matrix):
+        coo = matrix.tocoo()
+        rows, columns, values, shape = coo.row, coo.col, coo.data, coo.shape
+    elif isinstance(matrix, tuple | list) and len(matrix) == 3 and np.ndim(matrix[0]) == 1:
+        rows, columns, values = (np.asarray(part) for part in matrix)
+        shape = (0, 0)
+    else:
+        matrix = np.asarray(matrix)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{NAME}: an array of shape {matrix.shape} and dtype {matrix.dtype} was given; expected a sparse matrix, a "
+                "dense one of numbers with NaN, or arrays (rows, columns, values)."
+            )
+        rows, columns = np.nonzero(~np.isnan(matrix))
+        values, shape = matrix[rows, columns], matrix.shape
+    if not len(values) == len(rows) == len(columns) > 0:
+        raise ValueError(
+            f"{NAME}: {len(rows):,} rows, {len(columns):,} columns and {len(values):,} values were given; expected as many "
+            "of each, and at least one."
+        )
+    if values.dtype.kind not in "fiub" or not np.all(np.isfinite(values)):
+        raise ValueError(f"{NAME}: some values are not finite numbers; leave out what was not observed.")
+    rows, columns = whole_numbers("rows", rows), whole_numbers("columns", columns)
+    return Observed(rows, columns, values.astype(float), shape)
+
+
+def joined(before: Observed, new: Observed) -> Observed:
+    """All entries, the new ones in the place of older ones; the matrix grows to hold them."""
+    places = np.array([new.rows, new.columns])
+    if places.min() < 0:
+        raise ValueError(f"{NAME}: a row or column number is {places.min()}; expected 0 or more.")
+    height, width = (int(max(n)) for n in zip(before.shape, new.shape, places.max(axis=1) + 1, strict=True))
+    fresh = new.rows * width + new.columns
+    kept = ~np.isin(before.rows * width + before.columns, fresh)
+    parts = [np.concatenate([old[kept], added]) for old, added in zip(before[:3], new[:3], strict=True)]
+    return observed(tuple(parts), shape=(height, width), empty="keep", who=NAME)
+
+
+def plain(X: Any) -> Any:
+    """The array of a DataFrame; anything else as it is."""
+    return X.to_numpy() if hasattr(X, "to_numpy") else X
+
+
+def whole_numbers(name: str, given: Any) -> np.ndarray:
+    """Row or column numbers as int64; anything but whole numbers is refused."""
+    numbers = np.asarray(given)
+    if numbers.dtype.kind not in "iu":
+        raise ValueError(f"{NAME}: {name} have dtype {numbers.dtype}; expected whole numbers from 0.")
+    return numbers.astype(np.int64)
+
+
+def warn_of_empty(seen: Observed) -> None:
+    """Say how many rows and columns have no rating; the warning points at the caller of `fit`."""
+    said = []
+    for name, at, length in (("rows", seen.rows, seen.shape[0]), ("columns", seen.columns, seen.shape[1])):
+        empty = length - len(np.unique(at))
+        said += [f"{empty:,} of {length:,} {name}"] if empty else []
+    if said:
+        warnings.warn(
+            f"Nothing was observed in {' and '.join(said)}; predictions there are the mean with the effects of the others.",
+            stacklevel=4,
+        )

@@ -1,0 +1,450 @@
+"""Logistic regression that meets a fairness constraint, as a scikit-learn classifier."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tightrope._threads import PRODUCT, threads_for
+from tightrope.arrow import from_arrow
+from tightrope.learn import rules
+from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
+from tightrope.learn.fair.from_files import People, are_files, fit_files, read_people
+from tightrope.learn.fair.frontier import SEARCHES, choose, compute_frontier
+from tightrope.learn.fair.page import classifier_page
+from tightrope.learn.fair.refusal import Refused
+from tightrope.learn.fair.report import FairnessReport, fairness_report
+from tightrope.learn.fair.save_load import load_classifier, save_classifier
+from tightrope.learn.fair.streaming import FairStream
+from tightrope.learn.fair.task import Task, features_of, has_second_label, read_task, sensitive_columns
+from tightrope.learn.fair.training import Trained, build, train, warn_of_few, warn_of_gap
+from tightrope.learn.fair.walk import JUDGES
+from tightrope.learn.fairness.notions import NOTIONS
+from tightrope.learn.fairness.sensitive import read_sensitive
+from tightrope.methods import Method
+from tightrope.pages.elements import write_page
+from tightrope.learn.problems.fair import carried_by_few
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_A_NAME = rules.Rule(lambda v: isinstance(v, str | Iterable), "the name of a column, or a list of names", TypeError)
+_RULES = {
+    "p_rule": rules.share("a share between 0 and 1, such as 0.8 for the 80 % rule").or_none(),
+    "difference": rules.share("a share between 0 and 1, such as 0.05").or_none(),
+    "constraint": rules.one_of(tuple(CONSTRAINTS)),
+    "judge": rules.one_of(JUDGES),
+    "notion": rules.one_of(tuple(NOTIONS)),
+    "search": rules.one_of(SEARCHES),
+    "method": rules.METHOD,
+    "radius": rules.POSITIVE,
+    "tol": rules.POSITIVE,
+    "passes": rules.POSITIVE.or_none(),
+    "l2": rules.number(lambda v: v >= 0, "a number of at least 0"),
+    "selected": rules.Rule(
+        lambda v: v is None or (isinstance(v, tuple | list) and len(v) == 2 and 0 <= v[0] < v[1] <= 1),
+        "None or two shares, the lower one first, such as (0.1, 0.3)",
+    ),
+    "confidence": rules.share("a number between 0 and 1"),
+    "sensitive": _A_NAME.or_none(),
+    "folds": rules.whole_number(2),
+    "random_state": rules.whole_number(0).or_none(),
+}
+_LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_")
+
+
+class FairLogisticRegression(ClassifierMixin, BaseEstimator):
+    """A linear classifier that treats groups alike: by a bound on their rates, or on a covariance.
+
+    Say what you want, `p_rule=0.8` or `difference=0.05`: of classifiers trained with constraints on smoothed rates of
+    groups, the most accurate one is taken of which rows not trained on show, with `confidence`, that it keeps the rule. Or
+    bound the covariance of score and sensitive attribute, `covariance=0.05`: the mean logistic loss is minimised subject
+    to |cov(s, score)| <= c (Zafar et al., 2017), to a certified gap, and the constraint holds on the training data exactly;
+    `partial_fit` learns that from a stream with CSOA. Or neither, and it is plain logistic regression.
+
+    Features are standardised inside and `coef_` is in their own units. The sensitive attribute is used in training only
+    and is not a feature, unless you put it among them.
+
+    Args:
+        p_rule: the p%-rule to keep, a share such as 0.8: no group's rate of positive decisions below that share of
+            another's.
+        covariance: c: a number for all attributes, or a dict by name.
+        difference: or, instead of their ratio, the largest difference of two groups' rates, such as 0.05.
+        constraint: how `p_rule` or `difference` is kept. "rates": by smoothed rates of groups. "covariance": by the largest
+            c that keeps a `p_rule`; for a `difference`, by mean scores of groups and a shift of the intercept. "auto": the
+            most accurate of three ways, two of smoothing and that one, each with a third of the error that `confidence`
+            leaves; it is the covariance where `method` or `search` ask for that.
+        judge: for rates, who says that the rule is kept: "cross-fit", predictions out of fold, moved by what the model that
+            is then trained on all rows decides otherwise; or "holdout", 30 % of the rows, and the model that they judged
+            is kept. The promise is of rows that are independent draws, and asymptotic: for groups that are not tiny.
+        notion: whose rates are compared: "demographic_parity", everybody's; "equal_opportunity", of those with a positive
+            label; "false_positive_rate_parity", with a negative one; "equalized_odds", both.
+        selected: for rates, between which shares of everybody the share selected is to lie, such as (0.1, 0.3): in
+            training, and for the classifier that is chosen by the rows that judge. That is an estimate and no promise.
+        sensitive: names of columns of X (a DataFrame) that are sensitive, instead of `fit(sensitive_features=)`. They are
+            taken out of the features.
+        sensitive_as_features: leave these columns among the features all the same.
+        sensitive_kind: what sensitive columns of numbers are: "categorical", codes of groups, or "continuous"; one word for
+            all, or a dict by name. By default two different numbers are groups, and more are a quantity.
+        intersections: of several attributes, also constrain the groups that they make together, as the attribute
+            "sex & race". A dict `covariance` constrains them where it names them.
+        merge_rare: groups and intersections too small to be judged are treated as one, with a warning that names them;
+            `merged_` and `report` have them afterwards. False keeps them apart, and a rule may then be refused for them.
+        l2: coefficient of the penalty l2/2 |x|^2 on standardised coefficients; the intercept has none.
+        class_weight: as in scikit-learn: None, "balanced" or a dict.
+        fit_intercept: whether the score has a constant.
+        radius: the radius of the ball that standardised coefficients lie in. It keeps separable data from running off to
+            infinity, and a handful of rows from cancelling the covariance of all others.
+        method: "auto", the best for data at hand; "csoa", the paper's, one sample a step; or a method object.
+        passes: the most passes over the data; by default 10, and some 300 for "auto", which stops by `tol`.
+        tol: for "auto", the duality gap at which to stop, as a share of the objective.
+        search: how c is found for `p_rule`: "cross-validation", or "batch", as in the paper: on 10,000 random rows, judged
+            by these same rows.
+        folds: how many folds the cross-validation has.
+        confidence: the confidence that the rule is kept, one-sided, the choice of a point of a path counted in. `result_`
+            says beside it what the rule costs at 50, 80 and 95 %.
+        scaling: for `partial_fit`, (means, deviations) of the features; by default those of the first batch.
+        random_state: a whole number; the same one gives the same classifier. None draws another one for every fit.
+
+    Attributes:
+        coef_, intercept_: what the score is made of, shapes (1, n_features) and (1,), for features as given.
+        classes_: the two labels; the second is the positive one.
+        threshold_: c, or a dict of them by attribute; by rates, what the smoothed ones were held at; None without a
+            constraint.
+        dual_: the multipliers, in the order of `result_.constraints`: what a unit of c is worth.
+        result_: the run of `fit`, a `Result`, or by rates a `RatesRun`; print it. A classifier read from a file has its
+            report_, as text.
+        frontier_: for `p_rule` and `difference`, the points that were judged.
+        attributes_: the sensitive attributes, as they were read.
+        merged_: by attribute and intersection, the groups that were treated as one because they are rare; see `merge_rare`.
+        n_features_in_, feature_names_in_: number and names of the features, without sensitive columns.
+
+    Example:
+        >>> import tightrope as tr
+        >>> from tightrope.datasets import rotated_gaussians
+        >>> from tightrope.learn.fairness.metrics import p_rule
+        >>> X, y, s, _ = rotated_gaussians(n=2000, phi=0.8)
+        >>> plain = tr.FairLogisticRegression().fit(X, y)
+        >>> fair = tr.FairLogisticRegression(covariance=0.1).fit(X, y, sensitive_features=s)
+        >>> bool(p_rule(fair.predict(X), s) > p_rule(plain.predict(X), s) + 0.2)
+        True
+
+    References:
+        M. B. Zafar, I. Valera, M. Gomez Rodriguez, K. P. Gummadi: Fairness Constraints: Mechanisms for Fair Classification,
+        AISTATS 2017.
+    """
+
+    classes_: np.ndarray
+    result_: Any  # Result or RatesRun
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    def __init__(
+        self,
+        p_rule: float | None = None,
+        covariance: Any = None,
+        *,
+        difference: float | None = None,
+        constraint: str = "auto",
+        judge: str = "cross-fit",
+        notion: str = "demographic_parity",
+        selected: Any = None,
+        sensitive: Any = None,
+        sensitive_as_features: bool = False,
+        sensitive_kind: Any = None,
+        intersections: bool = True,
+        merge_rare: bool = True,
+        l2: float = 0.0,
+        class_weight: Any = None,
+        fit_intercept: bool = True,
+        radius: float = 10.0,
+        method: str | Method = "auto",
+        passes: float | None = None,
+        tol: float = 1e-12,
+        search: str = "cross-validation",
+        folds: int = 5,
+        confidence: float = 0.95,
+        scaling: Any = None,
+        random_state: int | None = 0,
+    ):
+        self.p_rule = p_rule
+        self.covariance = covariance
+        self.difference = difference
+        self.constraint = constraint
+        self.judge = judge
+        self.notion = notion
+        self.selected = selected
+        self.sensitive = sensitive
+        self.sensitive_as_features = sensitive_as_features
+        self.sensitive_kind = sensitive_kind
+        self.intersections = intersections
+        self.merge_rare = merge_rare
+        self.l2 = l2
+        self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+        self.radius = radius
+        self.method = method
+        self.passes = passes
+        self.tol = tol
+        self.search = search
+        self.folds = folds
+        self.confidence = confidence
+        self.scaling = scaling
+        self.random_state = random_state
+
+    # ---- learning --------------------------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> "FairLogisticRegression":
+        """Learn from all the data at once.
+
+        Args:
+            X: features: an array, a sparse matrix, or a table of pandas, polars or pyarrow. Or Parquet files, which need not
+                fit into memory: the path of a folder, or a `Parquet` that says which columns; sensitive ones are then named
+                by `sensitive`. A `p_rule` is then kept by the covariance, and judged by rows held out of training: 30 %, and
+                200,000 at most. `difference` needs arrays.
+            y: labels of two kinds; of files, the name of the column.
+            sensitive_features: a column or several: binary, categorical or continuous. Required with a constraint.
+            sample_weight: a weight for each row, not negative; of files, the name of the column. Rates and accuracy are
+                judged by these weights, too; those of `class_weight` are for training alone.
+
+        Raises:
+            Refused: where `p_rule` cannot be promised; it says what binds and what can be had, and `frontier()` has the
+                path that was tried.
+        """
+        self._check_parameters()
+        if are_files(X):
+            return self.fit_people(read_people(self, X, y, sensitive_features, sample_weight))
+        task, seed = read_task(self, X, y, sensitive_features, sample_weight).with_weight(), self._seed()
+        self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
+        with self._forgetting_where_refused(), threads_for(*task.X.shape, worth=PRODUCT):
+            self._fit_by_covariance(task, seed) if asked_of(self) is None else self._fit_by_rates(task, seed)
+        self._stream = None
+        return self
+
+    def fit_people(self, people: People) -> "FairLogisticRegression":
+        """Learn from files, of which it is known what their columns are; `fit` does it for a path."""
+        with self._forgetting_where_refused():
+            trained, known, moments, threshold, frontier = fit_files(self, people, self._seed())
+        warn_of_few(moments.few if known.sensitive is not None else [], people.names)
+        warn_of_gap(trained.result, len(moments.scaling.mean), moments.rows)
+        self.n_features_in_, self.feature_names_in_ = len(people.names), np.array(people.names, object)
+        self.attributes_, self._stream = known.attributes, None
+        self._keep(trained, threshold, frontier)
+        return self
+
+    @contextlib.contextmanager
+    def _forgetting_where_refused(self) -> Iterator[None]:
+        """Where a rule is refused there is no classifier, not even an earlier one, but the path that was tried."""
+        try:
+            yield
+        except Refused as refused:
+            for name in set(_LEARNT) & vars(self).keys():
+                delattr(self, name)
+            self.frontier_ = refused.frontier
+            raise
+
+    def _fit_by_rates(self, task: Task, seed: int) -> None:
+        run = fit_by_rates(self, task, seed)
+        self.coef_, self.intercept_ = run.coef[None], np.array([run.intercept])
+        self.result_, self.dual_ = run, run.dual
+        self.threshold_, self.frontier_ = run.threshold, run.frontier
+
+    def _fit_by_covariance(self, task: Task, seed: int) -> None:
+        built, threshold, frontier = build(task), self.covariance, None
+        if self.p_rule is not None:
+            options: dict[str, Any] = {"search": self.search, "folds": self.folds, "confidence": self.confidence}
+            threshold, frontier = choose(built, self.p_rule, **options, seed=seed)
+        built = built.at(threshold)
+        few = [] if task.sensitive is None else carried_by_few(built.rows_once())
+        warn_of_few(few, getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        trained = train(built, method=self.method, passes=self.passes, tol=self.tol, seed=seed)
+        warn_of_gap(trained.result, len(built.scaling.mean), len(task.y))
+        self._keep(trained, threshold, frontier)
+
+    def _keep(self, trained: Trained, threshold: Any, frontier: pd.DataFrame | None) -> None:
+        self.coef_, self.intercept_ = trained.coef[None], np.array([trained.intercept])
+        self.result_, self.dual_ = trained.result, np.asarray(trained.result.dual)
+        self.threshold_, self.frontier_ = dict(threshold) if isinstance(threshold, Mapping) else threshold, frontier
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> "FairLogisticRegression":
+        """Learn from the next batch of a stream, with CSOA: a step for every eight rows, in constant memory.
+
+        The mean of the sensitive attribute is not known in a stream; of two independent rows, (s - s')(z - z')/2 is the
+        covariance in the mean all the same, and a step takes all pairs of its rows. Features are standardised by
+        `scaling`, or by the first batch for good.
+
+        Args:
+            X, y, sensitive_features, sample_weight: as for `fit`.
+            classes: the two labels; required with the first batch unless that has both.
+        """
+        self._check_parameters()
+        if self.p_rule is not None or self.difference is not None:
+            asked = f"p_rule={self.p_rule:g}" if self.p_rule is not None else f"difference={self.difference:g}"
+            raise ValueError(
+                f"partial_fit cannot keep {asked}: to find the threshold it would have to see all the data. Use "
+                "covariance=..., e.g. the threshold_ that fit finds with constraint='covariance' on a part of the data."
+            )
+        stream = getattr(self, "_stream", None)
+        known = None if stream is None else getattr(self, "attributes_", ())
+        task = read_task(self, X, y, sensitive_features, sample_weight, classes, known)
+        if stream is None:
+            self._stream = stream = FairStream.start(task, self.covariance, self.scaling, self.method)
+        stream.update(task)
+        coef, intercept, self.dual_ = stream.learnt()
+        self.coef_, self.intercept_ = coef[None], np.array([intercept])
+        self.threshold_, self.frontier_ = self.covariance, None
+        self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
+        return self
+
+    @property
+    def merged_(self) -> dict[str, tuple[str, ...]]:
+        """By attribute, the groups that are treated as one."""
+        return {a.name: a.merged for a in self.attributes_ if a.merged}
+
+    # ---- deciding ----------------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The score of each row; the second label is predicted where it is positive."""
+        check_is_fitted(self, "coef_")
+        X = features_of(self, from_arrow(X))
+        X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
+        return X @ self.coef_[0] + self.intercept_[0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The predicted label of each row."""
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(int)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probabilities of both labels, shape (n, 2), in the order of `classes_`."""
+        positive = expit(self.decision_function(X))
+        return np.column_stack([1 - positive, positive])
+
+    # ---- fairness and accuracy ---------------------------------------------------------------------------------------
+
+    def frontier(self, X: Any = None, y: Any = None, sensitive_features: Any = None, sample_weight: Any = None):
+        """Accuracy against the p%-rule along a path of thresholds, with intervals, from out-of-fold predictions.
+
+        After `fit` with `p_rule` the path is there, also where the rule was refused; otherwise give the training data.
+        Columns: threshold, accuracy and p_rule with two-sided 95 % intervals (_low, _high), p_rule_bound (one-sided, for all
+        thresholds at once), selected (the share decided positive), and the pair of groups that binds (group, against).
+        """
+        if X is None:
+            known = getattr(self, "frontier_", None)
+            if known is None:
+                raise ValueError(
+                    "frontier() is known after fit with p_rule; otherwise give it X, y and sensitive_features."
+                )
+            return known.copy()
+        asked: dict[str, Any] = {"covariance": None} | ({} if self.p_rule or self.difference else {"p_rule": 0.8})
+        twin = type(self)(**(self.get_params(deep=False) | asked))
+        twin._check_parameters()
+        task = read_task(twin, X, y, sensitive_features, sample_weight).with_weight()
+        with threads_for(*task.X.shape, worth=PRODUCT):
+            if asked_of(twin) is not None:
+                return frontier_by_rates(twin, task, self._seed())
+            return compute_frontier(build(task), folds=self.folds, confidence=self.confidence, seed=self._seed())
+
+    def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
+        """Draw the frontier, with the threshold chosen; saved to `path` where one is given."""
+        from tightrope.plotting import plot_frontier
+
+        table = self.frontier() if frontier is None else frontier
+        chosen = getattr(self, "threshold_", None)
+        return plot_frontier(table, self.p_rule, chosen if isinstance(chosen, float) else None, path)
+
+    def report(
+        self,
+        X: Any,
+        y: Any = None,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        *,
+        path: str | Path | None = None,
+    ) -> FairnessReport:
+        """What the classifier gives to each group and intersection: rates, ratios and differences, with intervals.
+
+        Print it, show it in a notebook, or take its `frame`; `by_group` and `summary` have the numbers of fairlearn's
+        MetricFrame. Meant for rows that the classifier has not seen.
+
+        Args:
+            X: features.
+            y: the labels; without them there are selection rates alone.
+            sensitive_features: the attributes, any, unless `sensitive` names columns of X.
+            sample_weight: a weight for each row, not negative.
+            path: where to write all of it as a page, with the run of `fit`: one HTML file that opens without a network.
+
+        Example:
+            >>> import tightrope as tr
+            >>> from tightrope.datasets import rotated_gaussians
+            >>> X, y, s, _ = rotated_gaussians(n=640, phi=0.8)
+            >>> report = tr.FairLogisticRegression().fit(X, y).report(X, y, s)
+            >>> report.summary()["metric"].tolist()
+            ['selection_rate', 'accuracy', 'true_positive_rate', 'false_positive_rate']
+            >>> report.frame.shape
+            (8, 15)
+        """
+        X = from_arrow(X)
+        given = sensitive_columns(self, X, sensitive_features)
+        if given is None:
+            raise ValueError("report needs sensitive_features: report(X, y, sensitive_features=...).")
+        decided = self.decision_function(X) > 0
+        truth = None if y is None else has_second_label(self, from_arrow(y))
+        read = read_sensitive(given, kind=self.sensitive_kind)
+        report = fairness_report(decided, read, truth, sample_weight=sample_weight, confidence=self.confidence)
+        merged = getattr(self, "attributes_", ()) and self.merged_
+        notes = (
+            f"The classifier was trained with these groups of {name} as one, too rare to be judged: {', '.join(groups)}."
+            for name, groups in dict(merged).items()
+        )
+        report = dataclasses.replace(report, notes=tuple(notes))
+        if path is not None:
+            write_page(path, classifier_page(self, report))
+        return report
+
+    # ---- on disk -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the classifier to one file: arrays in safetensors, the rest as JSON; no pickle."""
+        check_is_fitted(self, "coef_")
+        save_classifier(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "FairLogisticRegression":
+        """Read a classifier that `save` wrote; a file that is damaged, changed or something else is refused."""
+        return load_classifier(cls, Path(path))
+
+    # ---- what was given, checked -------------------------------------------------------------------------------------
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    def _seed(self) -> int:
+        """The random state, or one drawn as scikit-learn does, which np.random.seed decides."""
+        drawn = check_random_state(None).randint(2**31) if self.random_state is None else self.random_state
+        return int(drawn)
+
+    def _check_parameters(self) -> None:
+        rules.check_parameters(self, _RULES)
+        given = [name for name in ("p_rule", "difference", "covariance") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"{' and '.join(given)} were {'both' if len(given) == 2 else 'all'} given; expected one of them: each says "
+                "how fair the classifier is to be."
+            )
+        check_constraint(self)

@@ -1,0 +1,276 @@
+"""One training: standardise, build the problem, minimise, and give the coefficients back in the units of the features."""
+
+import dataclasses
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from tightrope._minimize import minimize
+from tightrope.learn.fair.task import Task
+from tightrope.learn.runs import kept
+from tightrope.learn.fairness.notions import NOTIONS
+from tightrope.methods import CSOA, Method
+from tightrope.problem import Problem
+from tightrope.learn.problems.fair import centred, fair_classification, levels_of
+from tightrope.result import Result, Status
+
+_SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled
+_COLUMNS = 8  # their number is filled up to a multiple of this one
+_VISIBLE = 0.005  # is an error of predicted probabilities that one may want to hear of, where it is not lost among
+_LOST = 0.1  # of the error that they have from so many rows
+
+
+class Scaling(NamedTuple):
+    """Features as the method sees them: centred, of deviation one, and a constant for the intercept."""
+
+    mean: np.ndarray
+    scale: np.ndarray
+    intercept: bool
+
+    @classmethod
+    def fit(cls, X: np.ndarray, weight: np.ndarray, intercept: bool) -> "Scaling":
+        """Means and deviations of data; a constant column is only centred. Without an intercept nothing can be centred."""
+        total = weight.sum()
+        mean = weight @ X / total
+        deviation = np.sqrt(weight @ (X - mean) ** 2 / total)
+        return cls.of(mean, deviation, intercept)
+
+    @classmethod
+    def of(cls, mean: np.ndarray, deviation: np.ndarray, intercept: bool) -> "Scaling":
+        """The scaling by means and deviations of data."""
+        floor = 8 * np.finfo(float).eps * np.maximum(np.abs(mean), 1)  # a constant column, up to rounding
+        scale = np.where(deviation > floor, deviation, 1.0)
+        return cls(mean if intercept else np.zeros_like(mean), scale, intercept)
+
+    @classmethod
+    def given(cls, scaling: Any, d: int, intercept: bool) -> "Scaling":
+        """Means and deviations of d features, as a user gives them."""
+        mean, scale = (np.asarray(v, float) for v in scaling)
+        if mean.shape != (d,) or scale.shape != (d,) or not np.all(scale > 0):
+            raise ValueError(
+                f"scaling has shapes {mean.shape} and {scale.shape}; expected {d} means and {d} positive deviations."
+            )
+        return cls(mean if intercept else np.zeros(d), scale, intercept)
+
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """The standardised features, and the constant as the last column."""
+        scaled = (X - self.mean) / self.scale
+        return np.column_stack([scaled, np.ones(len(X))]) if self.intercept else scaled
+
+    def back(self, x: np.ndarray) -> tuple[np.ndarray, float]:
+        """Coefficients and intercept for features as given; x may have columns filled up at its end."""
+        d = len(self.mean)
+        coef = x[:d] / self.scale
+        return coef, float(x[d] - self.mean @ coef) if self.intercept else 0.0
+
+    def back_each(self, points: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """The same of several: coefficients (L, d) and intercepts (L,)."""
+        coef, intercept = zip(*(self.back(np.asarray(x, float)) for x in points), strict=True)
+        return np.stack(coef), np.array(intercept)
+
+
+class Built(NamedTuple):
+    """The problem of a task in standardised features. It is built once for its rows; `at` gives it other thresholds."""
+
+    task: Task
+    scaling: Scaling
+    unit: np.ndarray  # (K,), what columns of `centred` were divided by: constraints of unlike sizes slow methods down
+    levels: np.ndarray  # (K,), the thresholds, in the units of the attributes
+    problem: Problem
+    data: tuple[np.ndarray, ...]  # rows for `problem`, filled up to a common size
+
+    def at(self, threshold: Any) -> "Built":
+        """The same with this threshold, or one for each attribute; a task without attributes has none."""
+        if self.task.sensitive is None:
+            return self
+        levels = levels_of(threshold, self.task.sensitive, self.task.notion)
+        problem = dataclasses.replace(self.problem, levels=np.tile(levels / self.unit, 2))
+        return self._replace(levels=levels, problem=problem)
+
+    def rows_once(self) -> tuple[np.ndarray, ...]:
+        """The data without the copies that it was filled up with, each row with its full weight."""
+        n = len(self.task.y)
+        features, y, weight, s = (part[:n] for part in self.data)
+        copies = np.bincount(repeated(n))
+        return features, y, weight * copies, s * copies[:, None]
+
+
+def build(task: Task) -> Built:
+    """The problem with thresholds of one unit, its data filled up to a common size.
+
+    Rows are repeated with their weight shared among the copies, which changes no mean; columns of zeros are added. Folds of
+    a cross-validation, whose sizes differ by one, then share a compiled program.
+    """
+    scaling = Scaling.fit(task.X, task.weight, task.intercept)
+    features = scaling.apply(task.X)
+    n, d = features.shape
+    rows = repeated(n)
+    copies = np.bincount(rows)[rows]
+    wide = np.zeros((len(rows), -(-d // _COLUMNS) * _COLUMNS))
+    wide[:, :d] = features[rows]
+    unit, sensitive = units(task), task.sensitive
+    if sensitive is not None:
+        sensitive = dataclasses.replace(sensitive, columns=sensitive.columns / unit).take(rows)
+    problem, data = fair_classification(
+        wide,
+        task.y[rows],
+        sensitive,
+        1.0,
+        task.radius,
+        notion=task.notion,
+        sample_weight=task.weight[rows] / copies,
+        l2=task.l2,
+        penalised=np.arange(wide.shape[1]) < len(scaling.mean),
+    )
+    unit = np.tile(unit, len(NOTIONS[task.notion]))
+    return Built(task, scaling, unit, unit, problem, data)
+
+
+def units(task: Task) -> np.ndarray:
+    """(K,): the deviation of each continuous sensitive attribute, and 1 for the columns of groups."""
+    if task.sensitive is None:
+        return np.ones(0)
+    share = task.weight / task.weight.sum()
+    deviation = np.sqrt(share @ (task.columns - share @ task.columns) ** 2)
+    continuous = np.array([task.sensitive.attributes[i].kind == "continuous" for i in task.sensitive.owners])
+    return np.where(continuous & (deviation > 0), deviation, 1.0)
+
+
+class Trained(NamedTuple):
+    """A linear classifier in the units of the features, and the run it came from."""
+
+    coef: np.ndarray
+    intercept: float
+    result: Result
+
+
+def train(
+    built: Built, *, method: str | Method, passes: float | None, tol: float, seed: int, **options: Any
+) -> Trained:
+    """The classifier at the thresholds of `built`: feasible on its rows for "auto", the method's own output otherwise."""
+    task, problem, data = built.task, built.problem, built.data
+    automatic = method == "auto"
+    with jax.enable_x64(True):
+        if automatic:
+            result = solve(problem, data, budget(len(data[1])) if passes is None else passes, tol, seed, **options)
+        else:
+            problem = dataclasses.replace(problem, exact_constraints=None)  # samples are all that these methods see
+            options = {"passes": 10.0 if passes is None else passes, "batch_size": 1} | options
+            if method == "csoa":
+                method = csoa(problem, len(data[1]), np.mean(np.sum(data[0] ** 2, axis=1)), options["passes"])
+            result = minimize(problem, data, method=method, seed=seed, **options)
+        result = in_units(kept(result, f"{len(task.y):,} rows"), np.tile(built.unit, 2))
+    coef, intercept = built.scaling.back(np.asarray(result.x, float))
+    if automatic and task.sensitive is not None:
+        coef, intercept = _feasible_as_stored(coef, intercept, task, built.levels)
+    return Trained(coef, intercept, result)
+
+
+def solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
+    """Minimise to a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
+    start = np.zeros(problem.params["V"].shape[1])  # its score is constant: no covariance at all
+    options = {
+        "passes": passes,
+        "output": "feasible",
+        "feasible_point": start,
+        "seed": seed,
+    } | options
+    objective = float(np.log(2))  # at the start
+    result = minimize(problem, data, tol=tol * objective, **options)
+    ended = Status.TOLERANCE, Status.PRECISION
+    while result.status in ended and objective > 1e-12 and (result.objective or 0.0) < objective / 10:
+        objective = max(result.objective or 0.0, 1e-12)
+        result = minimize(problem, data, tol=tol * objective, warm_start=result, **options)
+    return result
+
+
+def budget(n: int) -> float:
+    """The most passes over n rows: few rows are quickly passed, and may be all but separable."""
+    return 300.0 + 100_000.0 / n
+
+
+def covariances(coef: np.ndarray, task: Task) -> np.ndarray:
+    """The covariances of score and sensitive columns, label by label, recomputed row by row from the features as given."""
+    assert task.sensitive is not None
+    s = centred(task.sensitive, task.weight, task.y > 0, task.notion)
+    return s.T @ (task.X @ coef) / len(s)
+
+
+def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, levels: np.ndarray):
+    """The coefficients, shrunk by a few units of rounding where they would exceed a threshold by that little."""
+    score = np.abs(task.X) @ np.abs(coef) + abs(intercept)
+    largest = np.tile(np.abs(task.columns).max(axis=0), len(NOTIONS[task.notion]))
+    margin = 16 * np.finfo(float).eps * (largest * float(score.mean()) + levels)
+    size = np.abs(covariances(coef, task))
+    factor = float(np.min(np.where(size > levels - margin, (levels - margin) / np.maximum(size, levels), 1.0)))
+    return coef * factor, intercept * factor
+
+
+def csoa(problem: Problem, rows: int, size: float, passes: float) -> CSOA:
+    """The paper's method with coefficients that suit standardised features of mean square norm `size`.
+
+    eta0 = 2.5 and upsilon0 = 1 did best on Adult at ten passes. The step stays below 1/L of the loss, L = E|a|^2/4,
+    and the tightening below half the room that the two-sided constraint leaves.
+    """
+    root = np.sqrt(max(1.0, passes * rows))
+    room = float(np.min(problem.levels, initial=np.inf)) / 2 * root
+    return CSOA(eta0=min(2.5, 4 * root / size), delta=0.01, upsilon0=min(1.0, room))
+
+
+def repeated(n: int) -> np.ndarray:
+    """The numbers 0 to n - 1, and from 0 again until there are as many as the next common size.
+
+    That is at least `_SMALLEST`, with four leading bits at most: an eighth too many at worst.
+    """
+    unit = max(_SMALLEST, 1 << max(0, (n - 1).bit_length() - 4))
+    return np.arange(-(-n // unit) * unit) % n
+
+
+def in_units(result: Result, unit: np.ndarray) -> Result:
+    """The report in the units of the attributes; the trace and the state stay as the method saw them."""
+    return dataclasses.replace(
+        result,
+        constraints=result.constraints * unit,
+        dual=np.asarray(result.dual) / unit,
+        dual_last=np.asarray(result.dual_last) / unit,
+    )
+
+
+# ---- what a user should know -----------------------------------------------------------------------------------------
+
+
+def warn_of_few(few: list[tuple[int, int]], names: Any) -> None:
+    """Warn of features, called `names`, by which a handful of rows can satisfy the constraint for all others."""
+    few = [(j, rows) for j, rows in few if j < len(names)]
+    if few:
+        said = ", ".join(f"{names[j]} ({rows} rows)" for j, rows in few[:8]) + (", ..." if len(few) > 8 else "")
+        warnings.warn(
+            f"A handful of rows can carry the covariance by themselves: {said}. Their coefficients can satisfy the "
+            "constraint without making anything fair. Merge rare categories, drop these columns, or use a smaller "
+            "radius.",
+            stacklevel=3,
+        )
+
+
+def warn_of_gap(result: Result, features: int, rows: int) -> None:
+    """Warn where the passes ran out before the tolerance was met, and the gap is one that would show.
+
+    The mean of KL(p*, p) over the rows is at most the gap, since the slope of F at the optimum points nowhere down within
+    the constraints; and it is at least twice the mean of (p* - p)^2, by Pinsker. So root(gap / 2) bounds how far predicted
+    probabilities are off in the root mean square. Estimating d coefficients from n rows costs d / (2n) of loss, and
+    moves probabilities by root(d / n) / 2 at most.
+    """
+    gap = result.trace["gap"].iloc[-1] if "gap" in result.trace else 0.0
+    off, sampling = min(1.0, np.sqrt(gap / 2)), np.sqrt(features / rows) / 2
+    if off > max(_VISIBLE, _LOST * sampling):
+        warnings.warn(
+            f"The passes ran out at a duality gap of {gap:.1e}: predicted probabilities may be off by {off:.2g} (root mean "
+            "square). The classifier satisfies its constraint and may be less accurate than it could be. Give more passes, "
+            "or drop features that repeat one another.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,300 @@
+"""A fair classifier from a table: fitted without and with its constraint, compared on held-out rows, kept in a folder."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+from tightrope.learn.fair.by_rates import RatesRun
+from tightrope.learn.fair.classifier import FairLogisticRegression
+from tightrope.learn.fair.refusal import Refused
+from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
+from tightrope.learn.tables.encoder import TableEncoder
+from tightrope.learn.tables.folder import ModelFolder
+from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing, some_of
+from tightrope.learn.tables.report import as_text, compare
+
+FRONTIER, TRACE = "frontier.png", "trace.png"
+"""The picture of a folder: of the thresholds tried for a p%-rule, or of the run where the covariance was given."""
+
+FOLDER = ModelFolder(
+    command="fit",
+    kind="tightrope table classifier",
+    arrays="classifier.safetensors",
+    meaning="table.json",
+    pictures=(FRONTIER, TRACE),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TableClassifier:
+    """A classifier of the rows of a table: what a folder of `tightrope fit` holds.
+
+    Attributes:
+        encoder: makes features from the table.
+        classifier: decides by these features; its labels are 0 and 1.
+        label: the column that is predicted.
+        labels: its two values, the positive one second.
+        sensitive: the sensitive columns.
+    """
+
+    encoder: TableEncoder
+    classifier: FairLogisticRegression
+    label: str
+    labels: tuple[Any, Any]
+    sensitive: tuple[str, ...]
+    measures: ClassVar[str] = "accuracy and p%-rule"
+
+    def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """For each row the column `prediction`, a label, and `probability`, that of the positive label."""
+        features = self.encoder.transform(frame)
+        positive = self.classifier.predict(features).astype(int)
+        probability = self.classifier.predict_proba(features)[:, 1]
+        labels = [self.labels[i] for i in positive]
+        return pd.DataFrame({"prediction": labels, "probability": probability}, index=frame.index)
+
+    @property
+    def measured_by(self) -> tuple[str, ...]:
+        """The columns that `measure` needs."""
+        return self.sensitive
+
+    def measure(self, frame: pd.DataFrame, prediction: Any) -> pd.DataFrame:
+        """What predictions come to on rows whose sensitive columns, and maybe labels, are known; see `compare`."""
+        need_columns(frame, self.sensitive)
+        refuse_missing(frame, self.sensitive)
+        given = frame[list(self.sensitive)]
+        sensitive = read_sensitive(given, "The sensitive columns", attributes=self.classifier.attributes_)
+        truth = None
+        if self.label in frame.columns:
+            refuse_missing(frame, [self.label])
+            truth = is_label(frame[self.label], self.label, self.labels)
+        decided = [value == self.labels[1] for value in prediction]
+        return compare({"classifier": decided}, sensitive, truth, self.classifier.notion)
+
+    def save(self, folder: str | Path) -> None:
+        """Write classifier and table into a folder, which is made where it is not there."""
+        about = {
+            "label": self.label,
+            "labels": list(self.labels),
+            "sensitive": list(self.sensitive),
+            "encoder": self.encoder.to_dict(),
+        }
+        FOLDER.write(folder, self.classifier.save, about)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "TableClassifier":
+        """Read a folder that `save` wrote; one that was changed or is something else is refused."""
+        arrays, about = FOLDER.read(folder)
+        encoder, classifier = TableEncoder.from_dict(about["encoder"]), FairLogisticRegression.load(arrays)
+        negative, positive = about["labels"]
+        return cls(encoder, classifier, about["label"], (negative, positive), tuple(about["sensitive"]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """What `fit_table` gives back.
+
+    Attributes:
+        model: the classifier with the constraint, which takes rows of the table.
+        plain: the one without, which takes the same features.
+        comparison: both on the rows held out; see `compare`.
+        train, test: the numbers of the rows fitted to and held out; `range`s of as many for a folder of files.
+    """
+
+    model: TableClassifier
+    plain: FairLogisticRegression
+    comparison: pd.DataFrame
+    train: np.ndarray | range
+    test: np.ndarray | range
+
+    def lines(self) -> list[str]:
+        """What was asked for, what was chosen and what it was measured on, in sentences."""
+        model, fair = self.model, self.model.classifier
+        said = [
+            f"Selected: who is predicted {model.label} = {model.labels[1]}. Sensitive: {', '.join(model.sensitive)}.",
+            f"Fitted to {len(self.train):,} rows and {len(model.encoder.names)} features; measured on {len(self.test):,} "
+            "other rows.",
+        ]
+        if isinstance(fair.result_, RatesRun):
+            return [*said, fair.result_.sentence, fair.result_.price]
+        said += [f"Covariance of score and sensitive attribute: at most {_in_words(fair.threshold_)}."]
+        if fair.frontier_ is not None:
+            path = fair.frontier_
+            bound = float(path["p_rule_bound"].iloc[int(np.argmin(np.abs(path["threshold"] - fair.threshold_)))])
+            of_files = isinstance(self.train, range)
+            how = "rows of these that were kept to judge" if of_files else f"{fair.search} on the rows fitted to"
+            said += [
+                f"It was found by {how}, for a p%-rule of {fair.p_rule:g}: there it is at least {bound:.3f}, with "
+                f"{fair.confidence:.0%} confidence."
+            ]
+        return said
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines(), "", as_text(self.comparison)])
+
+    def save(self, folder: str | Path, notes: Sequence[str] = ()) -> list[str]:
+        """Write the model, the report and a picture into a folder; gives the names of the files.
+
+        The picture, of the frontier for `p_rule` and of the run otherwise, is left out where matplotlib is not installed.
+        """
+        fair = self.model.classifier
+        self.model.save(folder)
+        runs = f"without the constraint\n{self.plain.result_}\n\nwith the constraint\n{fair.result_}"
+        report = [str(self), *(f"Note: {note}" for note in notes), runs]
+        if fair.frontier_ is None and not isinstance(fair.result_, RatesRun):
+            return FOLDER.add_report(Path(folder), report, TRACE, fair.result_.plot)
+        return FOLDER.add_report(Path(folder), report, FRONTIER, lambda path: fair.plot_frontier(path, fair.frontier_))
+
+
+def fit_table(
+    frame: pd.DataFrame,
+    label: str,
+    sensitive: Sequence[str],
+    *,
+    positive: Any = None,
+    drop: Sequence[str] = (),
+    sensitive_as_features: bool = False,
+    text: str = "indicators",
+    test_share: float = 0.3,
+    seed: int = 0,
+    **parameters: Any,
+) -> Fitted:
+    """Fit a classifier with a fairness constraint and one without to a table, and compare them on held-out rows.
+
+    All columns are features but the label, the sensitive ones and those to drop. Both classifiers see the same rows.
+
+    Args:
+        frame: a row for each person: text and numbers, nothing missing.
+        label: the column to predict, of two values.
+        sensitive: the sensitive columns.
+        positive: the label that means being selected; by default the last of the two in order. May be given as text.
+        drop: columns to leave out.
+        sensitive_as_features: use the sensitive columns as features as well.
+        text: what text becomes, "indicators" or "codes"; see `TableEncoder`.
+        test_share: the share of the rows held out, of each label and group alike.
+        seed: decides the split, and is the `random_state` of `FairLogisticRegression`.
+        parameters: passed on to `FairLogisticRegression`: p_rule or covariance, and any other.
+
+    Example: `fit_table(load_adult(), "income", ["sex"], covariance=0.05).comparison`.
+    """
+    kind = parameters.get("sensitive_kind")
+    features, labels, truth, attributes = _read(frame, label, sensitive, positive, drop, sensitive_as_features, kind)
+    classifier = FairLogisticRegression(**parameters, random_state=seed)
+    train, test = _split(truth, attributes, test_share, seed)
+    encoder = TableEncoder(text=text).fit(frame[features], fit_on=train)
+    X = encoder.transform(frame[features])
+    y, Z = truth.astype(int), X.iloc[test]
+    # the constraint first: what it cannot promise need not be compared with anything
+    fair = classifier.fit(X.iloc[train], y[train], sensitive_features=attributes.take(train))
+    plain = unconstrained(parameters, seed).fit(X.iloc[train], y[train])
+    people = read_sensitive(frame[list(sensitive)], attributes=fair.attributes_)  # merged and crossed alike
+    comparison = compared(fair, plain, Z, people.take(test), truth[test])
+    model = TableClassifier(encoder, fair, label, labels, tuple(sensitive))
+    return Fitted(model, plain, comparison, train, test)
+
+
+def unconstrained(parameters: dict[str, Any], seed: int) -> FairLogisticRegression:
+    """The classifier with these parameters but for its constraint."""
+    others = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance", "selected")}
+    return FairLogisticRegression(**others, random_state=seed)
+
+
+def compared(
+    fair: FairLogisticRegression, plain: FairLogisticRegression, X: pd.DataFrame, people: Sensitive, truth: np.ndarray
+) -> pd.DataFrame:
+    """What both decide about the same people."""
+    decided = {"without": plain.predict(X) == 1, "with constraint": fair.predict(X) == 1}
+    return compare(decided, people, truth, fair.notion)
+
+
+def draw_refused(refused: Refused, asked: float | None, folder: Path) -> list[str]:
+    """Draw the path of a p%-rule that was refused into a folder; gives the name of the file, if there is one.
+
+    There is none where matplotlib is not installed.
+    """
+    from tightrope.plotting import plot_frontier
+
+    try:
+        figure = plot_frontier(refused.frontier, asked)
+    except ImportError:
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / FRONTIER)
+    return [FRONTIER]
+
+
+def used_columns(
+    frame: pd.DataFrame, label: str, sensitive: Sequence[str], drop: Sequence[str] = (), as_features: bool = False
+) -> tuple[list[str], list[str]]:
+    """The columns that are features, and all that are used; refuses names that are not there."""
+    need_columns(frame, [label, *sensitive, *drop])
+    if not sensitive:
+        raise ValueError("No sensitive column was given; expected at least one.")
+    return features_and_used(frame, label, sensitive, drop, as_features, role="sensitive", called="the sensitive ones")
+
+
+def _read(
+    frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: Any, drop: Any, as_features: bool, kind: Any
+):
+    """Features, labels, which rows are positive, and the attributes; all checked before anything is computed."""
+    features, used = used_columns(frame, label, sensitive, drop, as_features)
+    refuse_missing(frame, used)
+    labels = two_labels(frame[label], label, positive)
+    attributes = read_sensitive(frame[list(sensitive)], "The sensitive columns", kind=kind)
+    return features, labels, is_label(frame[label], label, labels), attributes
+
+
+def two_labels(column: "pd.Series[Any]", name: str, positive: Any) -> tuple[Any, Any]:
+    """The two values of a label, the positive one second; by default that is the last in order."""
+    found = list(dict.fromkeys(column.tolist()))
+    if len(found) != 2:
+        values = f"{len(found):,} different value{'s' * (len(found) > 1)} ({some_of(list(map(repr, found)), 4)})"
+        raise ValueError(f"The label {name} has {values}; expected two. Merge values, or choose another column.")
+    negative, last = sorted(found) if isinstance(found[0], type(found[1])) else sorted(found, key=str)
+    if positive is None or str(positive) == str(last):
+        return negative, last
+    if str(positive) == str(negative):
+        return last, negative
+    raise ValueError(
+        f"The positive label is {positive!r} and {name} is {negative!r} or {last!r}; expected one of these."
+    )
+
+
+def is_label(column: "pd.Series[Any]", name: str, labels: tuple[Any, Any]) -> np.ndarray:
+    """Which rows have the positive label; refuses values that are neither."""
+    values = column.tolist()
+    strange = next((value for value in values if value not in labels), None)
+    if strange is not None:
+        raise ValueError(f"The label {name} has the value {strange!r}; expected {labels[0]!r} or {labels[1]!r}.")
+    return np.array([value == labels[1] for value in values])
+
+
+def check_share(share: float) -> None:
+    """Refuse a share of test rows that leaves none to one side."""
+    if not 0 < share < 1:
+        raise ValueError(f"The share of test rows is {share!r}; expected a number between 0 and 1, such as 0.3.")
+
+
+def _split(truth: np.ndarray, sensitive: Sensitive, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers for training and test; labels and groups together where that leaves enough rows of each."""
+    check_share(share)
+    rows = np.arange(len(truth))
+    for strata in (sensitive.strata(truth), truth):
+        fewest = np.unique(strata, return_counts=True)[1]
+        if fewest.min() > 1 and min(share, 1 - share) * len(rows) >= len(fewest):
+            train, test = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+            return np.sort(train), np.sort(test)
+    raise ValueError(
+        f"There are {len(rows):,} rows, {int(truth.sum()):,} of them positive, which is too few to hold out a share of "
+        f"{share:g}; give more rows."
+    )
+
+
+def _in_words(threshold: Any) -> str:
+    if isinstance(threshold, Mapping):
+        return ", ".join(f"{value:.3g} ({name})" for name, value in threshold.items())
+    return f"{threshold:.3g}"

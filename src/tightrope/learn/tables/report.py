@@ -1,0 +1,103 @@
+"""Classifiers side by side: accuracy, the p%-rule with a lower bound, and what each group is given."""
+
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tightrope.learn.fairness.metrics import group_rates, p_rule_bounds
+from tightrope.learn.fairness.sensitive import Sensitive
+
+CONFIDENCE = 0.95
+"""The confidence with which the p%-rule lies above the lower bound in a comparison."""
+
+
+def compare(
+    decided: Mapping[str, Any], sensitive: Sensitive, truth: Any = None, notion: str = "demographic_parity"
+) -> pd.DataFrame:
+    """Classifiers side by side on the same rows: accuracy, the p%-rule with a lower bound, what each group is given.
+
+    Args:
+        decided: the decisions of each classifier, by what to call it: booleans, a row each.
+        sensitive: the attributes of these rows. One without groups is given as its correlation with the decision.
+        truth: the labels, as booleans, where they are known.
+        notion: for "equal_opportunity" the true positive rate of each group is given as well.
+
+    Returns:
+        Columns measure, rows (how many it is measured on), and one for each classifier. What is not defined is NaN.
+
+    Example:
+        >>> from tightrope.learn.fairness.sensitive import read_sensitive
+        >>> s = read_sensitive(["F", "F", "M", "M"], "sex")
+        >>> compare({"model": [True, False, True, True]}, s)["model"].round(2).tolist()
+        [0.5, 0.0, 0.5, 1.0]
+    """
+    decided = {name: np.asarray(d) for name, d in decided.items()}
+    truth = None if truth is None else np.asarray(truth)
+    n, rows = len(sensitive), []
+    if truth is not None:
+        rows.append(_row("accuracy", n, {name: np.mean(d == truth) for name, d in decided.items()}))
+    grouped = _grouped(sensitive)
+    if grouped is not None:
+        bounds = {name: p_rule_bounds(d, grouped, CONFIDENCE) for name, d in decided.items()}
+        rows.append(_row("p%-rule", n, {name: b.estimate[0] for name, b in bounds.items()}))
+        rows.append(_row(f"p%-rule, {CONFIDENCE:.0%} lower bound", n, {name: b.lower[0] for name, b in bounds.items()}))
+        rates = {name: group_rates(d, grouped, truth) for name, d in decided.items()}
+        rows += _by_group(rates, "selected", "selection_rate")
+        if truth is not None and notion == "equal_opportunity":
+            counts = group_rates(np.ones(int(np.sum(truth))), grouped.take(truth))["count"]  # of positive rows alone
+            rates = {name: table.assign(count=counts) for name, table in rates.items()}
+            rows += _by_group(rates, "true positives", "true_positive_rate")
+    for i, attribute in enumerate(sensitive.attributes):
+        if attribute.kind == "continuous":
+            value = sensitive.columns[:, sensitive.owners.index(i)]
+            found = {name: _correlation(d, value) for name, d in decided.items()}
+            rows.append(_row(f"correlation with {attribute.name}", n, found))
+    return pd.DataFrame(rows)
+
+
+def _row(measure: str, count: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"measure": measure, "rows": count} | {name: float(value) for name, value in values.items()}
+
+
+def _by_group(rates: Mapping[str, pd.DataFrame], measure: str, column: str) -> list[dict[str, Any]]:
+    first = next(iter(rates.values()))
+    named = zip(first["attribute"], first["group"], first["count"], strict=True)
+    return [
+        _row(f"{measure}, {attribute} = {group}", int(count), {name: t[column].iloc[i] for name, t in rates.items()})
+        for i, (attribute, group, count) in enumerate(named)
+    ]
+
+
+def _grouped(sensitive: Sensitive) -> Sensitive | None:
+    """The attributes that have groups; None where none has."""
+    kept = [i for i, attribute in enumerate(sensitive.attributes) if attribute.kind != "continuous"]
+    return sensitive.only(kept) if kept else None
+
+
+def _correlation(decided: np.ndarray, value: np.ndarray) -> float:
+    d = decided.astype(float)
+    return float(np.corrcoef(d, value)[0, 1]) if np.ptp(d) > 0 and np.ptp(value) > 0 else float("nan")
+
+
+def as_table(comparison: pd.DataFrame) -> Table:
+    """A comparison for people to read: what is not defined is a dash."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in comparison.columns:
+        table.add_column("" if name == "measure" else name, justify="left" if name == "measure" else "right")
+    for measure, count, *values in comparison.itertuples(index=False):
+        table.add_row(measure, f"{count:,}", *("-" if np.isnan(v) else f"{v:.3f}" for v in values))
+    return table
+
+
+def as_text(comparison: pd.DataFrame) -> str:
+    """The table of `as_table` as plain text, for reports."""
+    text = StringIO()
+    # as wide as it needs to be: names of groups can be long
+    Console(file=text, width=1000, color_system=None).print(as_table(comparison))
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
