@@ -155,7 +155,7 @@ def in_processes() -> None:
         launched = [
             sys.executable,
             "-c",
-            "from tightrope.learn.cli.app import main; main()",
+            "from tightrope.__main__ import main; main()",
             "launch",
             "-n",
             str(count),

@@ -15,7 +15,7 @@ STARTS = {
     "import jax": "import jax",
     "import tightrope": "import tightrope",
     "tightrope.minimize": "import tightrope; tightrope.minimize",  # the first name that is used loads JAX and the core
-    "tightrope --help": "import sys; sys.argv = ['tightrope', '--help']; from tightrope.learn.cli.app import main; main()",
+    "tightrope --help": "import sys; sys.argv = ['tightrope', '--help']; from tightrope.__main__ import main; main()",
     "jax and sklearn.base": "import jax, sklearn.base",
     "tightrope.FairLogisticRegression": "import tightrope; tightrope.FairLogisticRegression",
 }

@@ -7,6 +7,21 @@ from typing import Any
 import tightrope as tr
 from tightrope import confidence, datasets, estimators, problems, theory
 
+_ROOMS = {
+    "estimators": estimators,
+    "problems": problems,
+    "datasets": datasets,
+    "theory": theory,
+    "confidence": confidence,
+    "metrics": tr.metrics,
+}
+_WINGS = {
+    "estimators": "tightrope.learn",
+    "problems": ("tightrope.lab.problems", "tightrope.learn.problems"),
+    "datasets": "tightrope.learn",
+}
+"""Doors, whose names stand in a wing."""
+
 
 def public_names() -> Iterator[tuple[str, Any]]:
     """Every public class and function, as "module.name" and what it is."""
@@ -14,12 +29,12 @@ def public_names() -> Iterator[tuple[str, Any]]:
     yield from (
         (f"tightrope.methods.{kind.__name__}", kind) for kind in tr.METHODS.values() if kind.__name__ not in tr.__all__
     )
-    for room in (estimators, problems, datasets, theory, confidence, tr.metrics):
+    for called, room in _ROOMS.items():
         for name, value in vars(room).items():
             listed = name in getattr(room, "__all__", (name,)) and not name.startswith("_")
-            own = getattr(value, "__module__", "").startswith(room.__name__)
+            own = getattr(value, "__module__", "").startswith(_WINGS.get(called, room.__name__))
             if listed and own and not _plain(value) and name not in tr.__all__:
-                yield f"{room.__name__}.{name}", value
+                yield f"tightrope.{called}.{name}", value
 
 
 def _plain(value: Any) -> bool:

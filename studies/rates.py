@@ -204,7 +204,7 @@ def report(table: pd.DataFrame) -> str:
         "# Measured rates",
         "",
         f"Written by `make verify`: {seeds} seeds, T from {horizons[0]:,} to {horizons[-1]:,}, on the problems with exact",
-        "solutions of `tightrope.lab.problems.exact`, all with noise in gradients and values. The gap is the mean over the run",
+        "solutions of `tightrope.problems.EXACT`, all with noise in gradients and values. The gap is the mean over the run",
         "of F(x_t) - F*, F free of noise; the violation is the mean of H_i(x_t) for the worst i; both are means over",
         "seeds, the intervals are at 95 % (bootstrap over seeds for slopes). The gap of a run that violates its",
         "constraints means nothing, so no slope is fitted there. The tightening upsilon is at most half the Slater margin",

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
@@ -14,89 +15,118 @@ import tightrope as tr
 
 SOURCE = Path(tr.__file__).parent
 
-# From the bottom up; a room imports from itself and from the rooms before it. Rooms of one line do not know each other.
-ROOMS = [
+# Three wings: the engine, what people with tables use, what people who compare use. A wing knows those below it only.
+ENGINE = [
     {"_jaxlib", "_errors", "arrow", "columns", "files", "precision", "_threads"},
     {"tree", "_compilation_cache"},
-    {"losses", "sets", "sampling", "confidence", "fairness", "datasets"},
+    {"losses", "sets", "sampling", "confidence"},
     {"problem"},
     {"methods"},
     {"result", "certificate"},
     {"pages"},
     {"loop"},
-    {"_minimize", "online", "_sweep", "plotting", "slsqp"},
+    {"_minimize", "online", "_sweep", "plotting"},
     {"_certify"},
-    {"theory"},
     {"core"},
-    {"problems"},
-    {"estimators"},
-    {"tables"},
-    {"experiments"},
-    {"cli"},
 ]
-FLOOR = {name: floor for floor, names in enumerate(ROOMS) for name in names}
+LEARN = [
+    {"learn.rules", "learn.runs", "learn.model_file", "learn.fairness", "learn.datasets"},
+    {"learn.problems"},
+    {"learn.fair"},
+    {"learn.constrained", "learn.completion"},
+    {"learn.tables"},
+    {"learn.cli"},
+]
+LAB = [
+    {"lab.methods"},
+    {"lab.theory", "lab.slsqp"},
+    {"lab.problems"},
+    {"lab.work"},
+    {"lab.leaderboard", "lab.paper"},
+    {"lab.cli"},
+]
+FLOOR = {name: floor for floor, names in enumerate([*ENGINE, *LEARN, *LAB]) for name in names}
+# Names that users have: each hands on those of a wing, and nothing in the package imports from it.
+DOORS = {"__main__", "datasets", "estimators", "fairness", "metrics", "problems", "slsqp", "theory"}
 
 
 def modules():
-    return sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+    return sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py" and door(path) not in DOORS)
 
 
-def room(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def door(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix().removesuffix(".py")
 
 
-def imported_rooms(path: Path) -> set[str]:
-    """The rooms a module imports when it is loaded; not those it needs for types, nor those inside functions."""
-    found, todo = set(), list(ast.parse(path.read_text()).body)
+def room(module: str) -> str:
+    """The room of a module without the package's name: the first word, and in a wing the first two."""
+    parts = module.split(".")
+    return ".".join(parts[: 2 if parts[0] in ("learn", "lab") else 1])
+
+
+def room_of(path: Path) -> str:
+    return room(door(path).replace("/", ".").removesuffix(".__init__"))
+
+
+def imported_rooms(path: Path, inside: bool = False) -> set[str]:
+    """The rooms a module imports: when it is loaded or, `inside`, ever. Imports for types do not count."""
+    found, todo = set(), list[Any](ast.parse(path.read_text()).body)
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.If):
-            todo += [] if "TYPE_CHECKING" in ast.unparse(node.test) else node.body + node.orelse
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tightrope":
-            parts = node.module.split(".")
-            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tightrope":
+            parent = node.module.removeprefix("tightrope").removeprefix(".")
+            within = "" if parent not in ("", "learn", "lab") else f"{parent}." if parent else "."
+            found |= {room((within + alias.name).strip(".")) for alias in node.names} if within else {room(parent)}
         elif isinstance(node, ast.Import):
-            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("tightrope.")}
-    return found
+            found |= {room(a.name.removeprefix("tightrope.")) for a in node.names if a.name.startswith("tightrope.")}
+        elif isinstance(node, ast.If | ast.Try) or inside:
+            todo += list[Any](ast.iter_child_nodes(node))
+    return found - {"__version__"}
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_imports_point_down(path):
-    here = room(path)
-    assert here in FLOOR, f"{here} is a new room: say where it stands in ROOMS"
+    here = room_of(path)
+    if here in ("learn", "lab"):
+        assert not imported_rooms(path, inside=True), "a wing itself loads nothing"
+        return
+    assert here in FLOOR, f"{here} is a new room: say where it stands"
     for other in imported_rooms(path) - {here}:
-        assert FLOOR.get(other, len(ROOMS)) < FLOOR[here], f"{here} imports {other}, which does not stand below it"
+        assert FLOOR.get(other, len(FLOOR)) < FLOOR[here], f"{here} imports {other}, which does not stand below it"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_wing_knows_the_next_one_not_even_inside_a_function(path):
+    wing, known = room_of(path).split(".")[0], {other.split(".")[0] for other in imported_rooms(path, inside=True)}
+    if wing != "lab":
+        assert "lab" not in known
+    if wing not in ("learn", "lab"):
+        assert "learn" not in known
+    assert not known & DOORS
 
 
 def test_the_rooms_that_matter_most_know_little():
     for path in modules():
-        if room(path) == "sets":
+        if room_of(path) == "sets":
             assert imported_rooms(path) <= {"sets", "tree", "precision", "_errors"}, path
-        if room(path) == "methods":
-            assert imported_rooms(path) <= {
-                "methods",
-                "problem",
-                "sets",
-                "tree",
-                "precision",
-                "_errors",
-                "_threads",
-                "_jaxlib",
-            }, path
+        if room_of(path) in ("methods", "lab.methods"):
+            known = {"methods", "lab.methods", "problem", "sets", "tree", "precision", "_errors", "_threads", "_jaxlib"}
+            assert imported_rooms(path) <= known, path
         if path.name in ("steps.py", "driver.py", "run.py"):
             assert "sets" not in imported_rooms(path), path
 
 
-def test_nothing_depends_on_experiments_and_the_command_line():
+def test_the_engine_loads_no_scikit_learn():
     for path in modules():
-        if room(path) not in ("experiments", "cli"):
-            text = path.read_text()  # not even inside a function
-            assert "tightrope.experiments" not in text.replace(">>> from tightrope.experiments", ""), path
-            assert "import tightrope.learn.cli" not in text, path
+        if room_of(path).split(".")[0] not in ("learn", "lab"):
+            assert "sklearn" not in path.read_text(), path
 
 
 def test_the_reader_of_imports_sees_them():
     assert {"problem", "sampling", "methods"} <= imported_rooms(SOURCE / "loop" / "steps.py")
+    assert "learn.tables" in imported_rooms(SOURCE / "learn" / "cli" / "complete.py", inside=True)
 
 
 # ---- registries and exports ------------------------------------------------------------------------------------------
@@ -112,7 +142,9 @@ def test_every_exported_method_and_set_is_registered():
     written = {
         kind
         for kind in written
-        if issubclass(kind, tr.Method) and kind.__module__.startswith("tightrope.methods.") and "name" in vars(kind)
+        if issubclass(kind, tr.Method)
+        and kind.__module__.startswith(("tightrope.methods.", "tightrope.lab.methods."))
+        and "name" in vars(kind)
     }
     assert exported(tr.Method) <= set(tr.METHODS.values()) == {kind for kind in written if not inspect.isabstract(kind)}
     assert all(name and kind.name == name for name, kind in tr.METHODS.items())

@@ -34,7 +34,7 @@ def test_the_first_name_loads_jax_and_nothing_else_that_is_heavy(used, name):
 
 
 def test_help_adds_the_printing_alone():
-    ask = "from typer.testing import CliRunner; from tightrope.learn.cli.app import app"
+    ask = "from typer.testing import CliRunner; from tightrope.__main__ import app"
     loaded = modules_after(f"{ask}; assert 'Usage' in CliRunner().invoke(app, ['--help']).stdout")
     assert not loaded & {*HEAVY, "jax", "numpy"} - {"typer", "rich"}
 

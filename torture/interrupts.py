@@ -26,7 +26,7 @@ print(solve(Path(sys.argv[1])).status.name, flush=True)
 COMMAND = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from tightrope.learn.cli.app import main
+from tightrope.__main__ import main
 print("begun", flush=True)
 main()
 """

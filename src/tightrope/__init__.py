@@ -5,6 +5,7 @@ Names are loaded when they are first used: `tightrope --help` needs no JAX, and 
 
 # ruff: noqa: F405 (the names are those of core)
 
+import importlib
 import typing
 
 if typing.TYPE_CHECKING:
@@ -16,7 +17,10 @@ if typing.TYPE_CHECKING:
         StructuredMatrixCompletion,
         fairness_report,
     )
+    from tightrope.lab import theory
+    from tightrope.lab.methods import GOCO
     from tightrope.learn.fairness import metrics
+    from tightrope.methods import METHODS
 
 __version__ = "0.2.0"
 
@@ -86,17 +90,27 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "tightrope.estimators": (
+        "ConstrainedClassifier",
+        "FairLogisticRegression",
+        "StructuredMatrixCompletion",
+        "fairness_report",
+    ),
+    "tightrope._compilation_cache": ("compilation_cache",),  # called before JAX is loaded, it can also quieten it
+    "tightrope.learn.fairness": ("metrics",),
+    "tightrope.lab": ("theory",),
+    "tightrope.lab.methods": ("GOCO",),
+    "tightrope.methods": ("METHODS",),
+}
+"""Where names live that are not those of core."""
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
 def __getattr__(name: str) -> typing.Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("ConstrainedClassifier", "FairLogisticRegression", "StructuredMatrixCompletion", "fairness_report"):
-        from tightrope import estimators as home
-    elif name == "compilation_cache":  # called before JAX is loaded, it can also quieten it
-        from tightrope import _compilation_cache as home
-    elif name == "metrics":
-        from tightrope.learn import fairness as home
-    else:
-        from tightrope import core as home
+    home = importlib.import_module(_HOME.get(name, "tightrope.core"))
     globals()[name] = getattr(home, name)
     return globals()[name]
 

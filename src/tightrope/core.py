@@ -1,6 +1,5 @@
 """The public names that need JAX and nothing heavier."""
 
-from tightrope import theory as theory
 from tightrope import tree as tree
 from tightrope._certify import certify as certify
 from tightrope._minimize import minimize as minimize
@@ -11,8 +10,6 @@ from tightrope.losses import logistic_loss as logistic_loss
 from tightrope.methods import CSCGD as CSCGD
 from tightrope.methods import CSOA as CSOA
 from tightrope.methods import FWCSOA as FWCSOA
-from tightrope.methods import GOCO as GOCO
-from tightrope.methods import METHODS as METHODS
 from tightrope.methods import SQP as SQP
 from tightrope.methods import SVRFCSOA as SVRFCSOA
 from tightrope.methods import SVRGCSOA as SVRGCSOA

@@ -1,4 +1,4 @@
-"""scikit-learn estimators. They assemble a problem and call `minimize`, and know nothing of loops."""
+"""scikit-learn estimators: see `tightrope.learn`. They assemble a problem and call `minimize`, and know nothing of loops."""
 
 from tightrope.learn.completion.estimator import StructuredMatrixCompletion
 from tightrope.learn.constrained.classifier import ConstrainedClassifier

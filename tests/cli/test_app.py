@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 import tightrope as tr
-from tightrope.learn.cli import app as cli
+import tightrope.__main__ as cli
+from tightrope.lab.paper import Claim
 from tightrope.learn.cli.printing import print_made
 from tightrope.learn.fair import classifier as fair
 from tightrope.learn.fair.refusal import Refused
-from tightrope.lab.paper import Claim
 from tightrope.learn.fairness.metrics import group_rates, p_rule, p_rule_bounds
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import read_sensitive

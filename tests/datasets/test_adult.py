@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tightrope.datasets import COLUMNS, adult, load_adult
+from tightrope.learn.datasets import COLUMNS, adult, load_adult
 from tightrope.learn.datasets.build_adult import columns_of, rows_of
 
 UCI = {
@@ -56,7 +56,7 @@ def test_another_copy_has_the_same_rows_in_the_same_order(whole):
 def test_the_file_is_what_the_script_makes_of_the_published_ones(whole):
     data, test = published(whole)
     built = columns_of(rows_of(data) + rows_of(test))
-    with np.load(str(adult.files("tightrope.datasets").joinpath("adult.npz"))) as stored:
+    with np.load(str(adult.files("tightrope.learn.datasets").joinpath("adult.npz"))) as stored:
         assert set(stored.files) == set(built)
         for name in stored.files:
             assert stored[name].dtype == built[name].dtype, name
@@ -119,7 +119,7 @@ def test_a_damaged_file_is_refused(monkeypatch):
 
 
 def test_the_file_is_small_and_its_licence_is_beside_it():
-    folder = adult.files("tightrope.datasets")
+    folder = adult.files("tightrope.learn.datasets")
     assert len(folder.joinpath("adult.npz").read_bytes()) < 400_000
     licence = folder.joinpath("adult.LICENSE.md").read_text()
     for text in (licence, adult.__doc__ or ""):

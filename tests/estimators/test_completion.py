@@ -19,13 +19,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
 import tightrope as tr
+from tightrope.files import FileError, read_file, write_file
 from tightrope.learn.completion import estimator as completion
 from tightrope.learn.completion import training as completion_training
 from tightrope.learn.completion.choice import _Path
 from tightrope.learn.completion.page import completion_page
 from tightrope.learn.completion.training import SHRINKAGE, Effects, entries_of, fit_in_turn, never_reached
-from tightrope.files import FileError, read_file, write_file
-from tightrope.problems import observed
+from tightrope.learn.problems import observed
 from tightrope.learn.problems.observed import Observed
 from tightrope.result import Status
 from tightrope.sets.low_rank import LowRank

@@ -21,12 +21,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import tightrope as tr
 from studies import constrained as study
 from tightrope.confidence import umbrella_order
+from tightrope.files import FileError
 from tightrope.learn.constrained.asked import METRICS, Constraint, read_asked
 from tightrope.learn.constrained.certificate import CertificationError, CertificationWarning, rows_needed
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.constrained.linear import coefficients
 from tightrope.learn.constrained.search import by_estimate, passes, walk
-from tightrope.files import FileError
 
 
 @parametrize_with_checks([tr.ConstrainedClassifier(RidgeClassifier())])
@@ -465,7 +465,7 @@ def test_the_linear_score_is_trained_saved_and_drawn(tmp_path):
 def test_the_command_line(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
-    from tightrope.learn.cli import app as cli
+    import tightrope.__main__ as cli
 
     def call(*words):
         found = CliRunner().invoke(cli.app, [str(word) for word in words])

@@ -24,10 +24,10 @@ from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fair.task import read_task
 from tightrope.learn.fair.training import build, train
 from tightrope.learn.fairness.sensitive import read_sensitive
-from tightrope.sampling import Parquet
 from tightrope.learn.tables.classifier import TableClassifier
 from tightrope.learn.tables.encoder import TableEncoder
 from tightrope.learn.tables.from_files import fit_folder, predict_folder
+from tightrope.sampling import Parquet
 
 N = 600
 RNG = np.random.default_rng(0)

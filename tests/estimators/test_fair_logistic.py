@@ -26,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
+from tightrope.files import FileError, read_file, write_file
 from tightrope.learn.fair import frontier, training
 from tightrope.learn.fair.rare import smallest_group
 from tightrope.learn.fair.refusal import Refused, refusal
@@ -33,7 +34,6 @@ from tightrope.learn.fair.streaming import GROUP
 from tightrope.learn.fair.task import Task, read_task
 from tightrope.learn.fairness.metrics import p_rule_bounds
 from tightrope.learn.fairness.sensitive import read_sensitive
-from tightrope.files import FileError, read_file, write_file
 from tightrope.learn.problems.fair import fair_classification
 from tightrope.learn.problems.fair_pairs import paired_classification
 

@@ -15,13 +15,13 @@ from studies import fair_coverage
 from studies.adverse.fair import Law as AdverseLaw
 from studies.adverse.fair import attempt
 from tightrope.datasets import GroupedGaussians
+from tightrope.fairness import Sensitive, read_sensitive
 from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.paths import Part
 from tightrope.learn.fair.rates import BETWEEN, LOGISTIC, SHARP, Rates
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.walk import Judge, Walk
-from tightrope.fairness import Sensitive, read_sensitive
 from tightrope.learn.fairness.notions import NOTIONS, cells_of
 
 PARITY = "demographic_parity"

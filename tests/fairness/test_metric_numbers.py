@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from golden import same
 
-from tightrope.fairness import metrics
+from tightrope.learn.fairness import metrics
 from tightrope.learn.fairness.metrics import group_rates, is_positive, last_label, p_rule, p_rule_bounds, weights
 from tightrope.learn.fairness.sensitive import read_sensitive
 

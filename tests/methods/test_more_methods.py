@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.methods.conservative.cscgd import CSCGD, CSCGDState
 from tightrope.lab.methods.primal.csa import CSA, MultiCSA
 from tightrope.lab.methods.primal.pfs import PFS
 from tightrope.lab.methods.primal_dual.aprid import APriD, metric
 from tightrope.lab.methods.primal_dual.conex import ConEx
 from tightrope.lab.methods.primal_dual.sapmm import SAPMM
 from tightrope.lab.methods.primal_dual.slpmm import SLPMM, proximal_rounds
+from tightrope.methods.conservative.cscgd import CSCGD, CSCGDState
 from tightrope.tree import astype, replace
 
 T, D, N, RADIUS = 50, 4, 2, 1.5

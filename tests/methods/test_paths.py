@@ -20,9 +20,9 @@ import stored
 
 import tightrope as tr
 from tightrope._jaxlib import COMPILED_SOON
+from tightrope.lab.methods.primal.csa import MultiCSA
 from tightrope.methods import METHODS, base
 from tightrope.methods.conservative.cscgd import CSCGD
-from tightrope.lab.methods.primal.csa import MultiCSA
 from tightrope.tree import ravel, replace
 
 TABLE = Path(__file__).with_suffix(".json")

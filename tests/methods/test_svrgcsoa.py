@@ -12,12 +12,12 @@ from scipy.optimize import minimize as scipy_minimize
 
 import tightrope as tr
 from studies.finite_sums import N, error, finite
+from tightrope.lab.problems.scenarios import portfolio
 from tightrope.methods import gradients_used
 from tightrope.methods.conservative.svrgcsoa import Epoch, _smoothness
 from tightrope.methods.merit import no_judge
 from tightrope.methods.snapshot import Snapshot, take_snapshot
 from tightrope.problem.full_data import full_jacobian, full_values
-from tightrope.problems import portfolio
 
 
 def epoch_with(epoch: Epoch, x, **sums) -> Epoch:

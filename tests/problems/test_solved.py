@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tightrope.lab.problems.solved import normals
 from tightrope.problem import Problem
 from tightrope.problems import EXACT, PROBLEMS
-from tightrope.lab.problems.solved import normals
 
 ROWS, VERTICES = 500, 3
 FINITE = ["neyman-pearson", "fair-logistic", "portfolio", "power", "completion"]

@@ -13,13 +13,13 @@ from slow import quick_first
 
 import tightrope as tr
 from tightrope.datasets import structured_matrix
+from tightrope.learn.problems.entries import Entries, Grid, entries, product
+from tightrope.learn.problems.observed import observed
 from tightrope.loop.feasible import strictly_feasible
 from tightrope.methods import CFWCSOA
 from tightrope.problem.check import astype_problem
 from tightrope.problem.full_data import full_constraints
 from tightrope.problems import structured_completion
-from tightrope.learn.problems.entries import Entries, Grid, entries, product
-from tightrope.learn.problems.observed import observed
 from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.tree import astype
 

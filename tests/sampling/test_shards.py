@@ -28,7 +28,7 @@ def run(*command, devices=1, **more):
 
 
 def launch(count, *command, **more):
-    return run("-c", "from tightrope.learn.cli.app import main; main()", "launch", "-n", count, "--", *command, **more)
+    return run("-c", "from tightrope.__main__ import main; main()", "launch", "-n", count, "--", *command, **more)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 import tightrope as tr
-from tightrope.learn.cli import app as cli
+import tightrope.__main__ as cli
+from tightrope.files import FileError
 from tightrope.learn.cli.errors import Stopped
 from tightrope.learn.completion import estimator as completion
 from tightrope.learn.completion.choice import hold_out
 from tightrope.learn.completion.training import Effects
-from tightrope.files import FileError
 from tightrope.learn.tables.ratings import CompletedRatings, RatingsModel, complete_ratings, read_ratings
 
 USERS, ITEMS = 40, 30

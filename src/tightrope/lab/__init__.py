@@ -1,1 +1,1 @@
-"""The paper's figures with verdicts, and the leaderboard; nothing in the library depends on them."""
+"""For people who compare: methods of others, solved problems, theory, the leaderboard and the paper's figures."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from tightrope.methods import METHODS, Method
+from tightrope.methods import Method, registered
 
 
 class Rule(NamedTuple):
@@ -56,5 +56,6 @@ def one_of(choices: Sequence[str]) -> Rule:
 
 POSITIVE = number(lambda v: v > 0, "a positive number")
 METHOD = Rule(
-    lambda v: isinstance(v, Method) or v in ("auto", *METHODS), f"auto, {', '.join(METHODS)} or a method object"
+    lambda v: isinstance(v, Method) or v in ("auto", *registered()),
+    f"auto, {', '.join(registered())} or a method object",
 )

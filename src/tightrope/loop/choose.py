@@ -7,7 +7,20 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tightrope.methods import CSCGD, CSOA, METHODS, SQP, SVRGCSOA, Bundle, Method, Refreshing, SplitCSOA
+from tightrope.methods import (
+    CFWCSOA,
+    CSCGD,
+    CSOA,
+    FWCSOA,
+    SQP,
+    SVRFCSOA,
+    SVRGCSOA,
+    Bundle,
+    Method,
+    Refreshing,
+    SplitCSOA,
+    registered,
+)
 from tightrope.sets import ConvexSet
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
@@ -33,7 +46,7 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     """What "auto" means for what is at hand, and why."""
     domain = asked.domain
     if not domain.additive:
-        return METHODS["cfw-csoa"](), f"points of {domain.name} are held factored"
+        return CFWCSOA(), f"points of {domain.name} are held factored"
     data = "the data is at hand" if asked.rows else "samples come in a stream"
     most = SECOND_COORDINATES if asked.nested else COORDINATES  # where nothing else is as good
     by_passes = asked.rows and not asked.steps and asked.constraints <= CONSTRAINTS
@@ -49,13 +62,13 @@ def automatic(asked: Asked) -> tuple[Method, str]:
         nested = SVRGCSOA() if asked.rows else CSCGD(schedule="measured")
         return nested, f"{data}, and objective or constraints are functions of means"
     if projection_free(domain):
-        stream = "split-csoa" if asked.around else "fw-csoa"
-        name, has = "svrf-csoa" if asked.rows else stream, "no cheap projection"
+        stream = SplitCSOA() if asked.around else FWCSOA()
+        chosen, has = SVRFCSOA() if asked.rows else stream, "no cheap projection"
         if not asked.rows and not asked.around:
             has += ", and f or h has no finite values around it"
     else:
-        name, has = "svrg-csoa" if asked.rows else "csoa", "a projection"
-    return METHODS[name](), f"{data} and {domain.name} has {has}"
+        chosen, has = SVRGCSOA() if asked.rows else CSOA(), "a projection"
+    return chosen, f"{data} and {domain.name} has {has}"
 
 
 def second_choice(method: Method, asked: Asked) -> Method | None:
@@ -87,11 +100,11 @@ def resolve_method(method: str | Method, asked: Asked) -> tuple[Method, tuple[st
     if method == "auto":
         chosen, why = automatic(asked)
         return chosen, (f'method="auto" chose {chosen.name}: {why}.',)
-    if not isinstance(method, str) or method.lower() not in METHODS:
-        near = difflib.get_close_matches(str(method).lower(), METHODS, n=1, cutoff=0.4)
+    if not isinstance(method, str) or method.lower() not in registered():
+        near = difflib.get_close_matches(str(method).lower(), registered(), n=1, cutoff=0.4)
         hint = f' Did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f"method is {method!r}; expected auto, {', '.join(METHODS)} or a method object.{hint}")
-    return METHODS[method.lower()](), ()
+        raise ValueError(f"method is {method!r}; expected auto, {', '.join(registered())} or a method object.{hint}")
+    return registered()[method.lower()](), ()
 
 
 def misfit(
@@ -120,7 +133,7 @@ def misfit(
     kind = type(method) if isinstance(method, Method) else method
     name, needs = kind.title, kind.needs
     if nested and not kind.takes_nested:
-        able = " or ".join(f'"{able}"' for able, other in METHODS.items() if other.takes_nested)
+        able = " or ".join(f'"{able}"' for able, other in registered().items() if other.takes_nested)
         return (
             f"{name} takes plain expectations and this problem is nested: its objective or constraints are functions of "
             f"means, which no sample alone can estimate without bias. Use method={able}."

@@ -1,4 +1,12 @@
-"""The methods, one file each. Importing one here registers it under its `name`; nothing else is needed."""
+"""The methods that tightrope itself takes, one file each, and the registry of all.
+
+Importing one here registers it under its `name`. Methods of others register themselves: a package that has some names the
+module which calls `register` in its entry points, in the group "tightrope.methods".
+"""
+
+import importlib.metadata
+from functools import cache
+from typing import Any
 
 from tightrope.methods.base import Cost as Cost
 from tightrope.methods.base import Info as Info
@@ -19,38 +27,40 @@ from tightrope.methods.conservative.mfwcsoa import MFWCSOA as MFWCSOA
 from tightrope.methods.conservative.splitcsoa import SplitCSOA as SplitCSOA
 from tightrope.methods.conservative.svrfcsoa import SVRFCSOA as SVRFCSOA
 from tightrope.methods.conservative.svrgcsoa import SVRGCSOA as SVRGCSOA
-from tightrope.lab.methods.frank_wolfe.affinefw import AffineFW as AffineFW
-from tightrope.lab.methods.frank_wolfe.coexcg import CoexCG as CoexCG
-from tightrope.lab.methods.frank_wolfe.coexcg import CoexDurCG as CoexDurCG
-from tightrope.lab.methods.frank_wolfe.ofw import OFW as OFW
-from tightrope.lab.methods.frank_wolfe.osfw import OSFW as OSFW
-from tightrope.lab.methods.frank_wolfe.scgd import SCGD as SCGD
-from tightrope.lab.methods.frank_wolfe.sfw import SFW as SFW
-from tightrope.lab.methods.frank_wolfe.svrf import SVRF as SVRF
-from tightrope.lab.methods.primal.csa import CSA as CSA
-from tightrope.lab.methods.primal.csa import MultiCSA as MultiCSA
-from tightrope.lab.methods.primal.oneprojection import OneProjection as OneProjection
-from tightrope.lab.methods.primal.pfs import PFS as PFS
-from tightrope.lab.methods.primal.storm import STORM as STORM
-from tightrope.lab.methods.primal_dual.aprid import APriD as APriD
-from tightrope.lab.methods.primal_dual.conex import ConEx as ConEx
-from tightrope.lab.methods.primal_dual.delayed import DelayedSaddle as DelayedSaddle
-from tightrope.lab.methods.primal_dual.goco import GOCO as GOCO
-from tightrope.lab.methods.primal_dual.kimlee import KimLee as KimLee
-from tightrope.lab.methods.primal_dual.longterm import Jenatton as Jenatton
-from tightrope.lab.methods.primal_dual.longterm import MahdaviJinYang as MahdaviJinYang
-from tightrope.lab.methods.primal_dual.madavanbose import MadavanBose as MadavanBose
-from tightrope.lab.methods.primal_dual.mirror import MirrorSA as MirrorSA
-from tightrope.lab.methods.primal_dual.mirror import RobustSA as RobustSA
-from tightrope.lab.methods.primal_dual.nupi import NuPI as NuPI
-from tightrope.lab.methods.primal_dual.opdmd import OPDMD as OPDMD
-from tightrope.lab.methods.primal_dual.sapmm import SAPMM as SAPMM
-from tightrope.lab.methods.primal_dual.slpmm import SLPMM as SLPMM
 from tightrope.methods.second_order.method import SQP as SQP
 
-METHODS: dict[str, type[Method]] = {
-    kind.name: kind
-    for kind in list(globals().values())
-    if isinstance(kind, type) and issubclass(kind, Method) and kind.name
-}
-"""The methods by name."""
+_REGISTRY: dict[str, type[Method]] = {}
+
+
+def register(*kinds: type) -> None:
+    """Put methods into the registry under their names; classes that are no methods, or abstract ones, are passed over."""
+    found = {kind.name: kind for kind in kinds if issubclass(kind, Method) and kind.name}
+    for name, kind in found.items():
+        if _REGISTRY.setdefault(name, kind) is not kind:
+            other = _REGISTRY[name].__qualname__
+            raise ValueError(f"{kind.__qualname__} is called {name!r} as {other} is; give it another name.")
+
+
+register(*(kind for kind in list(globals().values()) if isinstance(kind, type)))
+
+
+@cache
+def _load_what_others_registered() -> None:
+    for other in importlib.metadata.entry_points(group="tightrope.methods"):
+        other.load()
+
+
+def registered() -> dict[str, type[Method]]:
+    """All methods by name, those of installed packages included."""
+    _load_what_others_registered()
+    return dict(_REGISTRY)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "METHODS":
+        return registered()
+    if not name.startswith("_"):
+        for kind in registered().values():
+            if kind.__name__ == name:
+                return kind
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

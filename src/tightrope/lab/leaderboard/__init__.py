@@ -23,7 +23,7 @@ from tightrope.lab.leaderboard.report import SLACK, Board, board, last_budget, s
 from tightrope.lab.leaderboard.runs import FULL, QUICK, Size, compete, units
 from tightrope.lab.work import OtherSettingsError, Store, Unit, write_atomically, write_picture, write_table
 from tightrope.loop.progress import Progress
-from tightrope.methods import METHODS
+from tightrope.methods import registered
 from tightrope.plotting import new_figure
 
 __all__ = [
@@ -87,8 +87,8 @@ def leaderboard(
         (('ball',), ('simplex',))
     """
     for name in methods:
-        if name not in METHODS:
-            raise ValueError(f"leaderboard: there is no method {name!r}; expected some of {', '.join(METHODS)}.")
+        if name not in registered():
+            raise ValueError(f"leaderboard: there is no method {name!r}; expected some of {', '.join(registered())}.")
     processes = whole_number("leaderboard", "processes", processes)
     out, size = Path(out), size or (QUICK if quick else FULL)
     if hidden_seed is not None:

@@ -11,6 +11,8 @@ import numpy as np
 
 from tightrope.lab.leaderboard.divisions import Counted, Source
 from tightrope.lab.leaderboard.hidden import hidden, is_hidden
+from tightrope.lab.problems import PROBLEMS, Solved
+from tightrope.lab.slsqp import BatchResult, slsqp
 from tightrope.loop import choose
 from tightrope.loop.prepare import default_batch, for_rows
 from tightrope.methods import Method, gradients_used
@@ -18,9 +20,7 @@ from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem
 from tightrope.problem.transform import penalised
-from tightrope.problems import PROBLEMS, Solved
 from tightrope.sampling import Rows, Sampler
-from tightrope.lab.slsqp import BatchResult, slsqp
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, replace
 
 PENALTY, EXACT, INSIDE = "the optimal multipliers", "the constraints without noise", "a feasible start"

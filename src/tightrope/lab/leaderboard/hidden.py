@@ -24,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import tightrope
+from tightrope.lab.problems import Constants, Solved
 from tightrope.problem import Problem
-from tightrope.problems import Constants, Solved
 from tightrope.sets import Box, ConvexSet, L1Ball, L2Ball, NuclearBall, Simplex
 from tightrope.tree import Array
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from tightrope.lab.leaderboard.divisions import DIVISIONS, SOURCES
 from tightrope.lab.leaderboard.entrants import PENALTY
 from tightrope.lab.leaderboard.runs import REFERENCE
-from tightrope.methods import METHODS, Cost, Rates
+from tightrope.methods import Cost, Rates, registered
 
 SLACK = 0.15
 """By how much a fitted exponent may be worse than the published one."""
@@ -131,7 +131,7 @@ def _rates(runs: pd.DataFrame) -> pd.DataFrame:
     it is there at every budget, beyond noise."""
     rows, keys = [], ["division", "problem", "method"]
     for key, part in runs[runs.method != REFERENCE].groupby(keys, sort=False):
-        published = METHODS[str(key[2])].published if str(key[2]) in METHODS else Rates()
+        published = registered()[str(key[2])].published if str(key[2]) in registered() else Rates()
         gaps, violations = (part.pivot(index="seed", columns="budget", values=v) for v in ("lagrangian", "violation"))
         there = all(violations[budget].mean() > half_width(violations[budget]) for budget in violations)
         gap, violation = slope(gaps), slope(violations if there else violations * math.nan)
@@ -217,7 +217,7 @@ def _near(equal: pd.DataFrame, method: str) -> bool:
 def _family(equal: pd.DataFrame, best: pd.Series) -> str:
     """Where the methods of the paper come, and the one made for their place without projections."""
     rows = [row for name in FAMILY for _, row in equal[(equal.method == name) & (best.method != name)].iterrows()]
-    return "".join(f" {METHODS[row.method].__name__} comes {_place(row, equal, best)}." for row in rows)
+    return "".join(f" {registered()[row.method].__name__} comes {_place(row, equal, best)}." for row in rows)
 
 
 def _auto(equal: pd.DataFrame, best: pd.Series) -> str:

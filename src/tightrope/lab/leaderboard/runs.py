@@ -25,9 +25,9 @@ from tightrope.lab.leaderboard.entrants import (
     untouched,
 )
 from tightrope.lab.leaderboard.hidden import SEED, is_hidden, name_of
+from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.work import Tables, Unit
-from tightrope.methods import METHODS, Cost, Method, gradients_used
-from tightrope.problems import PROBLEMS, Solved
+from tightrope.methods import Cost, Method, gradients_used, registered
 from tightrope.tree import Tree, replace
 
 TUNING = 10_000
@@ -89,7 +89,7 @@ def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:
     for source in SOURCES:
         for name in size.problems(source):
             solved = challenge(name, source, size.rows)[0]
-            for method, kind in METHODS.items():
+            for method, kind in registered().items():
                 wanted = (not methods or method in methods) and not (is_hidden(name) and kind.needs & GIVEN)
                 if wanted and misfit(kind, solved, source) is None:
                     found.append(_unit(name, method, source, size))
@@ -100,7 +100,7 @@ def units(size: Size, methods: tuple[str, ...] = ()) -> list[Unit]:
 
 
 def _unit(name: str, method: str, source: Source, size: Size) -> Unit:
-    kind = METHODS[method]
+    kind = registered()[method]
     settings = {
         "source": source,
         "problem": name,
@@ -132,7 +132,7 @@ def compete(name: str, method: str, source: Source, size: Size, _: Tables | None
 
     What the library refuses becomes a row with its sentence in the column "refused".
     """
-    kind, solved = METHODS[method], challenge(name, source, size.rows)[0]
+    kind, solved = registered()[method], challenge(name, source, size.rows)[0]
     who = {"source": source, "problem": name, "method": method, "auto": automatic(solved, source) == method}
     tables = []
     for counted in ("calls",) if is_hidden(name) else counts(kind):

@@ -15,9 +15,9 @@ from tightrope.lab.paper.claims import Claim, band, decide
 from tightrope.lab.paper.drawing import label, zero
 from tightrope.lab.paper.fairness import Task, adult_task, measure, paper_problem
 from tightrope.lab.paper.figure import Figure, Report, Size, groups
+from tightrope.lab.problems import PROBLEMS
 from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
-from tightrope.problems import PROBLEMS
 from tightrope.result import Status
 from tightrope.sampling import Rows
 

@@ -10,15 +10,16 @@ import numpy as np
 import pandas as pd
 
 from tightrope._minimize import minimize
-from tightrope.learn.datasets import label_encoded, load_adult, split
+from tightrope.lab.methods import GOCO
 from tightrope.lab.paper.figure import Size, finished
+from tightrope.lab.slsqp import slsqp
+from tightrope.learn.datasets import label_encoded, load_adult, split
 from tightrope.learn.fairness.metrics import p_rule
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
-from tightrope.methods import CSOA, GOCO, Method
+from tightrope.learn.problems import fair_classification
+from tightrope.methods import CSOA, Method
 from tightrope.problem import Problem
-from tightrope.problems import fair_classification
 from tightrope.sampling import Rows
-from tightrope.lab.slsqp import slsqp
 from tightrope.tree import replace
 
 C, RADIUS = 0.05, 10.0

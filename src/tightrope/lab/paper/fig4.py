@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from tightrope._sweep import sweep
-from tightrope.learn.datasets import rotated_gaussians
 from tightrope.lab.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide, trend, worst
 from tightrope.lab.paper.drawing import COLOURS, curve, label, legend_below, optimum, shades, zero
 from tightrope.lab.paper.fairness import (
@@ -22,6 +21,7 @@ from tightrope.lab.paper.fairness import (
 )
 from tightrope.lab.paper.figure import Figure, Report, Size, coefficients, groups
 from tightrope.lab.work import Tables, Unit
+from tightrope.learn.datasets import rotated_gaussians
 from tightrope.methods import CSOA
 from tightrope.plotting import new_figure
 

@@ -17,14 +17,15 @@ import numpy as np
 import pandas as pd
 
 from tightrope._minimize import minimize
-from tightrope.learn.datasets.structured import structured_matrix
+from tightrope.lab.methods import SCGD
 from tightrope.lab.paper.figure import FULL, Size, coefficients, finished
-from tightrope.methods import CFWCSOA, FWCSOA, SCGD, Method
+from tightrope.learn.datasets.structured import structured_matrix
+from tightrope.learn.problems.structured import CompletionProblem, structured_completion
+from tightrope.methods import CFWCSOA, FWCSOA, Method
 from tightrope.methods.base import Info, dual_step
 from tightrope.methods.conservative.fwcsoa import FWCSOAState
 from tightrope.problem import Problem
 from tightrope.problem.transform import penalised
-from tightrope.learn.problems.structured import CompletionProblem, structured_completion
 from tightrope.tree import Array, Tree, add_scaled, pytree, replace, subtract
 
 TAU, BATCH = 5e-6, 200

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tightrope.lab.methods import SCGD
 from tightrope.lab.paper.matrices import Amount, Case, runs
 from tightrope.lab.paper.tuning import grid
 from tightrope.lab.work import Tables
-from tightrope.methods import FWCSOA, SCGD, Method
+from tightrope.methods import FWCSOA, Method
 from tightrope.methods.conservative.fwcsoa import Schedule
 from tightrope.tree import replace
 

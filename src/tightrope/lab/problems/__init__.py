@@ -1,18 +1,14 @@
-"""Ready-made problems: fair classification, structured completion, and small problems whose solutions are known exactly."""
+"""Problems whose solutions are known exactly: what methods are measured on."""
 
 from collections.abc import Callable
 
 from tightrope.lab.problems.exact import EXACT
-from tightrope.learn.problems.fair import NOTIONS, FairProblem, carried_by_few, fair_classification
-from tightrope.learn.problems.fair_pairs import paired_classification
 from tightrope.lab.problems.hard import ill_scaled, infeasible, many
 from tightrope.lab.problems.learning import fair_logistic, neyman_pearson
 from tightrope.lab.problems.matrices import completion, spectraplex
 from tightrope.lab.problems.nested import NESTED
-from tightrope.learn.problems.observed import Observed
 from tightrope.lab.problems.scenarios import portfolio, power
 from tightrope.lab.problems.solved import Constants, Solved
-from tightrope.learn.problems.structured import CompletionProblem, structured_completion
 from tightrope.lab.problems.vectors import box_qcqp, least_squares
 
 PROBLEMS: dict[str, Callable[[], Solved]] = EXACT | {
@@ -31,18 +27,4 @@ PROBLEMS: dict[str, Callable[[], Solved]] = EXACT | {
 """All problems with known solutions, by name; `EXACT` are the four smallest, on which every method is measured.
 `NESTED` are those for the few methods that take functions of means."""
 
-__all__ = [
-    "EXACT",
-    "NESTED",
-    "NOTIONS",
-    "PROBLEMS",
-    "CompletionProblem",
-    "Constants",
-    "FairProblem",
-    "Observed",
-    "Solved",
-    "carried_by_few",
-    "fair_classification",
-    "paired_classification",
-    "structured_completion",
-]
+__all__ = ["EXACT", "NESTED", "PROBLEMS", "Constants", "Solved"]

@@ -10,8 +10,8 @@ from functools import lru_cache, partial
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem import Problem
 from tightrope.lab.problems.solved import Constants, Noise, Solved, linear, normals, squared_distance
+from tightrope.problem import Problem
 from tightrope.sampling import Generator
 from tightrope.sets import Box, L1Ball, L2Ball, Simplex
 

@@ -5,7 +5,6 @@ from functools import lru_cache, partial
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem import Problem
 from tightrope.lab.problems.solved import (
     Constants,
     Noise,
@@ -15,6 +14,7 @@ from tightrope.lab.problems.solved import (
     polyhedral_margin,
     squared_distance,
 )
+from tightrope.problem import Problem
 from tightrope.sampling import Generator
 from tightrope.sets import Box, L2Ball
 

@@ -9,10 +9,10 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.learn.datasets import rotated_gaussians
-from tightrope.problem import Problem
-from tightrope.learn.problems.fair import fair_classification
 from tightrope.lab.problems.solved import Constants, Solved, solve_equations
+from tightrope.learn.datasets import rotated_gaussians
+from tightrope.learn.problems.fair import fair_classification
+from tightrope.problem import Problem
 from tightrope.sets import L2Ball
 
 

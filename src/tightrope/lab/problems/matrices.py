@@ -5,8 +5,8 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem import Problem
 from tightrope.lab.problems.solved import Constants, Noise, Solved, squared_distance
+from tightrope.problem import Problem
 from tightrope.sets import NuclearBall, Spectraplex
 
 

@@ -11,6 +11,7 @@ from math import nan
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.lab.problems.solved import Constants, Solved, normals, solve_equations
 from tightrope.problem import (
     Problem,
     conditional_mean_at_most,
@@ -18,7 +19,6 @@ from tightrope.problem import (
     ratio_at_most,
     variance_at_most,
 )
-from tightrope.lab.problems.solved import Constants, Solved, normals, solve_equations
 from tightrope.sampling import Generator
 from tightrope.sets import L2Ball
 from tightrope.tree import nonzero

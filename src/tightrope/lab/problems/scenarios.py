@@ -10,8 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem import Problem
 from tightrope.lab.problems.solved import Constants, Solved, solve_equations
+from tightrope.problem import Problem
 from tightrope.sets import Box, Product, Simplex
 
 

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.lab.theory import Constants
 from tightrope.problem import Problem
 from tightrope.sampling import Generator
 from tightrope.sets import ConvexSet
-from tightrope.lab.theory import Constants
 from tightrope.tree import Array, Tree, astype, float_dtype, set_field
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from tightrope._errors import whole_number
 from tightrope._minimize import minimize
+from tightrope.lab.theory.constants import Constants
 from tightrope.methods import CSOA, FWCSOA
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.sampling import Sampler, as_sampler
-from tightrope.lab.theory.constants import Constants
 from tightrope.tree import Array, Tree, add_scaled, all_finite, dot, float_dtype, norm, subtract
 
 _Z = 1.96  # of a 95 % interval

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope.methods import CSOA, FWCSOA, Method, SplitCSOA
 from tightrope.lab.theory.constants import Constants
+from tightrope.methods import CSOA, FWCSOA, Method, SplitCSOA
 
 _JUNG = math.sqrt(2)  # a set of diameter D lies in a ball of diameter sqrt(2) D, in any dimension (Jung's theorem)
 

@@ -26,10 +26,10 @@ class FitCommand(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Name the methods, then help as ever."""
-        from tightrope.methods import METHODS
+        from tightrope.methods import registered
 
         option: Any = next(option for option in self.params if option.name == "method")
-        option.help = f"auto, {', '.join(METHODS)}."
+        option.help = f"auto, {', '.join(registered())}."
         super().format_help(ctx, formatter)
 
 

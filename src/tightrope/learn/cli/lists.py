@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 def methods(as_json: Json = False, debug: Debug = False) -> None:
     """The methods: what each needs, what a step costs, and the proven rates; with --json also what they are."""
-    from tightrope.methods import METHODS
+    from tightrope.methods import registered
 
     if as_json:
-        _print_json([_method(name, kind) for name, kind in METHODS.items()])
+        _print_json([_method(name, kind) for name, kind in registered().items()])
         return
     heads = ("S", "G", "P", "L", "gap", "violation")
     table = Table("name", "class", "needs", *heads, box=None, pad_edge=False)
-    for name, kind in METHODS.items():
+    for name, kind in registered().items():
         counts = [str(count or "") for count in kind.cost]
         rates = [rate and rate + "*" * bool(kind.published.proof) for rate in map(_rate, kind.published[:2])]
         table.add_row(name, kind.__name__, ", ".join(sorted(kind.needs)), *counts, *rates)

@@ -16,8 +16,8 @@ from tightrope.learn.completion.training import (
     largest_singular_value,
     never_reached,
 )
-from tightrope.loop.progress import Progress
 from tightrope.learn.problems.observed import Observed
+from tightrope.loop.progress import Progress
 from tightrope.sets.low_rank import LowRank
 
 _EVERY = 4  # steps between two looks at the error of a completion, which starts from its neighbour on the path ...

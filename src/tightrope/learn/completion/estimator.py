@@ -15,9 +15,9 @@ from tightrope.learn.completion.page import completion_page
 from tightrope.learn.completion.places_and_values import NAME, joined, plain, read, warn_of_empty, whole_numbers
 from tightrope.learn.completion.save_load import load_completion, save_completion
 from tightrope.learn.completion.training import RANK, Effects, Start, entries_of, fit_in_turn
+from tightrope.learn.problems.observed import Observed, observed
 from tightrope.methods import Method
 from tightrope.pages.elements import write_page
-from tightrope.learn.problems.observed import Observed, observed
 
 _BOUND = rules.POSITIVE._replace(expected="a positive number, or None to choose one").or_none()
 _RULES = {

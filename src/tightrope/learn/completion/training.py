@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse
 
 from tightrope._minimize import minimize
-from tightrope.learn.runs import kept
-from tightrope.methods import CFWCSOA, Method
 from tightrope.learn.problems.observed import Observed
 from tightrope.learn.problems.structured import structured_completion
+from tightrope.learn.runs import kept
+from tightrope.methods import CFWCSOA, Method
 from tightrope.result import Result, Status
 from tightrope.sets.low_rank import LowRank
 from tightrope.tree import replace

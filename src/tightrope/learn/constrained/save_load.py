@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tightrope.files import FileError
 from tightrope.learn.constrained.certificate import Measured, ThresholdCertificate
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.constrained.linear import SurrogateClassifier
 from tightrope.learn.model_file import ModelFile
-from tightrope.files import FileError
 
 if TYPE_CHECKING:
     from tightrope.learn.constrained.classifier import ConstrainedClassifier

@@ -72,7 +72,7 @@ def load_adult(dropna: bool = True) -> "pd.DataFrame":
     def column(values: np.ndarray, words: np.ndarray | None) -> np.ndarray | pd.Categorical:
         return values.astype(np.int64) if words is None else pd.Categorical.from_codes(values, words.tolist())
 
-    raw = files("tightrope.datasets").joinpath("adult.npz").read_bytes()
+    raw = files("tightrope.learn.datasets").joinpath("adult.npz").read_bytes()
     if hashlib.sha256(raw).hexdigest() != SHA256:
         raise ValueError("adult.npz, which is part of tightrope, has been changed or damaged; install tightrope again.")
     with np.load(io.BytesIO(raw)) as stored:

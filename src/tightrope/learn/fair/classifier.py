@@ -29,9 +29,9 @@ from tightrope.learn.fair.training import Trained, build, train, warn_of_few, wa
 from tightrope.learn.fair.walk import JUDGES
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import read_sensitive
+from tightrope.learn.problems.fair import carried_by_few
 from tightrope.methods import Method
 from tightrope.pages.elements import write_page
-from tightrope.learn.problems.fair import carried_by_few
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -359,7 +359,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
         """Draw the frontier, with the threshold chosen; saved to `path` where one is given."""
-        from tightrope.plotting import plot_frontier
+        from tightrope.learn.fair.picture import plot_frontier
 
         table = self.frontier() if frontier is None else frontier
         chosen = getattr(self, "threshold_", None)

@@ -22,12 +22,12 @@ from tightrope.learn.fair.rare import intersected, judgeable
 from tightrope.learn.fair.task import Task, crosses, is_positive, read_attributes, refuse_weightless
 from tightrope.learn.fair.training import Scaling, Trained, budget, csoa, in_units, solve
 from tightrope.learn.fair.walk import HELD_OUT
-from tightrope.learn.runs import kept
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import INTERSECTION, Attribute, Sensitive
+from tightrope.learn.problems.fair import columns_of, covariance_problem, levels_of
+from tightrope.learn.runs import kept
 from tightrope.methods import SVRGCSOA
 from tightrope.problem import Problem
-from tightrope.learn.problems.fair import columns_of, covariance_problem, levels_of
 from tightrope.result import Status
 from tightrope.sampling import Parquet
 from tightrope.sampling.all_rows import UnreadableError

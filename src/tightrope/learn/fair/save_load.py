@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tightrope.learn.model_file import ModelFile
-from tightrope.learn.fairness.sensitive import Attribute
 from tightrope.files import FileError
+from tightrope.learn.fairness.sensitive import Attribute
+from tightrope.learn.model_file import ModelFile
 
 if TYPE_CHECKING:
     from tightrope.learn.fair.classifier import FairLogisticRegression

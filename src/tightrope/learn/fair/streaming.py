@@ -8,10 +8,10 @@ import numpy as np
 
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.training import Scaling
+from tightrope.learn.problems.fair_pairs import paired_classification
 from tightrope.methods import CSOA, Method, State
 from tightrope.online import Online
 from tightrope.problem import Problem
-from tightrope.learn.problems.fair_pairs import paired_classification
 from tightrope.tree import Array, Tree, pytree
 
 GROUP = 8

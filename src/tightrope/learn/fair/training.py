@@ -11,11 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tightrope._minimize import minimize
 from tightrope.learn.fair.task import Task
-from tightrope.learn.runs import kept
 from tightrope.learn.fairness.notions import NOTIONS
+from tightrope.learn.problems.fair import centred, fair_classification, levels_of
+from tightrope.learn.runs import kept
 from tightrope.methods import CSOA, Method
 from tightrope.problem import Problem
-from tightrope.learn.problems.fair import centred, fair_classification, levels_of
 from tightrope.result import Result, Status
 
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled

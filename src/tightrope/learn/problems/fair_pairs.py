@@ -14,8 +14,8 @@ import numpy as np
 from tightrope import losses
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import Sensitive
-from tightrope.problem import Problem
 from tightrope.learn.problems.fair import columns_of, covariance_names, levels_of, penalty
+from tightrope.problem import Problem
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree
 

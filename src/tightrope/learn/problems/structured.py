@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope.methods import CFWCSOA
-from tightrope.problem import Problem
 from tightrope.learn.problems.entries import Grid, entries, spread_entries
 from tightrope.learn.problems.observed import Observed, observed
+from tightrope.methods import CFWCSOA
+from tightrope.problem import Problem
 from tightrope.sampling import Generator, Rows
 from tightrope.sampling.processes import spans_processes
 from tightrope.sampling.shards import flat_mesh

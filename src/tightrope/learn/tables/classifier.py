@@ -216,7 +216,7 @@ def draw_refused(refused: Refused, asked: float | None, folder: Path) -> list[st
 
     There is none where matplotlib is not installed.
     """
-    from tightrope.plotting import plot_frontier
+    from tightrope.learn.fair.picture import plot_frontier
 
     try:
         figure = plot_frontier(refused.frontier, asked)

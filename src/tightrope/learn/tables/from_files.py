@@ -14,7 +14,6 @@ import pandas as pd
 from tightrope.learn.fair.classifier import FairLogisticRegression
 from tightrope.learn.fair.from_files import MOST_JUDGING, People, at_random, refuse_what_needs_rows
 from tightrope.learn.fairness.sensitive import read_sensitive
-from tightrope.sampling.parquet_files import Files, Flaw, decoded
 from tightrope.learn.tables.classifier import (
     Fitted,
     TableClassifier,
@@ -25,6 +24,7 @@ from tightrope.learn.tables.classifier import (
     used_columns,
 )
 from tightrope.learn.tables.encoder import TableEncoder
+from tightrope.sampling.parquet_files import Files, Flaw, decoded
 
 AT_ONCE = 65_536
 """Rows in a part."""

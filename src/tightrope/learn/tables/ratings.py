@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from tightrope.files import FileError
 from tightrope.learn.completion.choice import hold_out, never_reached
 from tightrope.learn.completion.estimator import StructuredMatrixCompletion
 from tightrope.learn.completion.training import Effects
-from tightrope.files import FileError
-from tightrope.plotting import new_figure
 from tightrope.learn.problems.observed import Observed
 from tightrope.learn.tables.folder import ModelFolder
 from tightrope.learn.tables.reading import need_columns
 from tightrope.learn.tables.report import as_text
+from tightrope.plotting import new_figure
 
 PICTURE = "completion.png"
 """The picture of a folder: the singular values, and the bounds that were tried."""

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.base import Cost, Info, Rates, Refreshing
 from tightrope.lab.methods.frank_wolfe.sfw import Pool, empty_pool, pool_and_move
+from tightrope.methods.base import Cost, Info, Rates, Refreshing
 from tightrope.methods.snapshot import Snapshot, correct, no_snapshot, take_snapshot
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, pytree, static

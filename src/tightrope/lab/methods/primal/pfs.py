@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State
 from tightrope.lab.methods.primal.csa import worst
+from tightrope.methods.base import Cost, Info, Method, Rates, State
 from tightrope.problem import Problem
 from tightrope.tree import Tree, add_scaled, dot, pytree, subtract
 

@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, look_ahead
 from tightrope.lab.methods.primal_dual.mirror import bregman_step
+from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, look_ahead
 from tightrope.problem import Problem
 from tightrope.sets import Simplex
 from tightrope.tree import Array, Tree, pytree

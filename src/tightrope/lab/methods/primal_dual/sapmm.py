@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State
 from tightrope.lab.methods.primal_dual.slpmm import proximal_rounds
+from tightrope.methods.base import Cost, Info, Method, Rates, State
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static, subtract
 

@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from tightrope._compilation_cache import turn_on
+from tightrope.lab.cli.leaderboard import leaderboard
+from tightrope.lab.cli.reproduce import reproduce
 from tightrope.learn.cli.classify import classify
 from tightrope.learn.cli.complete import complete
 from tightrope.learn.cli.errors import Commands, Debug, ends_when_interrupted
 from tightrope.learn.cli.fit_predict import FitCommand, fit, predict
 from tightrope.learn.cli.launch import launch
-from tightrope.lab.cli.leaderboard import leaderboard
 from tightrope.learn.cli.lists import datasets, methods, sets
-from tightrope.lab.cli.reproduce import reproduce
 
 app = typer.Typer(
     cls=Commands,
@@ -51,3 +51,7 @@ def main() -> None:
     turn_on(os.environ)
     with ends_when_interrupted():
         app()
+
+
+if __name__ == "__main__":
+    main()

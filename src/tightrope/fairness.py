@@ -1,0 +1,3 @@
+"""Sensitive attributes, rates by group, and what can be said of them with confidence: see `tightrope.learn.fairness`."""
+
+from tightrope.learn.fairness import *  # noqa: F403

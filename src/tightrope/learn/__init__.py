@@ -1,0 +1,1 @@
+"""For people with a table: scikit-learn classes, fairness, models made from files, and the command line."""
