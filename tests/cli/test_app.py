@@ -23,7 +23,7 @@ from tightrope.learn.cli.printing import print_made
 from tightrope.learn.fair import classifier as fair
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fairness.metrics import group_rates, p_rule, p_rule_bounds
-from tightrope.learn.fairness.notions import NOTIONS
+from tightrope.learn.fairness.notions import NOTIONS, RATES
 from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.learn.tables.classifier import TableClassifier, fit_table
 from tightrope.learn.tables.encoder import TEXT
@@ -401,9 +401,24 @@ def test_comparisons_know_every_kind_of_attribute():
     rows = table.set_index("measure")["rows"]
     assert rows["true positives, sex = M"] == np.sum(truth & (frame["sex"] == "M"))
     assert found["correlation with age"] == pytest.approx(np.corrcoef(decided, frame["age"])[0, 1])
+    assert found["p%-rule of true positives"] == p_rule(decided[truth], frame.loc[truth, ["job", "sex"]])
     alone = compare({"a": np.ones(200, bool)}, read_sensitive(frame[["age"]]))
     assert alone["measure"].tolist() == ["correlation with age"]
     assert as_text(alone).split()[-1] == "-"
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_a_comparison_has_every_rate_that_a_notion_compares(notion):
+    frame = PEOPLE.head(400)
+    decided, truth = (frame["skill"] > 0).to_numpy(), (frame["pay"] == "high").to_numpy()
+    found = compare({"a": decided}, read_sensitive(frame[["sex"]]), truth, notion).set_index("measure")["a"]
+    for label in NOTIONS[notion]:
+        owners = np.ones(400, bool) if label is None else truth == label
+        for sex in ("F", "M"):
+            mine = owners & (frame["sex"] == sex).to_numpy()
+            assert found[f"{RATES[label]}, sex = {sex}"] == pytest.approx(decided[mine].mean())
+    others = set(RATES) - {None, *NOTIONS[notion]}
+    assert not any(f"{RATES[label]}, sex = F" in found.index for label in others)
 
 
 # ---- reproduce, and what there is ------------------------------------------------------------------------------------
@@ -462,14 +477,17 @@ def test_version_help_and_wrong_words():
     assert call("fit", "people.csv").code == 2
 
 
-@pytest.mark.parametrize(("option", "choices"), [("--notion", NOTIONS), ("--text", TEXT)])
-def test_words_to_choose_from_are_those_of_the_library(option, choices):
-    said = call("fit", "people.csv", *GOOD, "--covariance", 0.01, "--out", "model", option, "x")
+def test_words_to_choose_from_are_those_of_the_library(folder, monkeypatch):
+    said = call("fit", "people.csv", *GOOD, "--covariance", 0.01, "--out", "model", "--text", "x")
     assert said.code == 2
-    assert all(f"'{choice}'" in said.err for choice in choices)
-    assert said.err.count("'") == 2 * (len(choices) + 3), (
-        "the option, what was given, where help is, and no other choice"
-    )
+    assert all(f"'{choice}'" in said.err for choice in TEXT)
+    assert said.err.count("'") == 2 * (len(TEXT) + 3), "the option, what was given, where help is, and no other choice"
+    asked = (*GOOD, "--covariance", 0.01, "--out", folder / "no", "--notion", "x")
+    said = call("fit", folder / "people.csv", *asked)
+    assert said.code == 1
+    assert all(f"'{notion}'" in said.err for notion in NOTIONS)
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "|".join(NOTIONS) in call("fit", "--help").out
 
 
 def test_what_has_nothing_to_compare_with_is_printed_and_json_has_no_nan(tmp_path, capsys):

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from tightrope.learn.cli.errors import Debug, UsageError, stoppable
-from tightrope.learn.cli.options import Json, Notion, NotionOption, Text, TextOption
+from tightrope.learn.cli.options import Json, Text, TextOption
 from tightrope.learn.cli.output import check_file, check_folder
 from tightrope.learn.cli.printing import busy, noted, print_made, print_table, print_written, say_notes
 
@@ -22,14 +22,16 @@ _ONE_OF_THEM = "expected one of them: --p-rule 0.8, --difference 0.05, or --cova
 
 
 class FitCommand(TyperCommand):
-    """The command `fit`, whose help names all methods; they are looked up when it is asked for."""
+    """The command `fit`, whose help names all methods and notions; they are looked up when it is asked for."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Name the methods, then help as ever."""
+        """Name the methods and the notions, then help as ever."""
+        from tightrope.learn.fairness.notions import NOTIONS
         from tightrope.methods import registered
 
-        option: Any = next(option for option in self.params if option.name == "method")
-        option.help = f"auto, {', '.join(registered())}."
+        options: Any = {option.name: option for option in self.params}
+        options["method"].help = f"auto, {', '.join(registered())}."
+        options["notion"].metavar = f"<{'|'.join(NOTIONS)}>"
         super().format_help(ctx, formatter)
 
 
@@ -66,7 +68,7 @@ def fit(
     ] = False,
     text: TextOption = Text.indicators,
     test_share: Annotated[float, typer.Option(help="The share of the rows that is held out to measure on.")] = 0.3,
-    notion: NotionOption = Notion.demographic_parity,
+    notion: Annotated[str, typer.Option(help="Among whom rates are compared.")] = "demographic_parity",
     confidence: Annotated[float, typer.Option(help="With which --p-rule is to hold on rows not seen.")] = 0.95,
     radius: Annotated[float, typer.Option(help="Of the ball that standardised coefficients lie in.")] = 10.0,
     intersections: Annotated[
@@ -79,7 +81,7 @@ def fit(
         list[str] | None,
         typer.Option(help="What a sensitive column of numbers is: NAME=categorical or NAME=continuous; several times."),
     ] = None,
-    method: Annotated[str, typer.Option()] = "auto",  # its help is written by FitCommand
+    method: Annotated[str, typer.Option()] = "auto",  # FitCommand says which there are, and which notions
     seed: Annotated[int, typer.Option(help="The same one gives the same model.", min=0)] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
     as_json: Json = False,
@@ -119,7 +121,7 @@ def fit(
         with stoppable(), noted(notes), busy(f"Fitting to {rows}{search} ..."):
             fitted = learn(
                 frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
-                text=text.value, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion.value,
+                text=text.value, test_share=test_share, seed=seed, p_rule=p_rule, covariance=covariance, notion=notion,
                 difference=difference, constraint=constraint, judge=judge, selected=selected, method=method,
                 confidence=confidence, radius=radius, intersections=intersections, merge_rare=merge_rare,
                 sensitive_kind=kinds or None,

@@ -14,6 +14,19 @@ NOTIONS: dict[str, tuple[bool | None, ...]] = {
 }
 """For each notion the labels among whose owners groups are compared: None is everybody, whatever the label."""
 
+RATES: dict[bool | None, str] = {None: "selected", True: "true positives", False: "false positives"}
+"""What the rate of positive decisions is called among the owners of a label."""
+
+
+def labels_of(notion: str) -> tuple[bool | None, ...]:
+    """Among the owners of which labels decisions are measured: everybody, and those whom a notion compares.
+
+    Example:
+        >>> labels_of("equal_opportunity")
+        (None, True)
+    """
+    return tuple(dict.fromkeys((None, *NOTIONS[notion])))
+
 
 def parts_of(notion: str) -> tuple[str, ...]:
     """The notions of one label each that a notion is made of.

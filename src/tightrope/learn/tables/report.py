@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tightrope.learn.fairness.metrics import group_rates, p_rule_bounds
+from tightrope.learn.fairness.notions import RATES, labels_of
 from tightrope.learn.fairness.sensitive import Sensitive
 
 CONFIDENCE = 0.95
@@ -26,7 +27,8 @@ def compare(
         decided: the decisions of each classifier, by what to call it: booleans, a row each.
         sensitive: the attributes of these rows. One without groups is given as its correlation with the decision.
         truth: the labels, as booleans, where they are known.
-        notion: for "equal_opportunity" the true positive rate of each group is given as well.
+        notion: one of `NOTIONS`. Where the labels are known, each rate that it compares, such as that of true positives, is
+            given as well: of each group, and how alike groups are by it.
 
     Returns:
         Columns measure, rows (how many it is measured on), and one for each classifier. What is not defined is NaN.
@@ -43,16 +45,12 @@ def compare(
     if truth is not None:
         rows.append(_row("accuracy", n, {name: np.mean(d == truth) for name, d in decided.items()}))
     grouped = _grouped(sensitive)
-    if grouped is not None:
-        bounds = {name: p_rule_bounds(d, grouped, CONFIDENCE) for name, d in decided.items()}
-        rows.append(_row("p%-rule", n, {name: b.estimate[0] for name, b in bounds.items()}))
-        rows.append(_row(f"p%-rule, {CONFIDENCE:.0%} lower bound", n, {name: b.lower[0] for name, b in bounds.items()}))
-        rates = {name: group_rates(d, grouped, truth) for name, d in decided.items()}
-        rows += _by_group(rates, "selected", "selection_rate")
-        if truth is not None and notion == "equal_opportunity":
-            counts = group_rates(np.ones(int(np.sum(truth))), grouped.take(truth))["count"]  # of positive rows alone
-            rates = {name: table.assign(count=counts) for name, table in rates.items()}
-            rows += _by_group(rates, "true positives", "true_positive_rate")
+    for label in labels_of(notion):
+        if grouped is not None and label is None:
+            rows += _rates("selected", "p%-rule", decided, grouped)
+        elif grouped is not None and truth is not None and np.any(truth == label):
+            own = {name: d[truth == label] for name, d in decided.items()}
+            rows += _rates(RATES[label], f"p%-rule of {RATES[label]}", own, grouped.take(truth == label))
     for i, attribute in enumerate(sensitive.attributes):
         if attribute.kind == "continuous":
             value = sensitive.columns[:, sensitive.owners.index(i)]
@@ -65,13 +63,20 @@ def _row(measure: str, count: int, values: Mapping[str, Any]) -> dict[str, Any]:
     return {"measure": measure, "rows": count} | {name: float(value) for name, value in values.items()}
 
 
-def _by_group(rates: Mapping[str, pd.DataFrame], measure: str, column: str) -> list[dict[str, Any]]:
+def _rates(measure: str, rule: str, decided: Mapping[str, np.ndarray], people: Sensitive) -> list[dict[str, Any]]:
+    """How alike the rates of groups are, surely and by estimate, and each of them."""
+    n, bounds = len(people), {name: p_rule_bounds(d, people, CONFIDENCE) for name, d in decided.items()}
+    rows = [
+        _row(rule, n, {name: bound.estimate[0] for name, bound in bounds.items()}),
+        _row(f"{rule}, {CONFIDENCE:.0%} lower bound", n, {name: bound.lower[0] for name, bound in bounds.items()}),
+    ]
+    rates = {name: group_rates(d, people) for name, d in decided.items()}
     first = next(iter(rates.values()))
     named = zip(first["attribute"], first["group"], first["count"], strict=True)
-    return [
-        _row(f"{measure}, {attribute} = {group}", int(count), {name: t[column].iloc[i] for name, t in rates.items()})
-        for i, (attribute, group, count) in enumerate(named)
-    ]
+    for i, (attribute, group, count) in enumerate(named):
+        found = {name: table["selection_rate"].iloc[i] for name, table in rates.items()}
+        rows.append(_row(f"{measure}, {attribute} = {group}", int(count), found))
+    return rows
 
 
 def _grouped(sensitive: Sensitive) -> Sensitive | None:
