@@ -40,7 +40,7 @@ test: lint types
 
 # The core, sets, methods and feasibility on an accelerator, once the environment's JAX has one: pip install "jax[cuda13]==0.9.2"
 test-gpu: install
-	$(ON_GPU) $(BIN)/python -m pytest -n 4 tests/sets tests/methods tests/loop tests/problem tests/test_precision.py
+	$(ON_GPU) $(BIN)/python -m pytest -n 4 tests/sets tests/methods tests/evidence tests/loop tests/problem tests/test_precision.py
 
 verify: install
 	XLA_FLAGS= $(BIN)/pytest -n 2 --dist loadfile -m slow

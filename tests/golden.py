@@ -4,7 +4,7 @@ What is true is held against an independent formula. What is chosen (a tolerance
 reads) has none, and is held here against `tests/golden/NAME.json` instead. After a change that is meant, write the files
 anew with
 
-    TIGHTROPE_GOLDEN=write pytest tests/sets tests/loop tests/fairness
+    TIGHTROPE_GOLDEN=write pytest tests/sets tests/loop tests/evidence tests/fairness
 
 and read their difference: nothing else may have changed."""
 

@@ -24,6 +24,7 @@ ENGINE = [
     {"methods"},
     {"result", "certificate"},
     {"pages"},
+    {"evidence"},
     {"loop"},
     {"_minimize", "online", "_sweep", "plotting"},
     {"_certify"},

@@ -9,9 +9,9 @@ import pytest
 
 import tightrope as tr
 from studies.certificates import selection
-from tightrope.loop.bounds import Range, _carriers, bounds_of
-from tightrope.loop.held_out import marks_of, refuse_seen
-from tightrope.loop.watch import Watch
+from tightrope.evidence.constraint_bounds import Range, _carriers, bounds_of
+from tightrope.evidence.held_out_rows import marks_of, refuse_seen
+from tightrope.evidence.watched_point import Watch
 
 MEAN = np.array([1.0, 0.5])
 

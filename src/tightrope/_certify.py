@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from tightrope._minimize import minimize
 from tightrope.certificate import Certificate
 from tightrope.confidence.checks import checked_confidence
-from tightrope.loop.bounds import bound_constraints, checked_accept, read_ranges
-from tightrope.loop.held_out import copies_said, marks_of, read_held_out, refuse_seen
-from tightrope.loop.population import population_gap as population_gap_of
+from tightrope.evidence.constraint_bounds import bound_constraints, checked_accept, read_ranges
+from tightrope.evidence.gap_in_expectation import population_gap as population_gap_of
+from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_out, refuse_seen
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes

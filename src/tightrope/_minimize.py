@@ -13,21 +13,22 @@ import numpy as np
 from tightrope._compilation_cache import hints_at_cache
 from tightrope._errors import whole_number
 from tightrope.columns import of_constraints
+from tightrope.evidence.at_a_point import Worth, conflict_of, worth_of
+from tightrope.evidence.certificates import Judges
+from tightrope.evidence.confirm import Confirmed, confirmed, looked_at
+from tightrope.evidence.gap import inside_of, refuse_below_rounding
+from tightrope.evidence.held_out_rows import marks_of_sampler
+from tightrope.evidence.margin import margin_note
+from tightrope.evidence.oscillation import oscillation_note
+from tightrope.evidence.pull import Pull, mended, pull
+from tightrope.evidence.strictly_feasible import strictly_feasible
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.choose import Asked, second_choice
-from tightrope.loop.confirm import Confirmed, confirmed, looked_at
 from tightrope.loop.driver import OneRun
-from tightrope.loop.feasible import Pull, mended, pull, strictly_feasible
-from tightrope.loop.gap import inside_of, refuse_below_rounding
-from tightrope.loop.held_out import marks_of_sampler
-from tightrope.loop.judges import Judges
-from tightrope.loop.margin import margin_note
-from tightrope.loop.oscillation import oscillation_note
 from tightrope.loop.prepare import Prepared, checked_point, prepare
 from tightrope.loop.run import Options, Outcome, Snapshot, run
 from tightrope.loop.steps import Carry, Summary, answer, refuse_mean, running_mean, summarise, track_names
 from tightrope.loop.steps import output as output_of
-from tightrope.loop.worth import Worth, conflict_of, worth_of
 from tightrope.methods import Method, Refreshing, gradients_used
 from tightrope.precision import full_precision
 from tightrope.problem import Problem

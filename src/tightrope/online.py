@@ -10,13 +10,13 @@ import numpy as np
 
 from tightrope.certificate import Certificate
 from tightrope.confidence.checks import checked_confidence
-from tightrope.loop.bounds import follow, read_ranges, sampled
+from tightrope.evidence.at_a_point import conflict_of, worth_of_a_run
+from tightrope.evidence.constraint_bounds import follow, read_ranges, sampled
+from tightrope.evidence.watched_point import Watch
 from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.steps import Carry, average, output, refuse_mean, summarise
-from tightrope.loop.watch import Watch
-from tightrope.loop.worth import conflict_of, worth_of_a_run
 from tightrope.methods import Method, gradients_used
 from tightrope.precision import full_precision
 from tightrope.problem import Problem

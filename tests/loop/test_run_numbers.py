@@ -22,10 +22,10 @@ from core_cases import BALL, CSOA, PROBLEM, ROWS, Mute, draw
 from golden import same
 
 import tightrope as tr
+from tightrope.evidence.gap import Bound
+from tightrope.evidence.stopping import Judge
 from tightrope.loop import checkpoint, choose, prepare, progress, run, steps
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
-from tightrope.loop.gap import Bound
-from tightrope.loop.judge import Judge
 from tightrope.loop.run import Options, Outcome, _Run, record_steps
 from tightrope.methods import METHODS, Cost, Info, Method, Refreshing
 from tightrope.methods.base import Inner, Proof

@@ -14,7 +14,7 @@ from scipy.special import softmax
 import tightrope as tr
 from studies.nested import batch_by_batch, on_rows
 from tightrope.confidence import studentised_upper
-from tightrope.loop.bounds import Range, bound_constraints
+from tightrope.evidence.constraint_bounds import Range, bound_constraints
 from tightrope.loop.choose import Asked, automatic
 from tightrope.methods import METHODS
 from tightrope.methods.curvature import lagrangian_hessian

@@ -13,9 +13,9 @@ from slow import quick_first
 
 import tightrope as tr
 from tightrope.datasets import structured_matrix
+from tightrope.evidence.strictly_feasible import strictly_feasible
 from tightrope.learn.problems.entries import Entries, Grid, entries, product
 from tightrope.learn.problems.observed import observed
-from tightrope.loop.feasible import strictly_feasible
 from tightrope.methods import CFWCSOA
 from tightrope.problem.check import astype_problem
 from tightrope.problem.full_data import full_constraints

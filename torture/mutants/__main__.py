@@ -25,13 +25,14 @@ from torture.mutants.operators import Mutant, head, sites
 from torture.mutants.recorder import FOLDER
 
 PACKAGE = Path("src/tightrope")
-CORE = ["methods", "sets", "loop", "fairness/metrics.py", "files.py"]
+CORE = ["methods", "sets", "evidence", "loop", "fairness/metrics.py", "files.py"]
 # The tests that may see a mutant of the core. Those of what is built on it (estimators, experiments, the command line) take
 # longer than all of these together and would hide that a part has no test of its own.
 TESTS = [
     *(
         "tests/methods",
         "tests/sets",
+        "tests/evidence",
         "tests/loop",
         "tests/problem",
         "tests/sampling",

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from tightrope.evidence.gap import Bound, Gap, Inside, gap_of, judged_by_every_row
+from tightrope.evidence.stopping import ADVICE, Judge
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
-from tightrope.loop.gap import Bound, Gap, Inside, gap_of, judged_by_every_row
-from tightrope.loop.judge import ADVICE, Judge
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, answer, output, running_mean, summarise, track_names
 from tightrope.methods import Refreshing, gradients_used

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from tightrope.confidence import studentised_upper
-from tightrope.loop.bounds import sampled, values_at
+from tightrope.evidence.constraint_bounds import sampled, values_at
 from tightrope.problem import Problem, penalised
 from tightrope.problem.rounding import count
 from tightrope.tree import Tree

@@ -1,6 +1,6 @@
 """What a point is worth: on all rows, on fresh samples where those can be made, or else on the last ones of its run."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,10 +8,8 @@ import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.confidence import serial_dependence
-from tightrope.loop.bounds import values_at
-from tightrope.loop.gap import on_host
-from tightrope.loop.prepare import Prepared
-from tightrope.loop.steps import Summary
+from tightrope.evidence.constraint_bounds import values_at
+from tightrope.evidence.gap import on_host
 from tightrope.problem import Problem
 from tightrope.problem.conflict import conflict, said_of_conflict
 from tightrope.problem.full_data import full_mean, linearised
@@ -20,6 +18,10 @@ from tightrope.problem.rounding import UNITS, count
 from tightrope.problem.wide import exact_eps, exactly
 from tightrope.sampling.all_rows import first_row, one_row
 from tightrope.tree import Array, Tree
+
+if TYPE_CHECKING:
+    from tightrope.loop.prepare import Prepared
+    from tightrope.loop.steps import Summary
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
 _ENOUGH = 32  # samples of a run: fewer have no standard error to speak of (a guess)
@@ -45,7 +47,7 @@ class Worth(NamedTuple):
     note: str | None = None  # on the samples
 
 
-def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
+def worth_of(ready: "Prepared", x: Tree, step: int, sums: "Summary") -> Worth:
     """What x is worth after so many steps, in which the means of f and h were those of `sums`."""
     sampler, plan = ready.sampler, ready.plan
     if sampler.n is not None:
@@ -57,7 +59,7 @@ def worth_of(ready: Prepared, x: Tree, step: int, sums: Summary) -> Worth:
     return worth_of_a_run(ready.problem, x, sampler.lately(plan, step), sums)
 
 
-def worth_of_a_run(problem: Problem, x: Tree, lately: Tree, sums: Summary) -> Worth:
+def worth_of_a_run(problem: Problem, x: Tree, lately: Tree, sums: "Summary") -> Worth:
     """What x is worth on the last samples of its run; where there are too few, its means are all that is known."""
     if lately is not None and count(lately) >= _ENOUGH:
         return worth_on_the_last(problem, x, lately)
@@ -162,7 +164,7 @@ def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, A
     return f, h, jnp.sqrt(spread_f / (count(data) - 1)), jnp.sqrt(spread_h / (count(data) - 1))
 
 
-def conflict_of(ready: Prepared, x: Tree, dual: np.ndarray, worth: Worth) -> str | None:
+def conflict_of(ready: "Prepared", x: Tree, dual: np.ndarray, worth: Worth) -> str | None:
     """A sentence where samples say that every point of the domain violates a constraint; None where they do not. Those
     that x was measured on will do where they are many enough.
 

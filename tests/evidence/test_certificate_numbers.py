@@ -19,10 +19,15 @@ from scipy.stats import beta
 import tightrope as tr
 from tightrope.certificate import ConstraintBound
 from tightrope.confidence import Anytime, bounded_upper, studentised_upper
-from tightrope.loop import bounds, certified, held_out, judges, population, watch
-from tightrope.loop.bounds import Range
-from tightrope.loop.certified import certified_pull, inner_point
-from tightrope.loop.feasible import Pull
+from tightrope.evidence import certificates
+from tightrope.evidence import certified_pull as certified
+from tightrope.evidence import constraint_bounds as bounds
+from tightrope.evidence import gap_in_expectation as population
+from tightrope.evidence import held_out_rows as held_out
+from tightrope.evidence import watched_point as watch
+from tightrope.evidence.certified_pull import certified_pull, inner_point
+from tightrope.evidence.constraint_bounds import Range
+from tightrope.evidence.pull import Pull
 from tightrope.loop.prepare import prepare
 from tightrope.problem.full_data import full_values
 from tightrope.result import Status
@@ -437,14 +442,14 @@ class Case:
 
     def __init__(self, monkeypatch):
         self.ready = prepare(PROBLEM, ROWS, tr.CSOA(), steps=5, passes=None, batch_size=None, seeds=(0,), x0=None)
-        self.judges = judges.Judges(self.ready, MORE, 0.9, (-9.0, 9.0))
+        self.judges = certificates.Judges(self.ready, MORE, 0.9, (-9.0, 9.0))
         self.monkeypatch, self.asked = monkeypatch, []
 
     def pulled(self, found, again: Any = "again", inner: Any = "inner", inside=None, **changed):
         """What becomes of a result where an inner point and a certified pull are found."""
         self.asked = []
-        self.monkeypatch.setattr(judges, "inner_point", lambda *given: (self.asked.append(given), inner)[1])
-        self.monkeypatch.setattr(judges, "certified_pull", lambda *given: (self.asked.append(given), found)[1])
+        self.monkeypatch.setattr(certificates, "inner_point", lambda *given: (self.asked.append(given), inner)[1])
+        self.monkeypatch.setattr(certificates, "certified_pull", lambda *given: (self.asked.append(given), found)[1])
         return self.judges.pulled(finished(self.ready.names, **changed), again, inside)
 
 
@@ -491,7 +496,7 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
 def test_what_becomes_of_a_status(monkeypatch):
     case = Case(monkeypatch)
     some, uppers = certified.CertifiedPull(X, 0.0, (bound(-0.1),)), (bound(0.1),)
-    monkeypatch.setattr(judges, "bound_constraints", lambda *given: uppers)
+    monkeypatch.setattr(certificates, "bound_constraints", lambda *given: uppers)
     ends = {}
     for status in Status:
         there, not_there = case.pulled(some, status=status), case.pulled(None, status=status)
@@ -505,12 +510,12 @@ def test_what_becomes_of_a_status(monkeypatch):
         assert there.status is status
     case.pulled(None, again=None, inside=np.array([0.1, 0.2, 0.3]))
     np.testing.assert_array_equal(case.asked[0][2], [0.1, 0.2, 0.3])
-    assert (case.pulled(some, inner=None).message, len(case.asked)) == (judges._NO_INNER, 1)
+    assert (case.pulled(some, inner=None).message, len(case.asked)) == (certificates._NO_INNER, 1)
 
 
 def test_judges_refuse_what_they_cannot_judge_by():
     ready = prepare(PROBLEM, ROWS, tr.CSOA(), steps=5, passes=None, batch_size=None, seeds=(0,), x0=None)
-    assert "are also among the rows" in refusal(judges.Judges, ready, ROWS, 0.9, None)
-    assert "confidence" in refusal(judges.Judges, ready, MORE, 1.0, None)
-    assert "ranges" in refusal(judges.Judges, ready, MORE, 0.9, 3)
-    assert "shapes" in refusal(judges.Judges, ready, MORE[:, :2], 0.9, None)
+    assert "are also among the rows" in refusal(certificates.Judges, ready, ROWS, 0.9, None)
+    assert "confidence" in refusal(certificates.Judges, ready, MORE, 1.0, None)
+    assert "ranges" in refusal(certificates.Judges, ready, MORE, 0.9, 3)
+    assert "shapes" in refusal(certificates.Judges, ready, MORE[:, :2], 0.9, None)

@@ -6,19 +6,23 @@ without a violation that would tell. For any weights nu >= 0 of sum 1 the mixtur
 below its tangent at x, and the least value of that over the domain is at most min over x of max_i H_i(x) = -sigma.
 """
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.loop.gap import on_host
-from tightrope.loop.prepare import Prepared
+from tightrope.evidence.gap import on_host
 from tightrope.methods import Method
 from tightrope.problem.conflict import SURE, best_weights, tangents_of
 from tightrope.tree import Tree, float_dtype
 
+if TYPE_CHECKING:
+    from tightrope.loop.prepare import Prepared
+
 _LONGEST = 2**62  # steps; more than that is never
 
 
-def margin_note(ready: Prepared, x: Tree, step: int, samples: Tree) -> str | None:
+def margin_note(ready: "Prepared", x: Tree, step: int, samples: Tree) -> str | None:
     """A sentence where the margin after so many steps is more than half of the room there is, as the theory asks for; None
     where it is not, or where nothing is known. `samples` are fresh ones, of a generator."""
     method, upsilon = ready.method, ready.method.tightening(step)
@@ -35,7 +39,7 @@ def margin_note(ready: Prepared, x: Tree, step: int, samples: Tree) -> str | Non
     )
 
 
-def _room(ready: Prepared, x: Tree, samples: Tree) -> float:
+def _room(ready: "Prepared", x: Tree, samples: Tree) -> float:
     """An upper bound on the Slater margin; inf where nothing is known."""
     problem, rows = ready.problem, ready.sampler.n is not None
     data = ready.sampler.rows if rows else samples

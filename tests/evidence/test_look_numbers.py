@@ -18,9 +18,12 @@ from scipy.optimize import brentq
 from scipy.signal import lfilter
 
 import tightrope as tr
-from tightrope.loop import feasible, gap, margin, oscillation, worth
-from tightrope.loop.gap import Bound, Inside
-from tightrope.loop.judge import Judge
+from tightrope.evidence import at_a_point as worth
+from tightrope.evidence import gap, margin, oscillation
+from tightrope.evidence import pull as feasible
+from tightrope.evidence import strictly_feasible as strictly
+from tightrope.evidence.gap import Bound, Inside
+from tightrope.evidence.stopping import Judge
 from tightrope.loop.prepare import prepare
 from tightrope.loop.steps import Summary
 from tightrope.methods.snapshot import Snapshot
@@ -73,7 +76,7 @@ def test_the_pull_by_hand():
     done = feasible.pull(PROBLEM, jnp.asarray(ROWS), jnp.asarray(X), jnp.asarray(S))
     size = np.abs(h_of(X)).mean(axis=0) + np.abs(slopes_of().mean(axis=0)) @ np.abs(X) + LEVELS
     rounding = 64 * EPS * size
-    h, found = feasible._with_rounding(PROBLEM, jnp.asarray(X), jnp.asarray(ROWS))
+    h, found = feasible.with_rounding(PROBLEM, jnp.asarray(X), jnp.asarray(ROWS))
     np.testing.assert_allclose(h, h_of(X).mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found, rounding, rtol=1e-12)
 
@@ -101,7 +104,7 @@ class Line:
     def __init__(self, monkeypatch, h, rounding):
         self.asked, self.roots = [], []
         monkeypatch.setattr(
-            feasible, "_with_rounding", lambda problem, x, data: (np.array([h(x)]), np.array([rounding]))
+            feasible, "with_rounding", lambda problem, x, data: (np.array([h(x)]), np.array([rounding]))
         )
         monkeypatch.setattr(feasible, "full_constraints", lambda problem, x, data: (self.asked.append(x), [h(x)])[1])
         monkeypatch.setattr(feasible, "full_values", lambda problem, x, data: (x**2, None))
@@ -137,9 +140,9 @@ def test_a_root_that_falls_short_is_gone_beyond_in_steps_that_double(monkeypatch
 def test_a_point_is_inside_by_twice_its_rounding(monkeypatch):
     room = 1e-3
     monkeypatch.setattr(
-        feasible, "_with_rounding", lambda problem, x, data: (np.array([-x, -9.0]), np.array([room, room]))
+        strictly, "with_rounding", lambda problem, x, data: (np.array([-x, -9.0]), np.array([room, room]))
     )
-    assert feasible.strictly_feasible(None, None, [2e-3, 2.1e-3, 3e-3], None) == 2.1e-3
+    assert strictly.strictly_feasible(None, None, [2e-3, 2.1e-3, 3e-3], None) == 2.1e-3
 
 
 def test_phase_one_is_lifted_by_the_height_of_the_start(monkeypatch):
@@ -150,7 +153,7 @@ def test_phase_one_is_lifted_by_the_height_of_the_start(monkeypatch):
         asked.append((problem, options))
         return SimpleNamespace(x={"x": jnp.asarray(S), "t": -1.0})
 
-    found = feasible.strictly_feasible(PROBLEM, data, [jnp.asarray(X)], solve)
+    found = strictly.strictly_feasible(PROBLEM, data, [jnp.asarray(X)], solve)
     np.testing.assert_array_equal(found, S)
     (lifted, options), height = asked[0], np.abs(h_of(X).mean(axis=0)).max() + 1
     assert {k: options[k] for k in ("passes", "record", "progress")} == {"passes": 30, "record": 0, "progress": False}
@@ -163,7 +166,7 @@ def test_phase_one_is_lifted_by_the_height_of_the_start(monkeypatch):
     assert float(f) == 0.3
     np.testing.assert_allclose(h, h_of(X, ROWS[:1])[0] - 0.3, rtol=1e-12)
     outside = SimpleNamespace(x={"x": jnp.asarray(X), "t": 1.0})
-    assert feasible.strictly_feasible(PROBLEM, data, [jnp.asarray(X)], lambda *a, **o: outside) is None
+    assert strictly.strictly_feasible(PROBLEM, data, [jnp.asarray(X)], lambda *a, **o: outside) is None
 
 
 def test_the_worst_constraint_and_heights_above_it():
@@ -172,19 +175,19 @@ def test_the_worst_constraint_and_heights_above_it():
         values_given=lambda x, theta, inner: (0.0, jnp.array([x, inner])),
         inner_values=lambda x, theta: 10 * x,
     )
-    assert float(feasible._worst(2.0, None, given)) == 3.0
-    assert float(feasible._worst(4.0, None, given)) == 4.0
-    assert feasible._of_worst(jnp.array([1.0, 3.0, -1.0])).tolist() == [0.0, 1.0, 0.0]
+    assert float(strictly._worst(2.0, None, given)) == 3.0
+    assert float(strictly._worst(4.0, None, given)) == 4.0
+    assert strictly._of_worst(jnp.array([1.0, 3.0, -1.0])).tolist() == [0.0, 1.0, 0.0]
     z = {"x": 2.0, "t": 0.5}
-    assert feasible._nested_above(z, None, given, 7.0).tolist() == [1.5, 6.5]
-    assert feasible._inner(z, None, given) == 20.0
-    assert feasible._above(z, None, given).tolist() == [1.5, 2.5, -1.5]
-    assert feasible._height(z, None, given) == 0.5
+    assert strictly._nested_above(z, None, given, 7.0).tolist() == [1.5, 6.5]
+    assert strictly._inner(z, None, given) == 20.0
+    assert strictly._above(z, None, given).tolist() == [1.5, 2.5, -1.5]
+    assert strictly._height(z, None, given) == 0.5
 
 
 def test_exact_constraints_are_rounded_like_their_own_size():
     exact = replace(PROBLEM, constraints=None, exact_constraints=lambda x: jnp.stack([OF_H * x[0], OF_H * jnp.sum(x)]))
-    h, found = feasible._with_rounding(exact, jnp.asarray(X), jnp.asarray(ROWS))
+    h, found = feasible.with_rounding(exact, jnp.asarray(X), jnp.asarray(ROWS))
     expected = OF_H * np.array([X[0], X.sum()]) - LEVELS
     np.testing.assert_allclose(h, expected, rtol=1e-12)
     size = np.abs(expected) + OF_H * np.array([abs(X[0]), np.abs(X).sum()]) + LEVELS

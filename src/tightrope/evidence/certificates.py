@@ -2,25 +2,27 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
 from tightrope.certificate import Certificate
 from tightrope.confidence.checks import checked_confidence
-from tightrope.loop.bounds import Accept, bound_constraints, checked_accept, read_ranges
-from tightrope.loop.certified import certified_pull, inner_point
-from tightrope.loop.feasible import Pull
-from tightrope.loop.held_out import copies_said, marks_of, marks_of_sampler, read_held_out, refuse_seen
-from tightrope.loop.prepare import Prepared
-from tightrope.loop.worth import Worth, worth_on_rows, worth_on_samples
+from tightrope.evidence.at_a_point import Worth, worth_on_rows, worth_on_samples
+from tightrope.evidence.certified_pull import certified_pull, inner_point
+from tightrope.evidence.constraint_bounds import Accept, bound_constraints, checked_accept, read_ranges
+from tightrope.evidence.held_out_rows import copies_said, marks_of, marks_of_sampler, read_held_out, refuse_seen
+from tightrope.evidence.pull import Pull
 from tightrope.problem import Problem
 from tightrope.problem.check import check_shapes
 from tightrope.problem.rounding import count
 from tightrope.result import Result, Status
 from tightrope.sampling.all_rows import one_row
 from tightrope.tree import Tree
+
+if TYPE_CHECKING:
+    from tightrope.loop.prepare import Prepared
 
 _NO_INNER = (
     "No point to pull towards is shown to be inside by the held-out rows; give one as feasible_point, or more rows."
@@ -30,7 +32,7 @@ _NO_INNER = (
 class Judges:
     """Rows that nothing is chosen on, checked before the run begins."""
 
-    def __init__(self, ready: Prepared, heldout: Any, confidence: float, ranges: Any, accept: Any = "proven"):
+    def __init__(self, ready: "Prepared", heldout: Any, confidence: float, ranges: Any, accept: Any = "proven"):
         self.ready, self.confidence = ready, checked_confidence(confidence)
         self.rows = read_held_out(heldout, ready.sampler.example())
         self.ranges = read_ranges(ranges, ready.names)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import tightrope as tr
-from tightrope.loop.oscillation import oscillation_note
+from tightrope.evidence.oscillation import oscillation_note
 from tightrope.problems import PROBLEMS
 
 

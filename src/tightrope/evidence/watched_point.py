@@ -7,7 +7,7 @@ import numpy as np
 
 from tightrope.certificate import Certificate, ConstraintBound
 from tightrope.confidence import Anytime, serial_dependence
-from tightrope.loop.bounds import Ranges, refuse_nested, rows_needed, sampled, values_at
+from tightrope.evidence.constraint_bounds import Ranges, refuse_nested, rows_needed, sampled, values_at
 from tightrope.problem import Problem
 from tightrope.problem.rounding import UNITS, count, eps_of
 from tightrope.tree import Tree

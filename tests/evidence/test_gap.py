@@ -11,7 +11,7 @@ from scipy.optimize import minimize as scipy_minimize
 from slow import quick_first
 
 import tightrope as tr
-from tightrope.loop.gap import Bound, _pulled, gap_of, inside_of
+from tightrope.evidence.gap import Bound, _pulled, gap_of, inside_of
 from tightrope.methods.merit import judged, no_judge
 from tightrope.methods.snapshot import take_snapshot
 from tightrope.problem.full_data import full_jacobian

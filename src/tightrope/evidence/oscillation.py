@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tightrope.loop.prepare import Prepared
-from tightrope.loop.worth import Worth
+from tightrope.evidence.at_a_point import Worth
 from tightrope.methods.measured import SelfMeasuring
 from tightrope.problem.conflict import SURE
 from tightrope.problem.rounding import count
@@ -20,11 +19,13 @@ from tightrope.problem.rounding import count
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tightrope.loop.prepare import Prepared
+
 _SWINGS = 4  # there and back, twice
 _AWAY = 0.25  # of its mean that a multiplier goes up and down
 
 
-def oscillation_note(ready: Prepared, trace: "pd.DataFrame", worth: Worth) -> str | None:
+def oscillation_note(ready: "Prepared", trace: "pd.DataFrame", worth: Worth) -> str | None:
     """A sentence where constraints of a run on samples of a generator or a stream swing; None where they do not, or where
     nothing is known."""
     if worth.samples is None or not ready.method.multipliers or not ready.method.averages:

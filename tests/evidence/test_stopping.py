@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from slow import quick_first
 
 import tightrope as tr
-from tightrope.loop.judge import Judge
+from tightrope.evidence.stopping import Judge
 from tightrope.problems import PROBLEMS
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
-from tightrope.loop.feasible import BEYOND, MARGIN
+from tightrope.evidence.pull import BEYOND, MARGIN
 from tightrope.methods.snapshot import Snapshot, lower_bound
 from tightrope.problem import Problem, full_values
 from tightrope.problem.rounding import (

@@ -19,8 +19,8 @@ from tightrope.confidence import (
     skewness_shortfall,
     studentised_upper,
 )
-from tightrope.loop.gap import inside_of, on_host
-from tightrope.loop.held_out import first_of_copies
+from tightrope.evidence.gap import inside_of, on_host
+from tightrope.evidence.held_out_rows import first_of_copies
 from tightrope.problem import Problem
 from tightrope.problem.full_data import each_row, linearised
 from tightrope.problem.reach import reach_of_constraints

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.loop import confirm
-from tightrope.loop.judge import Judge
+from tightrope.evidence import confirm
+from tightrope.evidence.stopping import Judge
 from tightrope.problem import full_values
 
 COST = np.array([1.0, 2.0, -1.0])

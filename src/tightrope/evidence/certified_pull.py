@@ -16,7 +16,7 @@ import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.certificate import ConstraintBound
-from tightrope.loop.bounds import Accept, Ranges, bound_constraints, sampled, values_at
+from tightrope.evidence.constraint_bounds import Accept, Ranges, bound_constraints, sampled, values_at
 from tightrope.problem import Problem
 from tightrope.problem.full_data import linearised
 from tightrope.problem.rounding import count, eps_of

@@ -9,7 +9,8 @@ import pytest
 import scipy.optimize
 
 import tightrope as tr
-from tightrope.loop.feasible import _with_rounding, pull, strictly_feasible
+from tightrope.evidence.pull import pull, with_rounding
+from tightrope.evidence.strictly_feasible import strictly_feasible
 from tightrope.problem.full_data import full_values
 
 RNG = np.random.default_rng(0)
@@ -60,7 +61,7 @@ def test_what_any_order_of_the_rows_may_round_is_kept_away_from():
         x = jnp.asarray([0.3, -0.2, 0.1])
         level = float(full_values(tr.Problem(f, lambda x, theta: (theta @ x)[None], BALL), x, rows)[1][0])
         problem = tr.Problem(f, lambda x, theta: (theta @ x)[None], BALL, levels=level)
-        h, margin = _with_rounding(problem, x, rows)
+        h, margin = with_rounding(problem, x, rows)
         assert abs(h[0]) < margin[0] / 10
         orders = [np.asarray(rows)[np.random.default_rng(k).permutation(997)] for k in range(20)]
         others = [float(np.cumsum(order @ np.asarray(x))[-1] / 997 - level) for order in orders]

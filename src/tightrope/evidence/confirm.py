@@ -11,16 +11,15 @@ import copy
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
-from tightrope.loop.judge import ADVICE, Judge
-from tightrope.loop.prepare import Prepared
-from tightrope.loop.worth import Worth
+from tightrope.evidence.at_a_point import Worth
+from tightrope.evidence.stopping import ADVICE, Judge
 from tightrope.methods import Refreshing
 from tightrope.methods.bundle.look import reach, see, units_of
 from tightrope.methods.bundle.model import Bound, Looks, Model
@@ -34,6 +33,9 @@ from tightrope.problem.rounding import UNITS, distance_across, eps_of, few
 from tightrope.problem.wide import can_widen, exactly, is_widened, on_host
 from tightrope.result import Status
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, ravel, shaped_like, subtract, taken_apart
+
+if TYPE_CHECKING:
+    from tightrope.loop.prepare import Prepared
 
 _MOST_NUMBERS = 1 << 25  # numbers of all looks in one linear programme; with more, looks are taken one by one (a guess)
 _CLOSE = 1.1  # times the gap of the run: one in float64 that is as close is looked for no further (a guess)
@@ -61,7 +63,7 @@ class Confirmed(NamedTuple):
 
 
 def confirmed(
-    ready: Prepared, x: Tree, dual: np.ndarray, worth: Worth, ended: Confirmed, judge: Judge, state: Any
+    ready: "Prepared", x: Tree, dual: np.ndarray, worth: Worth, ended: Confirmed, judge: Judge, state: Any
 ) -> Confirmed:
     """What is left of what a run claims.
 
@@ -127,7 +129,7 @@ def _infeasible(ended: Confirmed, looks: "_Looks", names: list[str]) -> Confirme
     return ended._replace(status=Status.NO_FEASIBLE_POINT, message=said)
 
 
-def looked_at(ready: Prepared, state: Any) -> list[Tree]:
+def looked_at(ready: "Prepared", state: Any) -> list[Tree]:
     """Points of the domain at which the run has looked at all rows, those that matter most first."""
     method = ready.method
     proof = method.proof(state) if isinstance(method, Refreshing) else None
@@ -140,7 +142,7 @@ def looked_at(ready: Prepared, state: Any) -> list[Tree]:
 class _Looks:
     """Looks at all rows in float64: at the output, and as long as they are needed at points that the run has looked at."""
 
-    def __init__(self, ready: Prepared, x: Tree, dual: np.ndarray, state: Any):
+    def __init__(self, ready: "Prepared", x: Tree, dual: np.ndarray, state: Any):
         self.ready, self.x, self.dual = ready, x, np.nan_to_num(dual)
         self.conic = ready.problem.domain.conic(x) if ready.problem.domain.has_conic else None
         self.todo = [x, *looked_at(ready, state)]
@@ -210,7 +212,7 @@ class _Looks:
 # ---- chords ------------------------------------------------------------------------------------------------------------
 
 
-def above_a_chord(ready: Prepared, x: Tree, weights: np.ndarray) -> str | None:
+def above_a_chord(ready: "Prepared", x: Tree, weights: np.ndarray) -> str | None:
     """A sentence where the objective, or a constraint of positive weight, is above one of its chords on all rows; None where
     no such chord is found. A few rows are asked first, along lines from the output to the start and into the domain."""
     problem, rows = ready.problem, ready.sampler.rows

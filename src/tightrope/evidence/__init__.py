@@ -1,0 +1,1 @@
+"""What is known of a point, and how surely: functions of a problem, rows, a point and multipliers."""
