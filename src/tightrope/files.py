@@ -1,9 +1,11 @@
-"""Arrays and what is said about them in one file: safetensors with JSON in its header and a hash over both; no pickle."""
+"""The one store of arrays and plain data: safetensors with JSON in its header and a hash over both, put in its place whole;
+no pickle. A checkpoint and a model are a file each (`Form`); a model of a table is a folder with two of them (`Folder`)."""
 
+import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,51 +13,161 @@ from typing import Any
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
+About = dict[str, Any]
 
 
 class FileError(ValueError):
     """A file that cannot be read as what it should be."""
 
 
-def write_file(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
-    """Write arrays, what is said about them and a hash over both; `about["format"]` is "tightrope KIND NUMBER"."""
-    from safetensors.numpy import save
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """One kind of file, in the version that is written and read here.
 
-    contiguous = {
-        name: np.asarray(array, order="C") for name, array in arrays.items()
-    }  # or its memory would be written
-    sealed = dict(about) | {"sha256": seal(about, contiguous)}
-    replace_file(path, save(contiguous, metadata={"tightrope": json.dumps(sealed)}))
+    Attributes:
+        kind: what such a file holds, such as "checkpoint".
+        number: of the version.
+        remedy: what to do about a file that cannot be read, a sentence.
+        refusal: the error that is raised then.
+    """
+
+    kind: str
+    number: int
+    remedy: str
+    refusal: type[FileError] = FileError
+
+    @property
+    def name(self) -> str:
+        """Kind and version, by which a file says what it is."""
+        return f"tightrope {self.kind} {self.number}"
+
+    def write(self, path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
+        """Write arrays, what is said about them and a hash over both."""
+        from safetensors.numpy import save
+
+        if not path.parent.is_dir():
+            raise self.refusal(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
+        contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}  # or its memory is written
+        replace_file(path, save(contiguous, metadata={"tightrope": json.dumps(self.sealed(about, contiguous))}))
+
+    def read(self, path: Path) -> tuple[dict[str, np.ndarray], About]:
+        """The arrays and what is said about them; a file of another kind or version, or a changed one, is refused."""
+        from safetensors import SafetensorError, safe_open
+
+        # the last three are safetensors' for kinds of numbers that NumPy does not have
+        kinds = SafetensorError, OSError, ValueError, RecursionError, MemoryError, KeyError, TypeError, AttributeError
+        try:
+            with safe_open(path, framework="numpy") as file:
+                about = json.loads((file.metadata() or {}).get("tightrope", "null"))
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        except kinds as error:
+            raise self.unreadable(path, error) from error
+        return arrays, self.opened(path, about, arrays)
+
+    def refuse(self, sentence: str) -> FileError:
+        """The error to raise, with the remedy after the sentence."""
+        return self.refusal(f"{sentence} {self.remedy}")
+
+    def unreadable(self, path: Path, error: BaseException) -> FileError:
+        """The error to raise where a file is not even of this sort."""
+        return self.refuse(f"{path} cannot be read as a {self.kind} ({str(error) or type(error).__name__}).")
+
+    def sealed(self, about: Mapping[str, Any], arrays: Arrays | None = None) -> About:
+        """What is said, with format and hash."""
+        said = {"format": self.name, **about}
+        return said | {"sha256": seal(said, arrays)}
+
+    def opened(self, path: Path, about: Any, arrays: Arrays | None = None) -> About:
+        """What was sealed, without format and hash; refused where it is of another kind or version, or was changed."""
+        if not isinstance(about, dict) or not str(about.get("format")).startswith(f"tightrope {self.kind}"):
+            raise self.refuse(f"{path} is not a tightrope {self.kind} file.")
+        if about["format"] != self.name:
+            version = f", {about['version']}" if "version" in about else ""
+            raise self.refuse(f"{path} was written by another version of tightrope{version}.")
+        if about.pop("sha256", None) != seal(about, arrays):
+            raise self.changed(path)
+        return {name: value for name, value in about.items() if name != "format"}
+
+    def changed(self, path: Path) -> FileError:
+        """The error to raise where a hash is not that of what was read."""
+        return self.refuse(f"{path} was changed or damaged after it was written: its hash does not match.")
 
 
-def read_file(path: Path, form: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays and what is said about them; a file of another format, or one that was changed, is refused."""
-    from safetensors import SafetensorError, safe_open
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """A folder of two files that belong together: arrays in a form of their own, and JSON that says what they mean.
 
-    kind = form.removeprefix("tightrope ").rpartition(" ")[0]
-    unreadable = (
-        SafetensorError,
-        OSError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-        KeyError,
-        TypeError,
-        AttributeError,
-    )
-    try:
-        with safe_open(path, framework="numpy") as file:
-            about = json.loads((file.metadata() or {}).get("tightrope", "null"))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except unreadable as error:  # the last three are safetensors' for kinds of numbers that NumPy does not have
-        raise FileError(f"{path} cannot be read as a {kind} ({str(error) or type(error).__name__}).") from error
-    if not isinstance(about, dict) or not str(about.get("format")).startswith(f"tightrope {kind}"):
-        raise FileError(f"{path} is not a tightrope {kind}.")
-    if about["format"] != form:
-        raise FileError(f"{path} was written by another version of tightrope.")
-    if about.pop("sha256", None) != seal(about, arrays):
-        raise FileError(f"{path} was changed or damaged after it was written: its hash does not match.")
-    return arrays, about
+    The JSON has a hash of the arrays and of itself. A save that is killed leaves the old model or the new one: both files
+    are written beside the old ones before either takes its place, and between the two the JSON that belongs to the arrays
+    is still found by its name, `*.new`.
+
+    Attributes:
+        form: of the JSON.
+        writer: the command that writes such a folder.
+        arrays: the name of the file with the arrays.
+        meaning: the name of the JSON file.
+        others: the names of what is made from a model and lies beside it; removed when another takes its place.
+    """
+
+    form: Form
+    writer: str
+    arrays: str
+    meaning: str
+    others: tuple[str, ...]
+
+    def write(self, folder: str | Path, save: Callable[[Path], None], about: Mapping[str, Any]) -> None:
+        """Write the arrays, by `save`, and what is said about them; the folder is made where it is not there."""
+        from tightrope import __version__ as version  # the package may import this file while it is made
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        arrays, meaning = folder / self.arrays, folder / self.meaning
+        if self._half_done(folder):
+            os.replace(_new(meaning), meaning)
+        save(_new(arrays))
+        said = self.form.sealed({"version": version, **about, self._key: _hash(_new(arrays))})
+        replace_file(_new(meaning), f"{json.dumps(said, indent=1, ensure_ascii=False)}\n".encode())
+        for other in self.others:
+            (folder / other).unlink(missing_ok=True)
+        os.replace(_new(arrays), arrays)
+        os.replace(_new(meaning), meaning)
+
+    def read(self, folder: str | Path) -> tuple[Path, About]:
+        """Where the arrays are and what is said about them; a folder that was changed or is something else is refused."""
+        folder = Path(folder)
+        meaning = self.meaning_in(folder)
+        for name in (meaning.name, self.arrays):
+            if not (folder / name).is_file():
+                there = f"has no {name}" if folder.is_dir() else "is no folder"
+                raise FileError(f"{folder} {there}; expected a folder that {self.writer} wrote.")
+        try:
+            about = json.loads(meaning.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise self.form.unreadable(meaning, error) from error
+        about = self.form.opened(meaning, about)
+        if about.get(self._key) != _hash(folder / self.arrays):
+            raise self.form.changed(folder / self.arrays)
+        return folder / self.arrays, about
+
+    def meaning_in(self, folder: Path) -> Path:
+        """The JSON file that belongs to the arrays."""
+        return _new(folder / self.meaning) if self._half_done(folder) else folder / self.meaning
+
+    @property
+    def _key(self) -> str:
+        return f"{Path(self.arrays).stem}_sha256"
+
+    def _half_done(self, folder: Path) -> bool:
+        """Whether a save was killed between its two files: the arrays are the new ones, and the JSON still lies beside."""
+        return _new(folder / self.meaning).is_file() and not _new(folder / self.arrays).exists()
+
+
+def _new(path: Path) -> Path:
+    return path.with_name(f"{path.name}.new")
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def seal(about: Mapping[str, Any], arrays: Arrays | None = None) -> str:

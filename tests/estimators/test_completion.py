@@ -19,11 +19,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
 import tightrope as tr
-from tightrope.files import FileError, read_file, write_file
+from tightrope.files import FileError
 from tightrope.learn.completion import estimator as completion
 from tightrope.learn.completion import training as completion_training
 from tightrope.learn.completion.choice import _Path
 from tightrope.learn.completion.page import completion_page
+from tightrope.learn.completion.save_load import FORM
 from tightrope.learn.completion.training import SHRINKAGE, Effects, entries_of, fit_in_turn, never_reached
 from tightrope.learn.problems import observed
 from tightrope.learn.problems.observed import Observed
@@ -338,14 +339,14 @@ def test_what_is_no_completion_is_refused(fitted, tmp_path):
     again = tr.StructuredMatrixCompletion.load(path)
     with pytest.raises(ValueError, match="saved without its ratings"):
         again.partial_fit(([0], [0], [1.0]))
-    arrays, about = read_file(path, "tightrope matrix completion 1")
+    arrays, about = FORM.read(path)
     assert not any(name.startswith("seen") for name in arrays)
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
     path.write_bytes(content)
     with pytest.raises(FileError, match="changed or damaged"):
         tr.StructuredMatrixCompletion.load(path)
-    write_file(path, arrays, about | {"format": "tightrope matrix completion 99"})
+    dataclasses.replace(FORM, number=99).write(path, arrays, about)
     with pytest.raises(FileError, match="another version"):
         tr.StructuredMatrixCompletion.load(path)
     with pytest.raises(FileError, match="Fit and save"):

@@ -26,16 +26,18 @@ from sklearn.preprocessing import StandardScaler
 
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
-from tightrope.files import FileError, read_file, write_file
+from tightrope.files import FileError
 from tightrope.learn.fair import frontier, training
 from tightrope.learn.fair.rare import smallest_group
 from tightrope.learn.fair.refusal import Refused, refusal
+from tightrope.learn.fair.save_load import FORM
 from tightrope.learn.fair.streaming import GROUP
 from tightrope.learn.fair.task import Task, read_task
 from tightrope.learn.fairness.metrics import p_rule_bounds
 from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.learn.problems.fair import fair_classification
 from tightrope.learn.problems.fair_pairs import paired_classification
+from tightrope.loop import checkpoint
 
 N = 640
 _everything, Y, S, _ = rotated_gaussians(n=N, phi=np.pi / 8)
@@ -761,15 +763,15 @@ def test_every_byte_of_the_arrays_and_the_json_counts(file):
 
 def test_a_file_that_is_something_else_is_refused(file):
     content = file.read_bytes()
-    arrays, about = read_file(file, "tightrope fair classifier 1")
+    arrays, about = FORM.read(file)
     for half in (content[: len(content) // 2], content[:-1], b"", b"not a model at all, but some text"):
         file.write_bytes(half)
         with pytest.raises(FileError, match=r"cannot be read as a fair classifier .* Fit and save"):
             tr.FairLogisticRegression.load(file)
-    write_file(file, arrays, about | {"format": "tightrope checkpoint 1"})
+    checkpoint.FORM.write(file, arrays, about)
     with pytest.raises(FileError, match="is not a tightrope fair classifier"):
         tr.FairLogisticRegression.load(file)
-    write_file(file, arrays, about | {"format": "tightrope fair classifier 99"})
+    dataclasses.replace(FORM, number=99).write(file, arrays, about)
     with pytest.raises(FileError, match="was written by another version of tightrope"):
         tr.FairLogisticRegression.load(file)
     with pytest.raises(FileError, match="cannot be read"):

@@ -18,8 +18,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import tightrope as tr
-from tightrope.files import read_file, write_file
-from tightrope.loop.checkpoint import digest_function, fingerprint
+from tightrope.files import Form
+from tightrope.loop.checkpoint import FORM, digest_function, fingerprint
 from tightrope.loop.prepare import prepare
 
 
@@ -286,8 +286,8 @@ def test_the_same_functions_written_again_are_the_same_problem(file):
         (lambda file: file.write_text("not a checkpoint at all"), "cannot be read as a checkpoint"),
         (lambda file: save_file({"a": np.ones(3)}, file), "is not a tightrope checkpoint"),
         (lambda file: save_file({"a": np.ones(3)}, file, {"tightrope": "{"}), "cannot be read as a checkpoint"),
-        (lambda file: write_file(file, {}, {"format": "tightrope checkpoint 1"}), "written by another version"),
-        (lambda file: write_file(file, {}, {"format": "tightrope classifier 2"}), "is not a tightrope checkpoint"),
+        (lambda file: Form("checkpoint", 1, "").write(file, {}, {}), "written by another version"),
+        (lambda file: Form("classifier", 2, "").write(file, {}, {}), "is not a tightrope checkpoint"),
         (lambda file: file.unlink() or file.mkdir(), "cannot be read as a checkpoint"),
     ],
 )
@@ -327,9 +327,9 @@ def test_what_is_said_about_the_arrays_is_covered_by_the_hash(file, about):
 
 def test_arrays_of_another_shape_are_refused(file):
     solve(file, steps=10)
-    arrays, about = read_file(file, "tightrope checkpoint 2")
+    arrays, about = FORM.read(file)
     name = next(name for name, array in arrays.items() if array.shape == (3,))
-    write_file(file, arrays | {name: np.zeros(4)}, about)
+    FORM.write(file, arrays | {name: np.zeros(4)}, about)
     with pytest.raises(tr.CheckpointError, match="other arrays than this run's state"):
         solve(file, steps=10)
 

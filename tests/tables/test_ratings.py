@@ -196,7 +196,7 @@ def test_a_changed_folder_is_refused(folder, made, tmp_path):
         with pytest.raises(FileError, match="changed or damaged"):
             RatingsModel.load(tmp_path)
     (tmp_path / "ratings.json").write_text(json.dumps(ids | {"format": "else"}))
-    with pytest.raises(FileError, match="was not written by tightrope complete"):
+    with pytest.raises(FileError, match=r"is not a tightrope ratings file\. Complete again"):
         RatingsModel.load(tmp_path)
     (tmp_path / "ratings.json").write_text(json.dumps(ids | {"format": "tightrope ratings 9", "version": "9.9"}))
     with pytest.raises(FileError, match=r"was written by another version of tightrope, 9\.9"):

@@ -4,7 +4,6 @@ be interrupted and taken up again, and files that are whole or absent."""
 import dataclasses
 import io
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 import tightrope
+from tightrope.files import replace_file
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -87,9 +87,7 @@ def _fingerprint(unit: Unit) -> str:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file that is whole or absent, whenever the program is stopped."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".tmp")
-    beside.write_bytes(content)
-    os.replace(beside, path)
+    replace_file(path, content)
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:

@@ -1,41 +1,42 @@
-"""Fitted models as files: arrays in safetensors, everything else as JSON with a hash over both; no pickle."""
+"""What files of fitted models have in common: parameters, report, labels and names of features, beside arrays; no pickle."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from tightrope.files import FileError, read_file, write_file
+from tightrope.files import About, Arrays, FileError, Form
 
-Arrays = dict[str, np.ndarray]
+Model = TypeVar("Model", bound=BaseEstimator)
 
 
-class ModelFile(NamedTuple):
-    """One kind of file: what it holds, such as "fair classifier", and what to do about a file that cannot be read."""
+def write_model(form: Form, path: Path, model: BaseEstimator, arrays: Arrays, about: About) -> None:
+    """Write a model's arrays and what there is to say about them."""
+    classes, names = getattr(model, "classes_", None), getattr(model, "feature_names_in_", None)
+    common = {
+        "parameters": _parameters(model),
+        "report": str(getattr(model, "result_", getattr(model, "report_", ""))),
+        "classes": None if classes is None else {"dtype": classes.dtype.str, "values": classes.tolist()},
+        "feature_names": None if names is None else list(map(str, names)),
+    }
+    try:
+        form.write(path, arrays, common | about)
+    except TypeError as error:  # of JSON
+        expected = "expected labels and groups of text or plain numbers"
+        raise FileError(f"{path} was not written: {error}; {expected}.") from error
 
-    kind: str
-    remedy: str
 
-    @property
-    def format(self) -> str:
-        """Kind and version, by which a file says what it is."""
-        return f"tightrope {self.kind} 1"
-
-    def write(self, path: Path, model: BaseEstimator, arrays: Arrays, about: dict[str, Any]) -> None:
-        """Write a model's arrays, what there is to say about them, its parameters and its report, atomically."""
-        if not path.parent.is_dir():
-            raise FileError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
-        report = str(getattr(model, "result_", getattr(model, "report_", "")))
-        about = {"format": self.format, "parameters": _parameters(model), "report": report} | about
-        write_file(path, arrays, about)
-
-    def read(self, path: Path) -> tuple[Arrays, dict[str, Any]]:
-        """Arrays and what is said about them; a file of another kind or version, or a changed one, is refused."""
-        try:
-            return read_file(path, self.format)
-        except FileError as error:
-            raise FileError(f"{error} {self.remedy}") from error
+def read_model(form: Form, kind: type[Model], path: Path) -> tuple[Model, dict[str, np.ndarray], About]:
+    """A model with its parameters, labels and names of features, its arrays, and what is said about them."""
+    arrays, about = form.read(path)
+    model: Any = kind(**about["parameters"])
+    if about.get("classes") is not None:
+        model.classes_ = np.array(about["classes"]["values"], dtype=about["classes"]["dtype"])
+    if about.get("feature_names") is not None:
+        model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    model.report_ = about["report"]
+    return model, arrays, about
 
 
 def _parameters(model: BaseEstimator) -> dict[str, Any]:

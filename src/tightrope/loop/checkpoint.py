@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.files import FileError, read_file, write_file
+from tightrope.files import FileError, Form
 from tightrope.loop.prepare import Prepared
 from tightrope.sampling import Generator
 from tightrope.sampling.processes import leads, of_first, said_by_first
@@ -22,10 +22,8 @@ from tightrope.tree import Tree
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
 
-_FORMAT = "tightrope checkpoint 2"
 
-
-class CheckpointError(ValueError):
+class CheckpointError(FileError):
     """A file that is not this run's checkpoint.
 
     Example:
@@ -40,6 +38,9 @@ class CheckpointError(ValueError):
         ...         print("refused")
         refused
     """
+
+
+FORM = Form("checkpoint", 2, "Give another path, or delete the file to start afresh.", CheckpointError)
 
 
 class Saved(NamedTuple):
@@ -103,11 +104,10 @@ class Checkpoint:
         bound: Sequence[float] = (),
         gaps: Sequence[float] = (),
     ) -> None:
-        """Write to a neighbour, then replace: a crash leaves the old file or the new one, never half of either."""
+        """Write what the run is now: a crash leaves the old file or the new one, never half of either."""
         leaves = jax.tree_util.tree_flatten_with_path(carry)[0]
         arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
         about = {
-            "format": _FORMAT,
             "fingerprint": self.fingerprint,
             "step": step,
             "seconds": seconds,
@@ -115,7 +115,7 @@ class Checkpoint:
             "bound": list(bound) if np.all(np.isfinite(bound)) else [],
             "gaps": list(gaps),
         }
-        write_file(self.path, arrays, about)
+        FORM.write(self.path, arrays, about)
         self.written = time.monotonic()
 
     def load(self, like: Tree) -> Saved:
@@ -133,26 +133,18 @@ class Checkpoint:
         return Saved(**said)._replace(carry=of_first(saved.carry))
 
     def _read(self, like: Tree) -> Saved:
-        try:
-            arrays, about = read_file(self.path, _FORMAT)
-        except FileError as error:
-            raise CheckpointError(f"{error} {_REMEDY}") from error
+        arrays, about = FORM.read(self.path)
         other = [part for part, mark in self.fingerprint.items() if about["fingerprint"].get(part) != mark]
         if other:
-            raise CheckpointError(
-                f"{self.path} belongs to another run: its {', '.join(other)} differ{'s' * (len(other) == 1)} from this "
-                f"one's. {_REMEDY}"
-            )
+            differ = f"{', '.join(other)} differ{'s' * (len(other) == 1)}"
+            raise FORM.refuse(f"{self.path} belongs to another run: its {differ} from this one's.")
         paths, treedef = jax.tree_util.tree_flatten_with_path(like)
         keys = [jax.tree_util.keystr(path) for path, _ in paths]
         kinds = {key: (np.shape(leaf), np.asarray(leaf).dtype) for key, (_, leaf) in zip(keys, paths, strict=True)}
         if kinds != {key: (array.shape, array.dtype) for key, array in arrays.items()}:
-            raise CheckpointError(f"{self.path} holds other arrays than this run's state. {_REMEDY}")
+            raise FORM.refuse(f"{self.path} holds other arrays than this run's state.")
         carry = jax.tree.unflatten(treedef, [jnp.asarray(arrays[key]) for key in keys])
         return Saved(carry, about["step"], about["seconds"], about["rows"], about["bound"], about["gaps"])
-
-
-_REMEDY = "Give another path, or delete the file to start afresh."
 
 
 def fingerprint(ready: Prepared, track: Callable[..., Any] | None) -> dict[str, str]:

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tightrope.learn.model_file import ModelFile
+from tightrope.files import Form
+from tightrope.learn.model_file import read_model, write_model
 from tightrope.learn.problems.observed import Observed
 
 if TYPE_CHECKING:
     from tightrope.learn.completion.estimator import StructuredMatrixCompletion
 
-FILE = ModelFile("matrix completion", "Fit and save the completion again.")
+FORM = Form("matrix completion", 1, "Fit and save the completion again.")
 _NUMBERS = ("mean_", "nuclear_norm_", "unobserved_energy_", "dual_", "held_out_error_", "n_iter_")
 _ARRAYS = ("singular_values", "row_effects", "column_effects")
 _SEEN = ("seen_rows", "seen_columns", "seen_values")
@@ -27,13 +28,12 @@ def save_completion(model: "StructuredMatrixCompletion", path: Path, ratings: bo
         "numbers": {name: getattr(model, name) for name in _NUMBERS},
         "path": None if model.path_ is None else model.path_.to_dict("list"),
     }
-    FILE.write(path, model, arrays, about)
+    write_model(FORM, path, model, arrays, about)
 
 
 def load_completion(kind: type["StructuredMatrixCompletion"], path: Path) -> "StructuredMatrixCompletion":
     """Read a completion that `save_completion` wrote, or say why that is not possible."""
-    arrays, about = FILE.read(path)
-    model = kind(**about["parameters"])
+    model, arrays, about = read_model(FORM, kind, path)
     model.factors_ = arrays["left"], arrays["right"]
     for name in _ARRAYS:
         setattr(model, f"{name}_", arrays[name])
@@ -41,7 +41,6 @@ def load_completion(kind: type["StructuredMatrixCompletion"], path: Path) -> "St
         setattr(model, name, value)
     model.shape_ = len(model.row_effects_), len(model.column_effects_)
     model.path_ = None if about["path"] is None else pd.DataFrame(about["path"])
-    model.report_ = about["report"]  # pyright: ignore[reportAttributeAccessIssue]
     rows, columns, values = (arrays.get(name) for name in _SEEN)
     model._seen = None if rows is None else Observed(rows, columns, values, model.shape_)  # pyright: ignore[reportArgumentType]
     return model

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tightrope.files import FileError
+from tightrope.files import FileError, Form
 from tightrope.learn.constrained.certificate import Measured, ThresholdCertificate
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.constrained.linear import SurrogateClassifier
-from tightrope.learn.model_file import ModelFile
+from tightrope.learn.model_file import read_model, write_model
 
 if TYPE_CHECKING:
     from tightrope.learn.constrained.classifier import ConstrainedClassifier
 
-FILE = ModelFile("constrained classifier", "Fit and save the classifier again.")
+FORM = Form("constrained classifier", 1, "Fit and save the classifier again.")
 
 
 def save_classifier(model: "ConstrainedClassifier", path: Path) -> None:
@@ -37,29 +37,22 @@ def save_classifier(model: "ConstrainedClassifier", path: Path) -> None:
         "most": np.array(rows.most),
     }  # fmt: skip
     about: dict[str, Any] = {
-        "classes": {"dtype": model.classes_.dtype.str, "values": model.classes_.tolist()},
         "positive": model.classes_.tolist().index(model.positive_label_),
-        "feature_names": list(map(str, getattr(model, "feature_names_in_", []))) or None,
         "certificate": dataclasses.asdict(model.certificate_),
         "report": str(model.certificate_),
     }
-    try:
-        FILE.write(path, model, arrays, about)
-    except TypeError as error:
-        raise FileError(f"{path} was not written: {error}; expected labels of text or plain numbers.") from error
+    write_model(FORM, path, model, arrays, about)
 
 
 def load_classifier(kind: type["ConstrainedClassifier"], path: Path) -> "ConstrainedClassifier":
     """Read a classifier that `save_classifier` wrote, or say why that is not possible."""
-    arrays, about = FILE.read(path)
-    model = kind(**about["parameters"])
+    model, arrays, about = read_model(FORM, kind, path)
     linear = SurrogateClassifier(model.asked)
     linear.coef_, linear.intercept_ = arrays["coef"], arrays["intercept"]
     linear.classes_, linear.n_features_in_ = np.array([False, True]), linear.coef_.shape[1]
-    if about["feature_names"] is not None:
-        linear.feature_names_in_ = np.array(about["feature_names"], dtype=object)  # pyright: ignore[reportAttributeAccessIssue]
+    if hasattr(model, "feature_names_in_"):
+        linear.feature_names_in_ = model.feature_names_in_  # pyright: ignore[reportAttributeAccessIssue]
     model.keep(linear)
-    model.classes_ = np.array(about["classes"]["values"], dtype=about["classes"]["dtype"])
     model.positive_label_ = model.classes_[about["positive"]]
     model.threshold_ = float(arrays["threshold"][0])
     model.certificate_ = _certificate(about["certificate"])

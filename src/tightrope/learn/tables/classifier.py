@@ -9,24 +9,24 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
+from tightrope.files import Folder, Form
 from tightrope.learn.fair.by_rates import RatesRun
 from tightrope.learn.fair.classifier import FairLogisticRegression
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.learn.tables.encoder import TableEncoder
-from tightrope.learn.tables.folder import ModelFolder
 from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing, some_of
-from tightrope.learn.tables.report import as_text, compare
+from tightrope.learn.tables.report import REPORT, add_report, as_text, compare
 
 FRONTIER, TRACE = "frontier.png", "trace.png"
 """The picture of a folder: of the thresholds tried for a p%-rule, or of the run where the covariance was given."""
 
-FOLDER = ModelFolder(
-    command="fit",
-    kind="tightrope table classifier",
+FOLDER = Folder(
+    Form("table classifier", 1, "Fit again, with tightrope fit."),
+    writer="tightrope fit",
     arrays="classifier.safetensors",
     meaning="table.json",
-    pictures=(FRONTIER, TRACE),
+    others=(REPORT, FRONTIER, TRACE),
 )
 
 
@@ -146,8 +146,8 @@ class Fitted:
         runs = f"without the constraint\n{self.plain.result_}\n\nwith the constraint\n{fair.result_}"
         report = [str(self), *(f"Note: {note}" for note in notes), runs]
         if fair.frontier_ is None and not isinstance(fair.result_, RatesRun):
-            return FOLDER.add_report(Path(folder), report, TRACE, fair.result_.plot)
-        return FOLDER.add_report(Path(folder), report, FRONTIER, lambda path: fair.plot_frontier(path, fair.frontier_))
+            return add_report(FOLDER, Path(folder), report, TRACE, fair.result_.plot)
+        return add_report(FOLDER, Path(folder), report, FRONTIER, lambda path: fair.plot_frontier(path, fair.frontier_))
 
 
 def fit_table(

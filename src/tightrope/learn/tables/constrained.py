@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from tightrope.files import Folder, Form
 from tightrope.learn.constrained.asked import BY_GROUP, METRICS
 from tightrope.learn.constrained.classifier import ConstrainedClassifier, one_split
 from tightrope.learn.constrained.draws import draws
@@ -15,16 +16,16 @@ from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.learn.tables.classifier import is_label, two_labels
 from tightrope.learn.tables.encoder import TableEncoder
-from tightrope.learn.tables.folder import ModelFolder
 from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing
+from tightrope.learn.tables.report import REPORT, add_report
 
 ROC = "roc.png"
-FOLDER = ModelFolder(
-    command="classify",
-    kind="tightrope constrained classifier",
+FOLDER = Folder(
+    Form("constrained classifier", 1, "Classify again, with tightrope classify."),
+    writer="tightrope classify",
     arrays="constrained.safetensors",
     meaning="constrained.json",
-    pictures=(ROC,),
+    others=(REPORT, ROC),
 )
 JUDGE = 0.5
 """The share of the rows that judges."""
@@ -128,7 +129,7 @@ class Classified:
         self.model.save(folder)
         run = str(self.model.classifier.estimator_.result_)
         report = [str(self), *(f"Note: {note}" for note in notes), f"the run that the score comes from\n{run}"]
-        return FOLDER.add_report(Path(folder), report, ROC, self.model.classifier.plot)
+        return add_report(FOLDER, Path(folder), report, ROC, self.model.classifier.plot)
 
 
 def classify_table(

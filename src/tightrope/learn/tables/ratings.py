@@ -8,25 +8,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tightrope.files import FileError
+from tightrope.files import Folder, Form
 from tightrope.learn.completion.choice import hold_out, never_reached
 from tightrope.learn.completion.estimator import StructuredMatrixCompletion
 from tightrope.learn.completion.training import Effects
 from tightrope.learn.problems.observed import Observed
-from tightrope.learn.tables.folder import ModelFolder
 from tightrope.learn.tables.reading import need_columns
-from tightrope.learn.tables.report import as_text
+from tightrope.learn.tables.report import REPORT, add_report, as_text
 from tightrope.plotting import new_figure
 
 PICTURE = "completion.png"
 """The picture of a folder: the singular values, and the bounds that were tried."""
 
-FOLDER = ModelFolder(
-    command="complete",
-    kind="tightrope ratings",
+FOLDER = Folder(
+    Form("ratings", 1, "Complete again, with tightrope complete."),
+    writer="tightrope complete",
     arrays="completion.safetensors",
     meaning="ratings.json",
-    pictures=(PICTURE,),
+    others=(REPORT, PICTURE),
 )
 
 
@@ -117,7 +116,7 @@ class RatingsModel:
         users, items = _ids(about["users"]), _ids(about["items"])
         if (len(users), len(items)) != completion.shape_:
             named = Path(folder) / FOLDER.meaning
-            raise FileError(f"{named} names another number of users or items than were rated. {FOLDER.remedy}")
+            raise FOLDER.form.refuse(f"{named} names another number of users or items than were rated.")
         return cls(completion, users, items)
 
 
@@ -183,7 +182,7 @@ class CompletedRatings:
         """
         self.model.save(folder)
         report = [str(self), *(f"Note: {note}" for note in notes), str(self.model.completion.result_)]
-        return FOLDER.add_report(Path(folder), report, PICTURE, self.plot)
+        return add_report(FOLDER, Path(folder), report, PICTURE, self.plot)
 
     def plot(self, path: str | None = None) -> Any:
         """Draw the singular values and, where bounds were chosen, the held-out error of all that were tried."""

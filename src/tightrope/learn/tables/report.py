@@ -1,7 +1,8 @@
 """Classifiers side by side: accuracy, the p%-rule with a lower bound, and what each group is given."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tightrope.files import Folder, replace_file
 from tightrope.learn.fairness.metrics import group_rates, p_rule_bounds
 from tightrope.learn.fairness.notions import RATES, labels_of
 from tightrope.learn.fairness.sensitive import Sensitive
+
+REPORT = "report.txt"
+"""The name of the report in the folder of a model."""
 
 CONFIDENCE = 0.95
 """The confidence with which the p%-rule lies above the lower bound in a comparison."""
@@ -106,3 +111,17 @@ def as_text(comparison: pd.DataFrame) -> str:
     # as wide as it needs to be: names of groups can be long
     Console(file=text, width=1000, color_system=None).print(as_table(comparison))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
+
+
+def add_report(made: Folder, folder: Path, text: Sequence[str], picture: str, draw: Callable[[str], Any]) -> list[str]:
+    """Put a report of several paragraphs and a picture beside the model; gives the names of all files.
+
+    The picture, by `draw`, is left out where matplotlib is not installed.
+    """
+    replace_file(folder / REPORT, ("\n\n".join(text) + "\n").encode())
+    files = [made.arrays, made.meaning, REPORT]
+    try:
+        draw(str(folder / picture))
+    except ImportError:
+        return files
+    return [*files, picture]

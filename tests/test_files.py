@@ -1,5 +1,6 @@
 """Files of arrays with what is said about them: the hash, what is left after a failure, what is swept."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -9,10 +10,11 @@ import pytest
 from safetensors.numpy import save
 
 from tightrope import files
-from tightrope.files import FileError, read_file, replace_file, seal, sweep, write_file
+from tightrope.files import FileError, Form, replace_file, seal, sweep
 
 ARRAYS = {"b": np.arange(6.0).reshape(2, 3).T, "a": np.array([1, 2], np.int32)}
-ABOUT = {"format": "tightrope thing 3", "z": 1, "a": [None, "x"]}
+ABOUT = {"z": 1, "a": [None, "x"]}
+THING = Form("thing", 3, "Make another.")
 
 
 def test_the_hash_is_over_names_kinds_shapes_and_values():
@@ -28,8 +30,8 @@ def test_the_hash_is_over_names_kinds_shapes_and_values():
 
 def test_what_was_written_is_read(tmp_path):
     path = tmp_path / "a.thing"
-    write_file(path, ARRAYS, ABOUT)
-    arrays, about = read_file(path, "tightrope thing 3")
+    THING.write(path, ARRAYS, ABOUT)
+    arrays, about = THING.read(path)
     assert about == ABOUT
     assert set(arrays) == set(ARRAYS)
     for name, array in arrays.items():
@@ -41,24 +43,29 @@ def test_what_was_written_is_read(tmp_path):
 def test_what_cannot_be_read_says_why(tmp_path):
     path = tmp_path / "a.thing"
 
-    def said(content=None, form="tightrope thing 3"):
+    def said(content=None, form=THING):
         if content is not None:
             path.write_bytes(content)
         with pytest.raises(FileError) as caught:
-            read_file(path, form)
-        return str(caught.value).replace(str(path), "FILE")
+            form.read(path)
+        sentence, remedy = str(caught.value).replace(str(path), "FILE").rsplit(" Make", 1)
+        assert remedy == " another."
+        return sentence
 
     assert said().startswith("FILE cannot be read as a thing (")
     assert said(b"a letter").startswith("FILE cannot be read as a thing (")
-    assert said(save(ARRAYS)) == "FILE is not a tightrope thing."
-    assert said(save(ARRAYS, {"tightrope": "[1]"})) == "FILE is not a tightrope thing."
-    write_file(path, ARRAYS, ABOUT)
-    assert said(form="tightrope other thing 3") == "FILE is not a tightrope other thing."
-    assert said(form="tightrope thing 4") == "FILE was written by another version of tightrope."
-    sealed = {"tightrope": json.dumps(ABOUT | {"sha256": seal(ABOUT, {})})}
+    assert said(save(ARRAYS)) == "FILE is not a tightrope thing file."
+    assert said(save(ARRAYS, {"tightrope": "[1]"})) == "FILE is not a tightrope thing file."
+    THING.write(path, ARRAYS, ABOUT)
+    assert said(form=dataclasses.replace(THING, kind="other thing")) == "FILE is not a tightrope other thing file."
+    assert said(form=dataclasses.replace(THING, number=4)) == "FILE was written by another version of tightrope."
+    THING.write(path, ARRAYS, ABOUT | {"version": "9.9"})
+    assert said(form=dataclasses.replace(THING, number=4)) == "FILE was written by another version of tightrope, 9.9."
+    named = {"format": "tightrope thing 3"} | ABOUT
+    sealed = {"tightrope": json.dumps(named | {"sha256": seal(named, {})})}
     damaged = "FILE was changed or damaged after it was written: its hash does not match."
     assert said(save({"a": ARRAYS["a"]}, sealed)) == damaged
-    assert said(save({"a": ARRAYS["a"]}, {"tightrope": json.dumps(ABOUT)})) == damaged
+    assert said(save({"a": ARRAYS["a"]}, {"tightrope": json.dumps(named)})) == damaged
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
