@@ -57,6 +57,7 @@ verify: install
 	$(BIN)/python -m studies.certificates
 	$(BIN)/python -m studies.projection_free
 	$(BIN)/python -m studies.nested
+	$(BIN)/python -m studies.walks
 	$(BIN)/python -m studies.adverse
 	$(BIN)/python -m studies.adverse --half unseen
 	$(BIN)/python -m studies.adverse --page

@@ -1,9 +1,11 @@
 """A small version of `make verify`: the same code, fewer seeds and shorter horizons."""
 
+import importlib
+
 import pandas as pd
 import pytest
 
-from studies import defaults, finite_data, rates
+from studies import defaults, finite_data, rates, walks
 from studies import projection_free as free
 from tightrope.datasets import adult_label_encoded
 
@@ -114,3 +116,33 @@ def test_the_page_on_split_csoa_says_what_does_not_hold(tmp_path):
         assert ("**does not hold**" in free.report(table, rates, theorems, single)) is not holds
     free.draw_runs(single, tmp_path / "runs.png")
     assert (tmp_path / "runs.png").stat().st_size > 1_000
+
+
+# ---- walks -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_walk_knows_files_and_ways_back(tmp_path, monkeypatch):
+    (tmp_path / "first.py").write_text("import second\n\ndef begin():\n    second.go()\n\ndef again():\n    pass\n")
+    (tmp_path / "second.py").write_text(
+        "def go():\n    import first\n    first.again(), here()\n\ndef here():\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    first = importlib.import_module("first")
+
+    with walks.Tracer(tmp_path) as seen:
+        first.begin()
+        first.again()
+    assert (seen.order, list(seen.pairs)) == (["first", "second"], [("first", "second"), ("second", "first")])
+    assert seen.walk == walks.Walk(files=2, returns=1, runs=0)
+
+
+def test_a_call_that_walks_farther_than_its_bar_is_named():
+    call = walks.calls()["minimize(rows)"]
+    seen = walks.walked(call)
+    assert {"_minimize", "evidence/gap", "loop/prepare"} <= set(seen.order)
+    assert not {"tree", "precision"} & set(seen.order)
+    found = {"minimize(rows)": seen.walk}
+    assert walks.past_their_bars(found) == []
+    assert "| minimize(rows) |" in walks.report(found)[2]
+    more = seen.walk._replace(runs=2)
+    assert walks.past_their_bars({"minimize(rows)": more}) == ["minimize(rows): runs 2, where 1 is the bar"]
