@@ -70,12 +70,35 @@ def copied_from(rows: Any) -> np.ndarray | None:
     return np.where(rare[kind], first[kind], np.arange(len(kind)))
 
 
-def _found(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Where there are copies: the first row of each kind, the kind of each row, and which kinds are not common."""
+def row_codes(rows: Any) -> np.ndarray:
+    """A number between 0 and 1 for each row, the same for equal rows and as good as random otherwise.
+
+    `serial_dependence` of them finds rows that are repeated one after the other, also where h is the same for all of them.
+
+    Args:
+        rows: as for `copies`.
+
+    Example:
+        >>> import numpy as np
+        >>> from tightrope.confidence.duplicates import row_codes
+        >>> codes = row_codes(np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 2.0]]))
+        >>> bool(codes[0] == codes[2]), bool(codes[0] == codes[1])
+        (True, False)
+    """
+    return sum(_words_of(rows)) / 2.0**64
+
+
+def _words_of(rows: Any) -> list[np.ndarray]:
+    """For each column a word for each row."""
     parts = [np.asarray(part) for part in (rows if isinstance(rows, list | tuple) else [rows])]
     columns = [column for part in parts for column in part.reshape(len(part), -1).T]
     factors = np.random.default_rng(0).integers(2**63, size=len(columns), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    words = [_words(column, factor) for column, factor in zip(columns, factors, strict=True)]
+    return [_words(column, factor) for column, factor in zip(columns, factors, strict=True)]
+
+
+def _found(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Where there are copies: the first row of each kind, the kind of each row, and which kinds are not common."""
+    words = _words_of(rows)
     _, first, kind, counts = np.unique(sum(words), return_index=True, return_inverse=True, return_counts=True)
     n = len(kind)
     if np.sum(counts.astype(float) ** 2) < _LOSS * n or n > _TIMES * len(first):

@@ -20,7 +20,7 @@ from tightrope.confidence import (
     studentised_upper,
 )
 from tightrope.evidence.gap import inside_of, on_host
-from tightrope.evidence.held_out_rows import first_of_copies
+from tightrope.evidence.held_out_rows import codes_of, first_of_copies
 from tightrope.problem import Problem
 from tightrope.problem.full_data import each_row, linearised
 from tightrope.problem.reach import reach_of_constraints
@@ -161,7 +161,8 @@ def bound_constraints(
     if anytime and lacking:
         raise ValueError(f"a bound for all times on {lacking[0]} needs the range of h; give it as ranges=(low, high).")
     once = first_of_copies(rows)
-    alike = serial_dependence((h if once is None else h[once])[:, ~known]) if not np.all(known) else None
+    seen = np.column_stack([h[:, ~known], codes_of(rows)])
+    alike = serial_dependence(seen if once is None else seen[once]) if not np.all(known) else None
 
     def judged(values: np.ndarray) -> list[ConstraintBound]:
         kinds, uppers, heavy = bounds_of(values, levels, ranges, confidence, anytime, 2 * rounding)

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from tightrope.confidence import binomial_lower, binomial_upper, copies
+from tightrope.confidence.duplicates import row_codes
 from tightrope.problem.rounding import count
 from tightrope.sampling import Sampler, as_sampler
 from tightrope.sampling.all_rows import in_memory, kept
@@ -42,6 +43,17 @@ def read_held_out(heldout: Any, like: Tree = None) -> Tree:
 def first_of_copies(rows: Tree) -> np.ndarray | None:
     """The numbers of the rows that are left when copies are dropped; None where there are none, and of files and
     arrays so long that a look would take longer than a pass."""
+    tables = _tables(rows)
+    return None if tables is None else copies(tables)
+
+
+def codes_of(rows: Tree) -> np.ndarray:
+    """A column with the same number for equal rows; no column where rows are not looked at for copies either."""
+    tables = _tables(rows)
+    return np.empty((count(rows), 0)) if tables is None else row_codes(tables)[:, None]
+
+
+def _tables(rows: Tree) -> list[np.ndarray] | None:
     leaves = jax.tree.leaves(rows)
     if (
         not in_memory(rows)
@@ -49,7 +61,7 @@ def first_of_copies(rows: Tree) -> np.ndarray | None:
         or any(len(leaf) != count(rows) or jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
     ):
         return None
-    return copies([np.asarray(leaf) for leaf in leaves])
+    return [np.asarray(leaf) for leaf in leaves]
 
 
 def copies_said(rows: Tree) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 from tightrope.certificate import Certificate, ConstraintBound
 from tightrope.confidence import Anytime, serial_dependence
 from tightrope.evidence.constraint_bounds import Ranges, refuse_nested, rows_needed, sampled, values_at
+from tightrope.evidence.held_out_rows import codes_of
 from tightrope.problem import Problem
 from tightrope.problem.rounding import UNITS, count, eps_of
 from tightrope.tree import Tree
@@ -23,7 +24,7 @@ class Watch(NamedTuple):
     confidence: float  # that no certificate of any of them is ever wrong
     levels: np.ndarray
     seen: Anytime
-    recent: np.ndarray  # the latest values of h, a row for each sample
+    recent: np.ndarray  # of the latest samples: the values of h and, in the last column, which are equal
 
     @classmethod
     def begin(
@@ -39,7 +40,7 @@ class Watch(NamedTuple):
             )
         low, high = np.array([(known.low, known.high) for known in ranges if known], float).reshape(-1, 2).T
         levels = np.broadcast_to(np.asarray(problem.levels, float), (len(names),))
-        return cls(x, number, confidence, levels, Anytime.start(low, high), np.empty((0, len(names))))
+        return cls(x, number, confidence, levels, Anytime.start(low, high), np.empty((0, 0)))
 
     def after(self, problem: Problem, rows: Tree) -> "Watch":
         """With these samples too, which were not there when the point was fixed."""
@@ -50,7 +51,9 @@ class Watch(NamedTuple):
         low, high = self.seen.low, self.seen.high
         slack = UNITS * eps_of(self.x) * (np.abs(low) + np.abs(high) + np.abs(self.levels))
         h = np.where((h < low) & (h >= low - slack), low, np.where((h > high) & (h <= high + slack), high, h))
-        return self._replace(seen=self.seen.add(h), recent=np.concatenate([self.recent, h])[-_RECENT:])
+        latest = np.column_stack([h, codes_of(rows)])
+        recent = np.concatenate([self.recent, latest])[-_RECENT:] if len(self.recent) else latest[-_RECENT:]
+        return self._replace(seen=self.seen.add(h), recent=recent)
 
     def certificate(self, names: list[str]) -> Certificate:
         """What is known by now. Confidence is spent on one point after the other, 1/(k (k + 1)) of the error on the k-th."""
