@@ -85,7 +85,7 @@ def row_codes(rows: Any) -> np.ndarray:
         >>> bool(codes[0] == codes[2]), bool(codes[0] == codes[1])
         (True, False)
     """
-    return sum(_words_of(rows)) / 2.0**64
+    return np.asarray(sum(_words_of(rows))) / 2.0**64
 
 
 def _words_of(rows: Any) -> list[np.ndarray]:
