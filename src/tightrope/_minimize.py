@@ -362,7 +362,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     towards = came.x if towards is None and came is not None else towards
     if output == "feasible" and ready.names:
         if own:  # it is feasible as it is, or there is nothing to be pulled towards
-            pulled = None if status in (Status.INFEASIBLE, Status.NO_FEASIBLE_POINT) else Pull(x, 0.0, 0.0, 0.0, x)
+            pulled = None if status.no_point else Pull(x, 0.0, 0.0, 0.0, x)
         elif towards is None:
             status = Status.NO_FEASIBLE_POINT
         else:

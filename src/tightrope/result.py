@@ -2,7 +2,7 @@
 
 import dataclasses
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -17,71 +17,124 @@ if TYPE_CHECKING:
     from tightrope.certificate import Certificate
 
 
+Implied = Literal[
+    "proven", "ended well", "certified", "budget spent", "gap too large", "no point", "unproven", "failed"
+]
+"""What the end of a run can imply."""
+
+
 class Status(Enum):
-    """How a run ended, in the words a user reads.
+    """How a run ended: a sentence for the user, and after it what that end implies, in words that the properties read.
+
+    A new status is one line of this class.
 
     Example:
         >>> import tightrope as tr
         >>> tr.Status.SOLVED.value
         'solved: the duality gap is at most 1e-4 of the scale of the objective'
+        >>> tr.Status.SOLVED.proven, tr.Status.FINISHED.proven
+        (True, False)
     """
 
-    FINISHED = "finished: all steps were taken"
+    FINISHED = "finished: all steps were taken", "ended well", "budget spent"
     FED = "fed by hand: a step was taken on every sample so far"
-    SOLVED = "solved: the duality gap is at most 1e-4 of the scale of the objective"
-    NOT_CONVERGED = "not converged: the budget was spent before the duality gap was small"
-    STALLED = "not converged: stopped because the duality gap no longer falls"
-    TOLERANCE = "finished: the duality gap is below the tolerance"
-    PRECISION = (
-        "finished at the limit of this precision: the duality gap is above the tolerance, and rounding is the reason"
+    SOLVED = "solved: the duality gap is at most 1e-4 of the scale of the objective", "proven"
+    NOT_CONVERGED = (
+        "not converged: the budget was spent before the duality gap was small",
+        "budget spent",
+        "gap too large",
     )
-    SETTLED = "finished: the error falls no more"
+    STALLED = "not converged: stopped because the duality gap no longer falls", "gap too large"
+    TOLERANCE = "finished: the duality gap is below the tolerance", "proven"
+    PRECISION = (
+        "finished at the limit of this precision: the duality gap is above the tolerance, and rounding is the reason",
+        "proven",
+    )
+    SETTLED = "finished: the error falls no more", "ended well"
     TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken"
     INTERRUPTED = "interrupted; the result is that of the steps taken"
     CALLBACK_STOPPED = "stopped by the callback; the result is that of the steps taken"
-    CALLBACK_RAISED = "stopped because the callback raised an error; the result is that of the steps taken"
-    NOT_FINITE = "stopped at a value that is not finite; the result is that of the last good step"
-    INFEASIBLE = "stopped: no point of the domain satisfies all constraints, which is proven"
-    INFEASIBLE_IN_SAMPLES = "finished, but no point satisfies all constraints, by five standard errors of samples"
-    CERTIFIED = "certified: every constraint holds with the confidence asked for, by rows that were held out"
+    CALLBACK_RAISED = "stopped because the callback raised an error; the result is that of the steps taken", "failed"
+    NOT_FINITE = "stopped at a value that is not finite; the result is that of the last good step", "failed"
+    INFEASIBLE = "stopped: no point of the domain satisfies all constraints, which is proven", "no point"
+    INFEASIBLE_IN_SAMPLES = (
+        "finished, but no point satisfies all constraints, by five standard errors of samples",
+        "no point",
+    )
+    CERTIFIED = (
+        "certified: every constraint holds with the confidence asked for, by rows that were held out",
+        "proven",
+        "certified",
+    )
     ASYMPTOTIC = (
-        "certified asymptotically: constraints hold with the confidence asked for if the held-out rows are many"
+        "certified asymptotically: constraints hold with the confidence asked for if the held-out rows are many",
+        "ended well",
+        "certified",
     )
     CONTRADICTION = (
         "contradiction: the lower bound is above the value of a feasible point, so that the functions are not convex, or "
-        "lose digits that are not counted; nothing is proven"
+        "lose digits that are not counted; nothing is proven",
+        "unproven",
     )
-    NOT_CONVEX = "finished, but the functions are not convex: no duality gap holds, and nothing is proven"
-    NOT_CERTIFIED = "finished, but no point could be certified: the constraints may be violated beyond the data"
-    NO_FEASIBLE_POINT = "finished, but no strictly feasible point was found: the output may violate its constraints"
-    STREAM_RAISED = "stopped because the stream raised an error; the result is that of the steps taken"
+    NOT_CONVEX = "finished, but the functions are not convex: no duality gap holds, and nothing is proven", "unproven"
+    NOT_CERTIFIED = (
+        "finished, but no point could be certified: the constraints may be violated beyond the data",
+        "failed",
+    )
+    NO_FEASIBLE_POINT = (
+        "finished, but no strictly feasible point was found: the output may violate its constraints",
+        "no point",
+    )
+    STREAM_RAISED = "stopped because the stream raised an error; the result is that of the steps taken", "failed"
     STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken"
+
+    _value_: str
+    _implied: frozenset[Implied]
+
+    def __new__(cls, sentence: str, *implied: Implied) -> Self:
+        member = object.__new__(cls)
+        member._value_, member._implied = sentence, frozenset(implied)
+        return member
 
     @property
     def proven(self) -> bool:
-        """Whether the run has proven what it was asked for: a small gap, or constraints that hold with confidence."""
-        return self in (Status.SOLVED, Status.TOLERANCE, Status.PRECISION, Status.CERTIFIED)
+        """True where the run has proven what it was asked for: a small gap, or constraints that hold with confidence."""
+        return "proven" in self._implied
 
     @property
     def ended_well(self) -> bool:
-        """Whether the run came to its end, as far as is known with a good result."""
-        return self.proven or self in (Status.FINISHED, Status.SETTLED, Status.ASYMPTOTIC)
+        """True where the run came to its end, as far as is known with a good result."""
+        return self.proven or "ended well" in self._implied
+
+    @property
+    def certified(self) -> bool:
+        """True where held-out rows certify every constraint, by bounds that are proven or, where asked for, asymptotic."""
+        return "certified" in self._implied
+
+    @property
+    def budget_spent(self) -> bool:
+        """True where the run took all the steps that it was given."""
+        return "budget spent" in self._implied
+
+    @property
+    def gap_too_large(self) -> bool:
+        """True where the duality gap is known not to be small."""
+        return "gap too large" in self._implied
 
     @property
     def no_point(self) -> bool:
-        """Whether no point is known that satisfies the constraints, or none is there."""
-        return self in (Status.INFEASIBLE, Status.INFEASIBLE_IN_SAMPLES, Status.NO_FEASIBLE_POINT)
+        """True where no point is known that satisfies the constraints, or none is there."""
+        return "no point" in self._implied
 
     @property
     def unproven(self) -> bool:
-        """Whether what bounds stand on was found to be false: no gap, no lower bound and no pull by convexity holds."""
-        return self in (Status.CONTRADICTION, Status.NOT_CONVEX)
+        """True where what bounds stand on was found to be false: no gap, no lower bound and no pull by convexity holds."""
+        return "unproven" in self._implied
 
     @property
     def went_wrong(self) -> bool:
-        """Whether the result is not what was asked for, so that a reader should be warned."""
-        stopped = Status.NOT_CERTIFIED, Status.NOT_FINITE, Status.CALLBACK_RAISED, Status.STREAM_RAISED
-        return self.no_point or self.unproven or self in stopped
+        """True where the result is not what was asked for, so that a reader should be warned."""
+        return self.no_point or self.unproven or "failed" in self._implied
 
 
 @dataclasses.dataclass(frozen=True)

@@ -211,14 +211,6 @@ def test_a_lower_bound_above_the_output_in_float64_is_said():
     assert confirm._judged(ended, -0.005, bound, judge).status is tr.Status.SOLVED
 
 
-def test_statuses_know_themselves():
-    for status in tr.Status:
-        assert not (status.ended_well and status.went_wrong)
-        assert not (status.proven and status.unproven)
-    assert tr.Status.CONTRADICTION.went_wrong
-    assert tr.Status.INFEASIBLE.no_point
-
-
 # ---- sums ---------------------------------------------------------------------------------------------------------
 
 

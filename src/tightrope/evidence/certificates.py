@@ -65,7 +65,7 @@ class Judges:
         else:
             inner = inner_point(ready.problem, x, ready.sampler.rows, count(self.rows), *asked, again)
         found = None if inner is None else certified_pull(ready.problem, x, inner, self.rows, *asked, self.accept)
-        undecided = status.ended_well or status in (Status.NOT_CONVERGED, Status.STALLED)
+        undecided = status.ended_well or status.gap_too_large
         if found is None:
             judged = self.judged(result)
             status = Status.NOT_CERTIFIED if undecided else status

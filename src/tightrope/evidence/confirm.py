@@ -50,7 +50,6 @@ _LOST = (
     " That is what float64 shows. The run's own lower bound was above the objective, because its functions lose digits in "
     'float32: compute in float64, jax.config.update("jax_enable_x64", True).'
 )
-_JUDGED = (Status.SOLVED, Status.TOLERANCE, Status.PRECISION, Status.CONTRADICTION)
 
 
 class Confirmed(NamedTuple):
@@ -75,7 +74,8 @@ def confirmed(
         judge: of its gap.
         state: the method's.
     """
-    if not (ended.lower > -math.inf or ended.status in (*_JUDGED, Status.INFEASIBLE) or "gap" in ended.message):
+    claims = ended.status.proven or ended.status.unproven or ended.status is Status.INFEASIBLE
+    if not (ended.lower > -math.inf or claims or "gap" in ended.message):
         return ended
     proof = ready.method.proof(state) if isinstance(ready.method, Refreshing) else None
     conflict = {} if proof is None or ended.status is not Status.INFEASIBLE else proof.conflict
@@ -106,12 +106,12 @@ def _judged(ended: Confirmed, gap: float, bound: Bound, judge: Judge) -> Confirm
     now = copy.copy(judge)
     now.gap = found.gap
     status, message = found.status, found.message.replace(_sentence(judge), _sentence(now))
-    if status in _JUDGED:
+    if status.proven or status.unproven:
         message = message.partition(" steps")[0] + " steps."
         message += _LOST * (status is Status.CONTRADICTION)
         known = now.gap <= 2 * judge.gap or now.at_the_end() is Status.FINISHED  # about as the run has said, or small
         status = judge.solved if now.gap <= judge.allowed else Status.PRECISION if known else Status.STALLED
-    elif status in (Status.FINISHED, Status.NOT_CONVERGED):
+    elif status.budget_spent:
         status = now.at_the_end()
     return found._replace(status=status, message=message)
 

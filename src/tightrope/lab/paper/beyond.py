@@ -18,7 +18,6 @@ from tightrope.lab.paper.figure import Figure, Report, Size, groups
 from tightrope.lab.problems import PROBLEMS
 from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
-from tightrope.result import Status
 from tightrope.sampling import Rows
 
 MUCH = 0.5
@@ -102,7 +101,7 @@ def certified_points(seeds: Sequence[int]) -> pd.DataFrame:
                 "excess": float(np.max(np.asarray(solved.constraints(run.x)))),
                 "gap": float(solved.objective(run.x)) - solved.optimum,
             }
-            holds = run.status in (Status.CERTIFIED, Status.ASYMPTOTIC)
+            holds = run.status.certified
             found.append({"kind": "certified", "method": method, "seed": seed, "holds": holds, **seen})
     return pd.DataFrame(found)
 

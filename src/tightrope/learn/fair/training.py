@@ -16,7 +16,7 @@ from tightrope.learn.problems.fair import centred, fair_classification, levels_o
 from tightrope.learn.runs import kept
 from tightrope.methods import CSOA, Method
 from tightrope.problem import Problem
-from tightrope.result import Result, Status
+from tightrope.result import Result
 
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled
 _COLUMNS = 8  # their number is filled up to a multiple of this one
@@ -181,8 +181,7 @@ def solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **o
     } | options
     objective = float(np.log(2))  # at the start
     result = minimize(problem, data, tol=tol * objective, **options)
-    ended = Status.TOLERANCE, Status.PRECISION
-    while result.status in ended and objective > 1e-12 and (result.objective or 0.0) < objective / 10:
+    while result.status.proven and objective > 1e-12 and (result.objective or 0.0) < objective / 10:
         objective = max(result.objective or 0.0, 1e-12)
         result = minimize(problem, data, tol=tol * objective, warm_start=result, **options)
     return result
