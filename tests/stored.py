@@ -1,59 +1,61 @@
-"""Numbers that are kept in a file beside a test, so that none of them changes unless somebody means it.
+"""Numbers kept in a file beside the test that makes them: `tests/a/test_b.py` keeps its own in `tests/a/test_b.json`.
 
-Such a test does not say that the numbers are right: other tests do. It says that they are what they were, to some digits:
-whoever changes a formula on purpose writes the file anew (`write`) and sees in its difference what else has changed.
+They are not right because they stand there: other tests say what is right. A number is kept where a change in it should be
+seen by whoever makes one: where a short run of each method ends. After a change that is meant,
+
+    TIGHTROPE_STORED=write pytest -n 0 tests/a/test_b.py
+
+writes the file anew, and its difference shows what else has changed. All files together keep at most `MOST` numbers.
 """
 
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-Cases = Mapping[str, Callable[[], Any]]
+MOST = 1000
 
 
-def by_name(found: Any) -> dict[str, Any]:
-    """The leaves of a tree by their paths: lists of numbers, and words."""
-    leaves = jax.tree_util.tree_flatten_with_path(found, is_leaf=lambda leaf: leaf is None)[0]
-    return {jax.tree_util.keystr(path, simple=True, separator="."): _plain(leaf) for path, leaf in leaves}
+def same(test: str, name: str, found: Mapping[str, Any], rel: float = 1e-9) -> None:
+    """Refuse what is not in the file of the test (its `__file__`) under that name: other words, and numbers that differ by
+    more than `rel` of the largest of their array."""
+    path, now = Path(test).with_suffix(".json"), {key: _plain(value) for key, value in found.items()}
+    if os.environ.get("TIGHTROPE_STORED") == "write":
+        return _write(path, {**_read(path), name: now})
+    then = _read(path)[name]
+    assert list(now) == list(then)
+    for key, value in now.items():
+        if isinstance(value, str):
+            assert value == then[key], key
+        else:
+            largest = np.nanmax(np.abs([0.0, *then[key]]))
+            np.testing.assert_allclose(value, then[key], rtol=0, atol=rel * largest + 1e-14, err_msg=key)
 
 
-def _plain(leaf: Any) -> Any:
-    if leaf is None or isinstance(leaf, str):
-        return leaf
-    values = np.ravel(np.asarray(leaf)).astype(float)
-    return [float(f"{value:.11g}") for value in np.where(np.abs(values) > 1e300, np.copysign(np.inf, values), values)]
+def count(folder: Path) -> int:
+    """How many numbers the files below a folder keep."""
+    return sum(1 for path in folder.rglob("test_*.json") for _ in _numbers(_read(path)))
 
 
-def read(table: Path) -> dict[str, Any]:
-    """What was stored."""
-    return json.loads(table.read_text())
+def _plain(value: Any) -> str | list[float]:
+    return value if isinstance(value, str) else [float(f"{number:.12g}") for number in np.ravel(value)]
 
 
-def assert_as_stored(stored: dict[str, Any], found: Any, rtol: float, floor: float, nothing: float = 0.0) -> None:
-    """Every number of `found` is what it was, but for a relative error, a part of the largest number of its array, and what
-    is nothing beside all others."""
-    now = by_name(found)
-    assert list(now) == list(stored)
-    for name, value in now.items():
-        if not isinstance(value, list):
-            assert value == stored[name], name
-            continue
-        then = np.asarray(stored[name], float)
-        largest = np.max(np.abs(then[np.isfinite(then)]), initial=0.0)
-        np.testing.assert_allclose(value, then, rtol, floor * largest + nothing, err_msg=name)
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
-def write(table: Path, cases: Cases) -> None:
-    """Store what all cases give now."""
-    jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_numpy_rank_promotion", "raise")
-    lines = []
-    for name, case in cases.items():
-        entries = ",\n  ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in by_name(case()).items())
-        lines.append(f" {json.dumps(name)}: {{\n  {entries}\n }}")
-    table.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(f"{table}: {len(lines)} cases")
+def _write(path: Path, cases: dict[str, Any]) -> None:
+    lines = (f"{json.dumps(name)}: {json.dumps(cases[name])}" for name in sorted(cases))
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _numbers(part)
+    elif not isinstance(value, str):
+        yield value

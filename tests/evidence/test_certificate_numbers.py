@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from core_cases import PROBLEM, ROWS
-from golden import same
 from scipy.stats import beta
 
 import tightrope as tr
@@ -66,7 +65,8 @@ def test_ranges_as_they_may_be_given():
         ((0, 1), {1}), ((0, 1), {1, 2, 3}), ((0, 1), (0, 1, 2)), ((0, 1), (1j, 2)), ([0, 1], [2, [3, 4]]),
         ((0, [1]), (0, 1)),
     ]  # fmt: skip
-    same("refused ranges", {str(k): refusal(read, given, NAMES) for k, given in enumerate(wrong)})
+    for given in wrong:
+        refusal(read, given, NAMES)
 
 
 def test_columns_are_bounded_by_what_is_known_of_them():
@@ -122,21 +122,6 @@ def test_rows_that_carry_a_verdict_alone():
     very[7] = 5.0
     low = np.full(30, 0.02) + 0.001 * rng.normal(size=30)
     low[9] = -8.0
-    cases = {
-        "quiet": (quiet, -0.09),
-        "two": (loud, 0.05),
-        "one": (very, 0.3),
-        "downwards": (low, -0.01),
-        "few": (very[6:8], 1.0),
-    }
-    many = np.concatenate([np.full(24, -0.1), np.linspace(0.19, 0.21, 7)])
-    cases |= {"endless": (very, np.inf), "still": (np.zeros(5), 0.0), "three": (np.array([-1.0, -1.0, 2.5]), 0.4)}
-    cases |= {"many": (many, 0.003)}
-    for k in range(200):  # some of which have such rows, and some nearly
-        h = rng.standard_t(1.5, size=rng.integers(3, 14)) - rng.uniform(0, 2)
-        cases[f"random {k}"] = h, h.mean() + rng.uniform(0, 1) * h.std() if k % 2 else -0.3 * h.mean()
-    found = {name: bounds._carriers(*given) for name, given in cases.items()}
-    same("carriers", {name: rows for name, rows in found.items() if rows or "random" not in name})
     assert bounds._carriers(very, 0.3) == (7,)
     assert bounds._known("a", -0.5) == ConstraintBound("a", -0.5, -0.5, "known", 0.0)
     assert bounds._known("a", 0.0) == ConstraintBound("a", 0.0, 0.0, "known", 0.0)
@@ -183,15 +168,9 @@ def test_what_varies_is_told_by_the_program():
     ranges = (None, Range(0.0, 5.0, False), Range(0.0, 1.0, True), None, Range(0.0, 1.0, True))
     with_ranges = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, names, ranges, 0.9)
     assert [b.kind for b in with_ranges] == ["asymptotic", "range", "two values", "known", "two values"]
-    same(
-        "bounds of all kinds",
-        {b.name: [b.estimate, b.upper, b.rows_needed, b.inflation] for b in (*found, *with_ranges)},
-    )
     broken = OF_ALL_KINDS | {"a": np.where(np.arange(60)[:, None] == 17, np.nan, MORE[:, :2])}
-    same("refused bounds", {
-        "not finite": refusal(bounds.bound_constraints, KINDS, x, broken, names, ranges, 0.9),
-        "at all times": refusal(bounds.bound_constraints, KINDS, x, OF_ALL_KINDS, names, ranges, 0.9, anytime=True),
-    })  # fmt: skip
+    assert "17" in refusal(bounds.bound_constraints, KINDS, x, broken, names, ranges, 0.9)
+    assert "range" in refusal(bounds.bound_constraints, KINDS, x, OF_ALL_KINDS, names, ranges, 0.9, anytime=True)
 
 
 # ---- held-out rows ---------------------------------------------------------------------------------------------------
@@ -211,11 +190,6 @@ def test_marks_of_rows(monkeypatch):
     assert held_out.marks_of({"empty": np.zeros((9, 0))}).numbers.tolist() == [0] * 9
     zeros = held_out.marks_of(np.array([[0.0, -0.0], [-0.0, 0.0]])).numbers
     assert zeros[0] == zeros[1]
-    same("marks", {
-        "numbers": [str(n) for n in marks.numbers], "more": [str(n) for n in more.numbers],
-        "constants": [held_out._MOST, held_out._WORDS, held_out._WORDS_AT_ONCE, held_out._FRESH, held_out._SURE,
-                      held_out._LEAK, held_out._COINCIDENCE],
-    })  # fmt: skip
 
 
 def test_wide_rows_are_marked_sparsely(monkeypatch):
@@ -233,20 +207,8 @@ def seen(numbers, of=None):
 def test_seen_rows_are_refused_where_chance_does_not_explain_them(monkeypatch):
     """By hand on numbers in the place of rows."""
     monkeypatch.setattr(held_out, "marks_of", lambda rows: rows)
-    cases = {
-        "all different": seen(range(1000)),
-        "a fifth is there twice": seen([*range(900), *range(100)]),
-        "a tenth is marked": seen(range(1000), 10_000),
-    }
-    refused = {}
-    for name, train in cases.items():
-        for found in range(0, 900, 1):
-            try:
-                held_out.refuse_seen(train, seen([*range(found), *range(5000, 6000 - found)]))
-            except ValueError as error:
-                refused[name] = [found, str(error)]
-                break
-    same("seen rows", refused)
+    with pytest.raises(ValueError, match="among the rows"):
+        held_out.refuse_seen(seen(range(1000)), seen([*range(300), *range(5000, 5700)]))
     monkeypatch.setattr(held_out, "binomial_upper", lambda *given: 0.25)
     monkeypatch.setattr(held_out, "binomial_lower", lambda *given: 0.25 + 0.01 * 1000 / 1000)
     held_out.refuse_seen(seen(range(1000)), seen(range(1, 1001)))  # just as many as are let pass
@@ -503,7 +465,6 @@ def test_what_becomes_of_a_status(monkeypatch):
         ends[status.name] = [there.status.name, there.output, not_there.status.name, not_there.message]
         assert not_there.certificate is not None
         assert not_there.certificate.constraints == uppers
-    same("ends of certified runs", ends)
     asymptotic = dataclasses.replace(bound(-0.1), kind="asymptotic")
     for accepted, status in ((True, Status.ASYMPTOTIC), (False, Status.NOT_CERTIFIED)):
         there = case.pulled(certified.CertifiedPull(X, 0.0, (dataclasses.replace(asymptotic, accepted=accepted),)))
