@@ -376,7 +376,9 @@ def test_folders_that_predict_refuses(folder, tmp_path):
     assert "written by another version of tightrope, 9.9" in said(
         edit(format="tightrope table classifier 9", version="9.9")
     )
-    assert "table.json is not a tightrope table classifier file. Fit again, with tightrope fit." in said(edit(format="x"))
+    assert "table.json is not a tightrope table classifier file. Fit again, with tightrope fit." in said(
+        edit(format="x")
+    )
     assert "table.json cannot be read" in said(lambda model: (model / "table.json").write_text("{"))
     assert "has no table.json; expected a folder that tightrope fit wrote" in said(
         lambda model: (model / "table.json").unlink()
