@@ -144,44 +144,22 @@ def _svrg(data: Any, passes: float) -> tr.Result:
     )
 
 
-def fair(folder: str, passes: float) -> dict[str, float | str]:
-    """The fair classifier on the folder, to a certified gap of 1e-4 of its objective."""
-    began, spent = time.perf_counter(), time.process_time()
-    model = _fair(passes).fit(folder, "y")
-    result = model.result_
-    return {
-        "status": result.status.name, "gap": float("nan") if result.gap is None else result.gap,
-        "objective": result.objective, "violation": result.violation, "passes": float(result.trace["passes"].iloc[-1]),
-        "seconds": time.perf_counter() - began, "cpu": time.process_time() - spent,
-    }  # fmt: skip
-
-
-def _fair(passes: float) -> tr.FairLogisticRegression:
-    return tr.FairLogisticRegression(covariance=0.02, sensitive="group", tol=1e-4, passes=passes)
-
-
 def subset(folder: str, passes: float) -> dict[str, float | str]:
     """Both on the first file of the folder, as a file and as arrays: how far results are from each other."""
-    import pandas as pd
-
     jax.config.update("jax_enable_x64", True)
     first = str(min(Path(folder).glob("*.parquet")))
     files = source(first)
     arrays = jax.tree.map(lambda *parts: np.concatenate(parts), *files.batches())
     found = [_svrg(data, passes) for data in (files, arrays)]
-    frame = pd.read_parquet(first)
-    models = _fair(passes).fit(first, "y"), _fair(passes).fit(frame.drop(columns="y"), frame["y"])
     gaps = [float("nan") if result.gap is None else result.gap for result in found]
     return {
         "rows": files.n, "gaps": str(gaps),
         "objectives": float(np.ptp([result.objective or 0.0 for result in found])),
         "x": float(np.max(np.abs(found[0].x - found[1].x))),
-        "coefficients": float(np.max(np.abs(models[0].coef_ - models[1].coef_))),
-        "decisions": float(np.mean(models[0].predict(frame[FEATURES]) == models[1].predict(frame[FEATURES]))),
     }  # fmt: skip
 
 
-PARTS = {"throughput": throughput, "svrg": svrg, "fair": fair, "subset": subset}
+PARTS = {"throughput": throughput, "svrg": svrg, "subset": subset}
 
 
 def run_part(name: str, folder: str, passes: float) -> None:
@@ -202,7 +180,6 @@ def main() -> None:
     parser.add_argument("--gb", type=float, default=0.2, help="size of the folder")
     parser.add_argument("--passes", type=float, default=1.0, help="passes of CSOA")
     parser.add_argument("--svrg-passes", type=float, default=20.0)
-    parser.add_argument("--fair-passes", type=float, default=60.0)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--at", default=None, help="where to make the folder")
     parser.add_argument("--part", nargs=3, help=argparse.SUPPRESS)
@@ -210,12 +187,7 @@ def main() -> None:
     if given.part:
         run_part(given.part[0], given.part[1], float(given.part[2]))
         return
-    passes = {
-        "throughput": given.passes,
-        "svrg": given.svrg_passes,
-        "fair": given.fair_passes,
-        "subset": given.fair_passes,
-    }
+    passes = {"throughput": given.passes, "svrg": given.svrg_passes, "subset": given.svrg_passes}
     with tempfile.TemporaryDirectory(dir=given.at) as folder:
         began = time.perf_counter()
         rows = make(Path(folder), given.gb)

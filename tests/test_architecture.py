@@ -31,7 +31,7 @@ ENGINE = [
     {"core"},
 ]
 LEARN = [
-    {"learn.rules", "learn.runs", "learn.model_file", "learn.fairness", "learn.datasets"},
+    {"learn.rules", "learn.runs", "learn.model_file", "learn.drawn", "learn.fairness", "learn.datasets"},
     {"learn.problems"},
     {"learn.fair"},
     {"learn.constrained", "learn.completion"},

@@ -109,7 +109,7 @@ class Parquet(Sampler):
     def _read(self, path: Any, columns: Any, dtypes: Any, categories: Any, decode: Any, rows: int | None) -> None:
         """What the footers and the first rows say."""
         wanted = None if columns is None else names_in(columns)
-        self.files = files = path if isinstance(path, Files) else Files(path, wanted)
+        self.files = files = Files(path, wanted)
         self.n: int = files.n  # pyright: ignore[reportIncompatibleVariableOverride]
         self.columns = wanted or files.columns
         self.categories: dict[str, list[Any]] = {}
@@ -118,7 +118,7 @@ class Parquet(Sampler):
             made: Any = Columns(files, layout, dtypes, categories or {})
             self.categories, self.narrowed = made.categories, made.narrowed
         else:
-            made = decode if getattr(decode, "numbered", False) else lambda batch, _: decode(batch)
+            made = lambda batch, _: decode(batch)  # noqa: E731
         self.decode: Decode = made
         self._example, self.row_bytes = self._first()
         self.shuffle = max(1, _BUFFER_BYTES // self.row_bytes) if rows is None else rows

@@ -17,15 +17,14 @@ from tightrope._threads import PRODUCT, threads_for
 from tightrope.arrow import from_arrow
 from tightrope.learn import rules
 from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
-from tightrope.learn.fair.from_files import People, are_files, fit_files, read_people
 from tightrope.learn.fair.frontier import SEARCHES, choose, compute_frontier
 from tightrope.learn.fair.page import classifier_page
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fair.report import FairnessReport, fairness_report
 from tightrope.learn.fair.save_load import load_classifier, save_classifier
 from tightrope.learn.fair.streaming import FairStream
-from tightrope.learn.fair.task import Task, features_of, has_second_label, read_task, sensitive_columns
-from tightrope.learn.fair.training import Trained, build, train, warn_of_few, warn_of_gap
+from tightrope.learn.fair.task import Task, at_hand, features_of, has_second_label, read_task, sensitive_columns
+from tightrope.learn.fair.training import build, train, warn_of_few, warn_of_gap
 from tightrope.learn.fair.walk import JUDGES
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import read_sensitive
@@ -125,6 +124,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         frontier_: for `p_rule` and `difference`, the points that were judged.
         attributes_: the sensitive attributes, as they were read.
         merged_: by attribute and intersection, the groups that were treated as one because they are rare; see `merge_rare`.
+        drawn_: which rows of files it was trained on, a sentence; empty where on all that were given.
         n_features_in_, feature_names_in_: number and names of the features, without sensitive columns.
 
     Example:
@@ -210,8 +210,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         Args:
             X: features: an array, a sparse matrix, or a table of pandas, polars or pyarrow. Or Parquet files, which need not
                 fit into memory: the path of a folder, or a `Parquet` that says which columns; sensitive ones are then named
-                by `sensitive`. A `p_rule` is then kept by the covariance, and judged by rows held out of training: 30 %, and
-                200,000 at most. `difference` needs arrays.
+                by `sensitive`. Of more than 200,000 rows in files so many are drawn at random, by the random state; `drawn_`
+                and `report` say so.
             y: labels of two kinds; of files, the name of the column.
             sensitive_features: a column or several: binary, categorical or continuous. Required with a constraint.
             sample_weight: a weight for each row, not negative; of files, the name of the column. Rates and accuracy are
@@ -222,24 +222,13 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                 path that was tried.
         """
         self._check_parameters()
-        if are_files(X):
-            return self.fit_people(read_people(self, X, y, sensitive_features, sample_weight))
-        task, seed = read_task(self, X, y, sensitive_features, sample_weight).with_weight(), self._seed()
+        seed = self._seed()
+        X, y, sample_weight, self.drawn_ = at_hand(X, y, sensitive_features, sample_weight, seed)
+        task = read_task(self, X, y, sensitive_features, sample_weight).with_weight()
         self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
         with self._forgetting_where_refused(), threads_for(*task.X.shape, worth=PRODUCT):
             self._fit_by_covariance(task, seed) if asked_of(self) is None else self._fit_by_rates(task, seed)
         self._stream = None
-        return self
-
-    def fit_people(self, people: People) -> "FairLogisticRegression":
-        """Learn from files, of which it is known what their columns are; `fit` does it for a path."""
-        with self._forgetting_where_refused():
-            trained, known, moments, threshold, frontier = fit_files(self, people, self._seed())
-        warn_of_few(moments.few if known.sensitive is not None else [], people.names)
-        warn_of_gap(trained.result, len(moments.scaling.mean), moments.rows)
-        self.n_features_in_, self.feature_names_in_ = len(people.names), np.array(people.names, object)
-        self.attributes_, self._stream = known.attributes, None
-        self._keep(trained, threshold, frontier)
         return self
 
     @contextlib.contextmanager
@@ -269,9 +258,6 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         warn_of_few(few, getattr(self, "feature_names_in_", range(self.n_features_in_)))
         trained = train(built, method=self.method, passes=self.passes, tol=self.tol, seed=seed)
         warn_of_gap(trained.result, len(built.scaling.mean), len(task.y))
-        self._keep(trained, threshold, frontier)
-
-    def _keep(self, trained: Trained, threshold: Any, frontier: pd.DataFrame | None) -> None:
         self.coef_, self.intercept_ = trained.coef[None], np.array([trained.intercept])
         self.result_, self.dual_ = trained.result, np.asarray(trained.result.dual)
         self.threshold_, self.frontier_ = dict(threshold) if isinstance(threshold, Mapping) else threshold, frontier
@@ -405,10 +391,11 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         read = read_sensitive(given, kind=self.sensitive_kind)
         report = fairness_report(decided, read, truth, sample_weight=sample_weight, confidence=self.confidence)
         merged = getattr(self, "attributes_", ()) and self.merged_
-        notes = (
+        notes = [
             f"The classifier was trained with these groups of {name} as one, too rare to be judged: {', '.join(groups)}."
             for name, groups in dict(merged).items()
-        )
+        ]
+        notes += [f"To train it, {self.drawn_}"] if getattr(self, "drawn_", "") else []
         report = dataclasses.replace(report, notes=tuple(notes))
         if path is not None:
             write_page(path, classifier_page(self, report))

@@ -71,14 +71,10 @@ def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) 
 
 
 def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
-    """Thresholds from where the constraint begins to bind on."""
+    """Thresholds from where the constraint begins to bind down, in equal ratios."""
     free = train(built.at(1e6), method="auto", passes=None, tol=1e-6, seed=seed, record=0)
-    return thresholds_below(np.abs(covariances(free.coef, built.task)))
-
-
-def thresholds_below(covariance: np.ndarray) -> np.ndarray:
-    """Thresholds from the largest covariance of the classifier without constraint down, in equal ratios."""
-    return max(float(np.max(covariance)), _NONE) * np.geomspace(1.0, SMALLEST, LEVELS)
+    largest = float(np.max(np.abs(covariances(free.coef, built.task))))
+    return max(largest, _NONE) * np.geomspace(1.0, SMALLEST, LEVELS)
 
 
 def _decisions(task: Task, thresholds: np.ndarray, X: np.ndarray, seed: int) -> np.ndarray:
@@ -87,13 +83,11 @@ def _decisions(task: Task, thresholds: np.ndarray, X: np.ndarray, seed: int) -> 
     return X @ coef.T + intercept > 0
 
 
-def largest_that_keeps(
-    table: pd.DataFrame, p_rule: float, column: str, how: str, task: Task, from_files: bool = False
-) -> float:
+def largest_that_keeps(table: pd.DataFrame, p_rule: float, column: str, how: str, task: Task) -> float:
     """The largest threshold of a path that keeps the rule by this column; refused where none does."""
     enough = table[table[column] >= p_rule]
     if not len(enough):
-        raise refusal(p_rule, table, task, column, how, from_files)
+        raise refusal(p_rule, table, task, column, how)
     return float(enough["threshold"].max())
 
 

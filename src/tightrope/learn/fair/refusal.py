@@ -27,7 +27,7 @@ class Refused(ValueError):
         return type(self), (str(self), self.frontier)  # from another process, such as one of a grid search
 
 
-def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str, from_files: bool = False) -> Refused:
+def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str) -> Refused:
     """What to raise where no threshold of a path keeps the rule.
 
     Args:
@@ -36,7 +36,6 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
         task: what it was judged on.
         column: the column of `table` that has to keep the rule.
         how: "with 95% confidence", or whatever completes "cannot be promised".
-        from_files: whether the rows are in files, and a covariance is all that they are constrained by.
     """
     best = table.iloc[int(np.argmax(table[column].fillna(-1.0)))]
     reached = float(np.nan_to_num(best[column]))
@@ -67,14 +66,9 @@ def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str
         said.append(
             f"{more} as many rows of these groups would do, or less confidence (confidence=0.9, --confidence 0.9)."
         )
-    further = (
-        "give a part of the rows that fits into memory"
-        if from_files
-        else "constraint='auto' (--constraint auto), with search and method as they are by default"
-    )
     said.append(
-        f"Bounds on rates reach further than a covariance: {further}. Features that stand in for the sensitive attribute "
-        "can be left out (--drop)."
+        "Bounds on rates reach further than a covariance: constraint='auto' (--constraint auto), with search and method as "
+        "they are by default. Features that stand in for the sensitive attribute can be left out (--drop)."
     )
     return Refused(" ".join(said), table)
 

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from tightrope.arrow import from_arrow
+from tightrope.learn.drawn import are_files, drawn
 from tightrope.learn.fair.rare import intersected, judgeable
 from tightrope.learn.fairness.intersections import grouped_attributes, intersection_name
 from tightrope.learn.fairness.notions import NOTIONS
@@ -57,6 +58,28 @@ class Task(NamedTuple):
     def with_weight(self) -> "Task":
         """The rows that have weight: the others change nothing, not even how the folds are drawn."""
         return self if np.all(self.weight > 0) else self.take(np.flatnonzero(self.weight > 0))
+
+
+def at_hand(X: Any, y: Any, sensitive_features: Any, sample_weight: Any, seed: int) -> tuple[Any, Any, Any, str]:
+    """Features, labels and weights in memory, of files those of the rows drawn; and a sentence on which rows these are."""
+    if not are_files(X):
+        return X, y, sample_weight, ""
+    if sensitive_features is not None:
+        raise TypeError(
+            "sensitive_features was given with files; expected names of sensitive columns as sensitive=[...]."
+        )
+    for what, given in (("y", y), ("sample_weight", sample_weight)):
+        if not isinstance(given, str) and (what == "y" or given is not None):
+            raise TypeError(f"{what} is a {type(given).__name__} and X are files; expected the name of a column.")
+    frame, _ = found = drawn(X, seed)
+    own = [y] if sample_weight is None else [y, sample_weight]
+    absent = [name for name in own if name not in frame]
+    if absent:
+        raise ValueError(
+            f"The files have no column {absent[0]!r}; they have {', '.join(map(repr, frame.columns[:20]))}."
+        )
+    weight = None if sample_weight is None else frame[sample_weight]
+    return frame.drop(columns=own), frame[y], weight, found.sentence
 
 
 def read_task(

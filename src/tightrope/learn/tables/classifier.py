@@ -14,7 +14,7 @@ from tightrope.learn.fair.by_rates import RatesRun
 from tightrope.learn.fair.classifier import FairLogisticRegression
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
-from tightrope.learn.tables.encoder import TableEncoder
+from tightrope.learn.tables.encoder import Parts, TableEncoder
 from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing, some_of
 from tightrope.learn.tables.report import REPORT, add_report, as_text, compare
 
@@ -56,6 +56,11 @@ class TableClassifier:
         probability = self.classifier.predict_proba(features)[:, 1]
         labels = [self.labels[i] for i in positive]
         return pd.DataFrame({"prediction": labels, "probability": probability}, index=frame.index)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns that `predict` and `measure` look at."""
+        return (*(column.name for column in self.encoder.columns), *self.measured_by, self.label)
 
     @property
     def measured_by(self) -> tuple[str, ...]:
@@ -102,14 +107,14 @@ class Fitted:
         model: the classifier with the constraint, which takes rows of the table.
         plain: the one without, which takes the same features.
         comparison: both on the rows held out; see `compare`.
-        train, test: the numbers of the rows fitted to and held out; `range`s of as many for a folder of files.
+        train, test: the numbers of the rows fitted to and held out.
     """
 
     model: TableClassifier
     plain: FairLogisticRegression
     comparison: pd.DataFrame
-    train: np.ndarray | range
-    test: np.ndarray | range
+    train: np.ndarray
+    test: np.ndarray
 
     def lines(self) -> list[str]:
         """What was asked for, what was chosen and what it was measured on, in sentences."""
@@ -125,11 +130,9 @@ class Fitted:
         if fair.frontier_ is not None:
             path = fair.frontier_
             bound = float(path["p_rule_bound"].iloc[int(np.argmin(np.abs(path["threshold"] - fair.threshold_)))])
-            of_files = isinstance(self.train, range)
-            how = "rows of these that were kept to judge" if of_files else f"{fair.search} on the rows fitted to"
             said += [
-                f"It was found by {how}, for a p%-rule of {fair.p_rule:g}: there it is at least {bound:.3f}, with "
-                f"{fair.confidence:.0%} confidence."
+                f"It was found by {fair.search} on the rows fitted to, for a p%-rule of {fair.p_rule:g}: there it is at "
+                f"least {bound:.3f}, with {fair.confidence:.0%} confidence."
             ]
         return said
 
@@ -161,6 +164,7 @@ def fit_table(
     text: str = "indicators",
     test_share: float = 0.3,
     seed: int = 0,
+    parts: Parts | None = None,
     **parameters: Any,
 ) -> Fitted:
     """Fit a classifier with a fairness constraint and one without to a table, and compare them on held-out rows.
@@ -177,6 +181,7 @@ def fit_table(
         text: what text becomes, "indicators" or "codes"; see `TableEncoder`.
         test_share: the share of the rows held out, of each label and group alike.
         seed: decides the split, and is the `random_state` of `FairLogisticRegression`.
+        parts: where `frame` was drawn from a larger table, what gives the parts of that table (`TableEncoder.fit`).
         parameters: passed on to `FairLogisticRegression`: p_rule or covariance, and any other.
 
     Example: `fit_table(load_adult(), "income", ["sex"], covariance=0.05).comparison`.
@@ -185,30 +190,18 @@ def fit_table(
     features, labels, truth, attributes = _read(frame, label, sensitive, positive, drop, sensitive_as_features, kind)
     classifier = FairLogisticRegression(**parameters, random_state=seed)
     train, test = _split(truth, attributes, test_share, seed)
-    encoder = TableEncoder(text=text).fit(frame[features], fit_on=train)
+    encoder = TableEncoder(text=text).fit(frame[features], train, parts)
     X = encoder.transform(frame[features])
     y, Z = truth.astype(int), X.iloc[test]
     # the constraint first: what it cannot promise need not be compared with anything
     fair = classifier.fit(X.iloc[train], y[train], sensitive_features=attributes.take(train))
-    plain = unconstrained(parameters, seed).fit(X.iloc[train], y[train])
+    others = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance", "selected")}
+    plain = FairLogisticRegression(**others, random_state=seed).fit(X.iloc[train], y[train])
     people = read_sensitive(frame[list(sensitive)], attributes=fair.attributes_)  # merged and crossed alike
-    comparison = compared(fair, plain, Z, people.take(test), truth[test])
+    decided = {"without": plain.predict(Z) == 1, "with constraint": fair.predict(Z) == 1}
+    comparison = compare(decided, people.take(test), truth[test], fair.notion)
     model = TableClassifier(encoder, fair, label, labels, tuple(sensitive))
     return Fitted(model, plain, comparison, train, test)
-
-
-def unconstrained(parameters: dict[str, Any], seed: int) -> FairLogisticRegression:
-    """The classifier with these parameters but for its constraint."""
-    others = {k: v for k, v in parameters.items() if k not in ("p_rule", "difference", "covariance", "selected")}
-    return FairLogisticRegression(**others, random_state=seed)
-
-
-def compared(
-    fair: FairLogisticRegression, plain: FairLogisticRegression, X: pd.DataFrame, people: Sensitive, truth: np.ndarray
-) -> pd.DataFrame:
-    """What both decide about the same people."""
-    decided = {"without": plain.predict(X) == 1, "with constraint": fair.predict(X) == 1}
-    return compare(decided, people, truth, fair.notion)
 
 
 def draw_refused(refused: Refused, asked: float | None, folder: Path) -> list[str]:
@@ -273,15 +266,10 @@ def is_label(column: "pd.Series[Any]", name: str, labels: tuple[Any, Any]) -> np
     return np.array([value == labels[1] for value in values])
 
 
-def check_share(share: float) -> None:
-    """Refuse a share of test rows that leaves none to one side."""
-    if not 0 < share < 1:
-        raise ValueError(f"The share of test rows is {share!r}; expected a number between 0 and 1, such as 0.3.")
-
-
 def _split(truth: np.ndarray, sensitive: Sensitive, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers for training and test; labels and groups together where that leaves enough rows of each."""
-    check_share(share)
+    if not 0 < share < 1:
+        raise ValueError(f"The share of test rows is {share!r}; expected a number between 0 and 1, such as 0.3.")
     rows = np.arange(len(truth))
     for strata in (sensitive.strata(truth), truth):
         fewest = np.unique(strata, return_counts=True)[1]

@@ -57,6 +57,11 @@ class ConstrainedTable:
         return pd.DataFrame({"prediction": labels, "score": score}, index=frame.index)
 
     @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns that `predict` and `measure` look at."""
+        return (*(column.name for column in self.encoder.columns), *self.measured_by, self.label)
+
+    @property
     def measured_by(self) -> tuple[str, ...]:
         """The columns that `measure` needs."""
         return (self.label, *self.groups)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,9 @@ _FAR_TOO_MANY = 100_000
 
 TEXT = ("indicators", "codes")
 """What text can become."""
+
+Parts = Callable[[list[str]], Iterable[pd.DataFrame]]
+"""The parts of a table, with the columns named."""
 
 _IDENTIFIER = "Is it an identifier?"
 _NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal", "boolean"}
@@ -93,37 +96,28 @@ class TableEncoder:
         """The names of all features, in the order of the columns of `transform`."""
         return tuple(name for column in self.columns for name in column.features)
 
-    def fit(self, frame: pd.DataFrame, fit_on: Sequence[int] | np.ndarray | None = None) -> "TableEncoder":
+    def fit(
+        self, frame: pd.DataFrame, fit_on: Sequence[int] | np.ndarray | None = None, parts: Parts | None = None
+    ) -> "TableEncoder":
         """Learn the columns and their words.
 
         Args:
             frame: the table. The words of all its rows are known afterwards.
             fit_on: the numbers of the rows that are counted, those for training; all, if not given.
+            parts: where `frame` was drawn from a larger table, what gives the parts of that table with some of its columns.
+                Their words are known afterwards, too.
         """
-        rows = np.arange(len(frame)) if fit_on is None else np.asarray(fit_on)
+        _check_frame(frame)
+        refuse_missing(frame, list(frame.columns))
         counted = np.zeros(len(frame), bool)
-        counted[rows] = True
-        return self.fit_parts([(frame, counted)])
-
-    def fit_parts(self, parts: Iterable[tuple[pd.DataFrame, np.ndarray]]) -> "TableEncoder":
-        """Learn the columns and their words from a table that comes in parts, each with the rows of it that are counted;
-        no part is kept.
-
-        Example:
-            >>> import numpy as np, pandas as pd
-            >>> parts = [pd.DataFrame({"job": words}) for words in (["cook", "clerk"], ["cook", "clerk", "smith"])]
-            >>> TableEncoder(min_count=1).fit_parts((part, np.ones(len(part), bool)) for part in parts).names
-            ('job=clerk', 'job=cook', 'job=smith')
-        """
-        found: list[_Found] = []
-        total = 0
-        for frame, counted in parts:
-            _check_frame(frame)
-            refuse_missing(frame, list(frame.columns))
-            found = found or [_Found(str(name)) for name in frame.columns]
-            for column in found:
-                column.add(frame[column.name], counted)
-            total += int(counted.sum())
+        counted[np.arange(len(frame)) if fit_on is None else np.asarray(fit_on)] = True
+        found, total = [_Found(str(name)) for name in frame.columns], int(counted.sum())
+        for column in found:
+            column.add(frame[column.name], counted)
+        words = [column for column in found if not column.numbers]
+        for part in parts([column.name for column in words]) if parts and words else ():
+            for column in words:
+                column.add(part[column.name].dropna(), np.array([], int))
         least = max(2, min(100, -(-total // 200))) if self.min_count is None else self.min_count
         if least > total:
             raise ValueError(

@@ -2,13 +2,17 @@
 
 import csv
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from tightrope.files import FileError
+from tightrope.learn.drawn import drawn, numbers_drawn, parts_of
+from tightrope.sampling.parquet_files import Files
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """What stands for a missing value in a text file. "None" and "?" are words like any other."""
@@ -49,6 +53,55 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if frame.empty:
         raise FileError(f"{path} has {len(frame.columns)} columns and no rows; expected at least one row.")
     return frame
+
+
+class Rows(NamedTuple):
+    """Rows to learn from.
+
+    Attributes:
+        frame: the rows.
+        drawn: which rows of files these are, a sentence; empty where they are all.
+        parts: gives the parts of the files with the columns named; None for a table in one file.
+    """
+
+    frame: pd.DataFrame
+    drawn: str = ""
+    parts: Callable[[list[str]], Iterable[pd.DataFrame]] | None = None
+
+
+def read_rows(path: Path, seed: int) -> Rows:
+    """The rows of a table in one file, or of a folder of Parquet files, of which they are drawn where there are many."""
+    if not path.is_dir():
+        return Rows(read_table(path))
+    found = drawn(path, seed)
+    return Rows(found.frame, found.sentence, partial(parts_of, Files(path)))
+
+
+class Parts(NamedTuple):
+    """A table in parts, whose index numbers the rows from 0; which of them are to be measured, and how many there are."""
+
+    frames: Iterable[pd.DataFrame]
+    measured: np.ndarray
+    rows: int
+
+
+def read_parts(path: Path, columns: Sequence[str]) -> Parts:
+    """A table in one file, or a folder of Parquet files of which those of these columns are read that it has."""
+    if not path.is_dir():
+        frame = read_table(path)
+        return Parts([frame], np.arange(len(frame)), len(frame))
+    files = Files(path)
+    there = [name for name in files.columns if name in columns]
+    return Parts(parts_of(files, there), numbers_drawn(files.n, seed=0), files.n)
+
+
+def left_out(dropped: int, rows: int) -> list[str]:
+    """A note on rows with missing values that were left out; refuses where none is left."""
+    if dropped == rows:
+        raise ValueError(
+            "Every row has missing values, so that none is left; leave columns out (--drop), or fill them in."
+        )
+    return [f"{dropped:,} of {rows:,} rows with missing values were left out."] if dropped else []
 
 
 def _read_text(path: Path, separator: str) -> pd.DataFrame:
