@@ -5,12 +5,16 @@ from pathlib import Path
 
 import cvxpy as cp
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from set_cases import Case
 from set_contract import CHECKS, Oracles
 
+import tightrope as tr
 from tightrope._errors import MissingOracleError
+from tightrope.sets import Shape, capabilities
+from tightrope.sets.base import Kernel
 
 GUIDE = Path(__file__).parents[2] / "docs" / "new_set.md"
 AXES = np.array([1.0, 2.0, 0.5])
@@ -38,3 +42,54 @@ def test_the_example_refuses_as_the_guide_says(ellipsoid):
         ellipsoid(AXES).project(np.ones(3))
     with pytest.raises(ValueError, match="expected a vector of positive numbers"):
         ellipsoid(np.array([1.0, 0.0]))
+
+
+def public(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+def test_a_set_owes_eight_members_and_the_rest_stands_in_one_file():
+    assert public(Kernel) == {"shape", "project", "lmo", "support", "diameter", "contains", "start", "name"}
+    classes = [c for c in vars(capabilities).values() if isinstance(c, type) and c.__module__ == capabilities.__name__]
+    optional = {name for c in classes for name in vars(c) if not name.startswith("_")}
+    assert public(tr.ConvexSet) == public(Kernel) | optional
+
+
+@tr.pytree
+class Pyramid(tr.ConvexSet):
+    """All x >= 0 whose sum is at most 1, by the kernel alone."""
+
+    shape = Shape(3)
+
+    def lmo(self, g):
+        corner = jnp.where(jnp.arange(3) == jnp.argmin(g), 1.0, 0.0).astype(g.dtype)
+        return jnp.where(jnp.min(g) < 0, corner, 0.0)
+
+    @property
+    def diameter(self):
+        return 2**0.5
+
+    def contains(self, x, tol=None):
+        slack = 1e-5 if tol is None else tol
+        return (jnp.min(x) >= -slack) & (jnp.sum(x) <= 1 + slack)
+
+    def start(self, dtype=None):
+        return jnp.zeros(3, dtype or jnp.result_type(float))
+
+
+@pytest.mark.parametrize("method", ["auto", "split-csoa", "fw-csoa"])
+def test_minimising_over_a_set_that_has_the_kernel_only(method: str):
+    """The nearest point to (1, 1/2, -1) with x_1 <= 1/2 is (1/2, 1/2, 0)."""
+    rows = np.random.default_rng(0).normal([1.0, 0.5, -1.0], 0.1, size=(500, 3))
+    problem = tr.Problem(lambda x, theta: ((x - theta) ** 2).sum() / 2, lambda x, theta: x[:1], Pyramid(), levels=0.5)
+    result = tr.minimize(problem, rows, method=method, passes=100, record=0, progress=False)
+    np.testing.assert_allclose(result.x, [0.5, 0.5, 0.0], atol=0.03)
+    assert bool(problem.domain.contains(result.x))
+
+
+def test_a_kernel_that_stands_in_a_product_and_is_asked_for_more():
+    both = tr.Product({"w": Pyramid(), "b": tr.Box(-1.0, 1.0, shape=())})
+    assert both.has_lmo
+    assert not both.has_projection
+    with pytest.raises(MissingOracleError, match="Pyramid has no description by linear maps and simple cones"):
+        both.conic(both.start())

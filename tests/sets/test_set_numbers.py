@@ -80,8 +80,8 @@ def test_sets_that_are_points_and_other_edges():
     assert Simplex().radius == Spectraplex(shape=2).radius == 1.0
     assert NuclearBall(1.0, shape=(3, 2)).rounds == 20
     factored = LowRankBall(1.0, (40, 50))
-    assert (factored.rank, factored.rounds, factored.lmo_accuracy) == (32, 10, 1.0)
-    assert (LowRankBall(1.0, (3, 5), rank=4).rank, LowRankBall(1.0, (3, 5), rounds=3).lmo_accuracy) == (3, 0.0)
+    assert (factored.rank, factored.rounds) == (32, 10)
+    assert LowRankBall(1.0, (3, 5), rank=4).rank == 3
     assert repr(factored.shape.spec.core) == "(32, 32)"
 
 
@@ -424,7 +424,7 @@ def test_what_a_set_says_that_can_do_nothing():
         False
     ] * 5
     assert blind.additive
-    assert (blind.lmo_accuracy, blind.scaled_diameter, blind.lmo_memory(), blind.lmo_record(())) == (0.0, 1.0, (), {})
+    assert (blind.scaled_diameter, blind.lmo_memory(), blind.lmo_record(())) == (1.0, (), {})
     assert blind.enclosing().radius == 3.0
     assert blind.tied({"a": 1.0}) == {"a": True}
     assert blind.widths(jnp.ones(2)).tolist() == 3.0

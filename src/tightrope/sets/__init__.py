@@ -4,8 +4,9 @@ A user makes the sets in `SETS`. `LowRank` is a matrix held as a product of thin
 `low_rank.py`, which structured completion makes. A set of your own is a subclass of `ConvexSet` (docs/new_set.md).
 """
 
-from tightrope.sets.base import ConvexSet, Shape
+from tightrope.sets.base import Shape
 from tightrope.sets.box import Box
+from tightrope.sets.capabilities import ConvexSet
 from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.sets.matrix import NuclearBall, Spectraplex
 from tightrope.sets.polytope import Polytope

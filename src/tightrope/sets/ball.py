@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from tightrope._errors import nonnegative
-from tightrope.sets.base import ConvexSet, as_shape, rounding
+from tightrope.sets.base import as_shape, rounding
+from tightrope.sets.capabilities import ConvexSet
 from tightrope.tree import Array, Tree, float_dtype, nonzero, set_field
 
 

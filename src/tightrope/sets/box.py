@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.sets import conic
-from tightrope.sets.base import ConvexSet, Shape, as_shape, as_vector, rounding
+from tightrope.sets.base import Shape, as_shape, as_vector, rounding
+from tightrope.sets.capabilities import ConvexSet
 from tightrope.sets.metric import Metric, nearest_in_box
 from tightrope.tree import Array, Tree, float_dtype, norm, pytree, set_field, static, subtract
 

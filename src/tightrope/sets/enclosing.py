@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from tightrope._errors import nonnegative
 from tightrope.sets.ball import scale, unit
-from tightrope.sets.base import ConvexSet, Shape, rounding
+from tightrope.sets.base import Shape, rounding
+from tightrope.sets.capabilities import ConvexSet
 from tightrope.tree import Array, Tree, float_dtype, nonzero, norm, pytree, ravel, set_field, static, subtract
 
 

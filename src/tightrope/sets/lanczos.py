@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sets.base import ConvexSet
+from tightrope.sets.capabilities import ConvexSet
 from tightrope.tree import Array, Tree, nonzero
 
 RESTART = 0.03  # weight of the fixed random direction in a warm start; more of it spoils short iterations

@@ -266,8 +266,3 @@ class LowRankBall(RemembersPair, Ball):
         pairs, _ = leading_pairs(g, self.lmo_memory(g.dtype).vector, self.rounds)
         energy = jnp.sum(g**2) if isinstance(g, jax.Array) else g.energy()
         return jnp.asarray(self.radius, g.dtype) * norm_bound(g, pairs, energy)
-
-    @property
-    def lmo_accuracy(self) -> float:
-        """1, which promises nothing, unless the search is exact; the trace of a run says how well pairs were known."""
-        return 1.0 if self.rounds < min(self.size) else 0.0

@@ -74,21 +74,6 @@ class NuclearBall(RemembersPair, Ball):
     def _size(self) -> tuple[int, ...]:
         return self._shape().leaves[0]
 
-    @property
-    def lmo_accuracy(self) -> float:
-        """Expected fraction of the support value that `lmo` misses at most, whatever the singular values are.
-
-        E (s_1 - s) / s_1 <= 0.103 (ln(n (k - 1)^4) / (k - 1))^2 for k rounds from a random start, where n is
-        the shorter side (Kuczynski and Wozniakowski prove it of s^2; s misses less). It is pessimistic: the
-        class says what was measured. 0 where the iteration is exact, 1 where the bound says nothing.
-        """
-        n, k = min(self._size()), self.rounds
-        if k >= n:
-            return 0.0
-        if k < 4 or n < 8:
-            return 1.0
-        return min(1.0, 0.103 * (math.log(n * (k - 1) ** 4) / (k - 1)) ** 2)
-
     def gauge(self, x: Array) -> Array:
         """The sum of singular values."""
         return jnp.sum(jnp.linalg.svd(x, compute_uv=False))

@@ -12,8 +12,9 @@ import numpy as np
 
 from tightrope._errors import MissingOracleError
 from tightrope.sets import conic
-from tightrope.sets.base import ConvexSet, Shape, as_shape, no_projection, rounding
+from tightrope.sets.base import Shape, as_shape, no_projection, rounding
 from tightrope.sets.box import Box
+from tightrope.sets.capabilities import ConvexSet
 from tightrope.tree import Array, Tree, pytree, ravel, set_field, static
 
 SOLVER_TOLERANCE = 1e-6  # HiGHS accepts a row that is broken by 1e-7 of the (scaled) polytope's size

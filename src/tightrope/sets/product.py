@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from tightrope._errors import MissingOracleError
 from tightrope.sets import conic
-from tightrope.sets.base import ConvexSet, Shape
+from tightrope.sets.base import Shape
+from tightrope.sets.capabilities import ConvexSet
 from tightrope.tree import Array, Tree, pytree, set_field
 
 
@@ -131,11 +132,6 @@ class Product(ConvexSet):
         """The vertices of the parts: <g, v> is the sum of their values."""
         self._require("has_lmo", "linear minimisation")
         return self._join(self._each(lambda part, v: part.lmo(v), g))
-
-    @property
-    def lmo_accuracy(self) -> float:
-        """The worst of the parts, as a fraction of the sum of the parts' absolute support values."""
-        return max(part.lmo_accuracy for part in self._parts())
 
     def lmo_memory(self, dtype: Any = None) -> tuple[Tree, ...]:
         """The memories of the parts, in their order."""

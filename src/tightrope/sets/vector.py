@@ -13,7 +13,8 @@ import numpy as np
 
 from tightrope.sets import conic
 from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, scale, unit
-from tightrope.sets.base import ConvexSet, Shape, as_vector, rounding
+from tightrope.sets.base import Shape, as_vector, rounding
+from tightrope.sets.capabilities import ConvexSet
 from tightrope.sets.enclosing import BallAround
 from tightrope.sets.metric import Metric, nearest_in_ball, nearest_in_box
 from tightrope.tree import Array, Tree, float_dtype, nonzero, norm, pytree, ravel, set_field, static
