@@ -28,6 +28,7 @@ import tightrope as tr
 from tightrope.datasets import rotated_gaussians
 from tightrope.files import FileError
 from tightrope.learn.fair import frontier, training
+from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.rare import smallest_group
 from tightrope.learn.fair.refusal import Refused, refusal
 from tightrope.learn.fair.save_load import FORM
@@ -616,13 +617,13 @@ def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(pr
     model: Any = clone(promised)
     model.set_params(p_rule=0.99)
     model.coef_ = promised.coef_  # of an earlier fit
-    sentence = r"p_rule=0.99 cannot be promised with 95% confidence: the best on the path is"
+    sentence = r"p_rule=0.99 cannot be promised with 95% confidence: at best, with covariance="
     with pytest.raises(Refused, match=sentence) as refused:
         model.fit(X, Y, sensitive_features=SEX)
     counts = {f"sensitive_features={group}": int(np.sum(group == SEX)) for group in "FM"}
     sizes = [f"{name} ({count:,} rows)" for name, count in counts.items()]
     said = str(refused.value)
-    assert " against ".join(sizes) in said or " against ".join(reversed(sizes)) in said
+    assert " and ".join(sizes) in said or " and ".join(reversed(sizes)) in said
     table = model.frontier()
     copy = pickle.loads(pickle.dumps(refused.value))
     assert (type(copy), str(copy)) == (Refused, said)
@@ -632,11 +633,11 @@ def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(pr
     assert (tmp_path / "refused.png").stat().st_size > 10_000
     with pytest.raises(NotFittedError):
         model.predict(X)
-    best = table["p_rule_bound"].max()
-    offered = np.floor(100 * best) / 100
-    had = table[table["p_rule_bound"] >= offered].iloc[0]
-    assert f"p_rule={offered:g} can be had, at an accuracy of {had['accuracy']:.3f} (--p-rule {offered:g}" in said
-    assert frontier.largest_that_keeps(table, offered, "p_rule_bound", "", None) == had["threshold"]  # pyright: ignore
+    best = table.iloc[table["p_rule_bound"].argmax()]
+    offered = np.floor(100 * best["p_rule_bound"]) / 100
+    assert f"p_rule={offered:g} could be had, at accuracy {best['accuracy']:.3f} or more (--p-rule {offered:g})" in said
+    had = model.set_params(p_rule=offered).fit(X, Y, sensitive_features=SEX)
+    assert had.threshold_ == table["threshold"][table["p_rule_bound"] >= offered].max()
 
 
 def refusal_of(asked: float, bound: float, estimate: float, n: tuple[int, int] = (300, 340)) -> str:
@@ -647,22 +648,24 @@ def refusal_of(asked: float, bound: float, estimate: float, n: tuple[int, int] =
     )
     known = {"threshold": 0.1, "accuracy": 0.8, "p_rule": estimate, "p_rule_bound": bound, "selected": 0.5}
     table = pd.DataFrame([known | {"group": "sex=F", "against": "sex=M"}])
-    return str(refusal(asked, table, task, "p_rule_bound", "with 95% confidence"))
+    return str(refusal(Asked("ratio", 1 - asked), table.iloc[0], "at best", task, table, confidence=0.95, further=""))
 
 
 PARITY = "demographic_parity"
+NEEDED = smallest_group(float(np.mean(Y[:640] > 0)))
 
 
 def test_advice_of_a_refusal_is_for_the_case_at_hand():
     # log(0.9/0.7) is 2.13 times log(0.9/0.8), and an error falls as the root of the rows
-    assert "About 4.6 times as many rows of these groups would do, or less confidence (confidence=0.9" in refusal_of(
-        0.8, 0.7, 0.9
-    )
+    said = refusal_of(0.8, 0.7, 0.9)
+    assert "About 4.6 times as many rows of these groups would do." in said
+    assert "lower the confidence (confidence=0.9" in said
     assert "times as many" not in refusal_of(0.8, 0.7, 0.75)  # the estimate itself is too low
-    assert "sex=F is too small: were it selected like everybody, it would take some 55 rows" in refusal_of(
-        0.8, 0.1, 0.9, (40, 600)
+    assert (
+        f"sex=F is too small: were as many of it selected as have a positive label, it would take some {NEEDED} rows"
+        in (refusal_of(0.8, 0.1, 0.9, (40, 600)))
     )
-    assert "can be had" not in refusal_of(0.8, 0.0, 0.5)
+    assert "could be had" not in refusal_of(0.8, 0.0, 0.5)
 
 
 def test_rows_without_weight_change_nothing(promised):
@@ -685,7 +688,7 @@ def test_a_path_is_judged_by_weights():
     for kept, weight in ((np.arange(N), times), (rows, None)):
         model = tr.FairLogisticRegression(p_rule=0.5, constraint="covariance", class_weight={-1.0: 1.0, 1.0: 9.0})
         task = read_task(model, X[kept], Y[kept], SEX[kept], weight)
-        tables.append(frontier.judge_path(task, np.array([0.1, 0.2]), decided[kept], 0.95, 0))
+        tables.append(frontier.judge_path(task, np.array([0.1, 0.2]), [decided[kept]], 0.95, 0))
     for name in ("accuracy", "p_rule", "selected", "group", "against"):
         pd.testing.assert_series_equal(tables[0][name], tables[1][name])
     right = np.average(decided == (Y > 0)[:, None], axis=0, weights=times)

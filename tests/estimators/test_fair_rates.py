@@ -432,10 +432,10 @@ def test_nothing_is_promised_that_the_rows_trained_on_belie(parameters):
 def test_views_of_decisions_by_hand():
     """Fold models and the one handed out: the rates on rows not seen, moved by how the last decides otherwise."""
     walk = Walk(task_of(), Asked("ratio", 0.2), judge="cross-fit", folds=3, confidence=0.9, seed=0)
-    models = [next(part.path("logistic")) for part in [*walk._parts, walk._final]]
+    models = [next(part.path("logistic")) for part in walk._parts]
     moved, unseen, final = walk._views(models)
     decided = [model.score(X) > 0 for model in models]
-    for rows, own in zip(walk._judged, decided, strict=False):
+    for rows, own in zip(walk._split.judged, decided, strict=False):
         np.testing.assert_array_equal(unseen[rows], own[rows])
     np.testing.assert_array_equal(final, decided[-1])
     assert np.mean(moved) == pytest.approx(np.mean(unseen) + np.mean(final) - np.mean(decided[:3]))

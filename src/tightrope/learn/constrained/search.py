@@ -1,10 +1,8 @@
 """Which threshold: the best of those that are certified, by fixed-sequence testing from the safest one on.
 
-The argument. Let the cuts be walked in an order that was fixed without the judging rows, and test at every cut "all
-constraints hold", each of them with the full confidence (intersection-union: no Bonferroni over constraints). Stop at
-the first cut that fails. If a cut was passed at which the truth breaks a limit, then the first such cut in the order was
-passed, too; that one is fixed, and its test errs with probability 1 - confidence at most. So all cuts that were passed are
-certified together, and the best of them may be chosen by the judging rows.
+The cuts are walked in an order that was fixed without the judging rows, and the test at every cut is "all constraints hold",
+each of them with the full confidence (intersection-union: no Bonferroni over constraints). All cuts up to the first that
+fails are certified together (`confidence.fixed_sequence` has the argument), and the judging rows choose the best of them.
 
 - The safest cut is at the end where all limits pull the same way: nobody selected for a rate that must stay small. The
   order is then that of ALL numbers, not of a grid: between two neighbouring scores the counts do not change, so a walk over
@@ -51,7 +49,7 @@ class Walk(NamedTuple):
 
 
 def walk(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut, confidence: float, seed: int) -> Walk:
-    """The best cut of those certified; see the argument above."""
+    """The best cut of those certified."""
     wants = {c.wants for c in constraints}
     one_way = len(wants) == 1 and 0 not in wants
     if one_way and not any(_needs_a_pass(c, rows) for c in constraints):

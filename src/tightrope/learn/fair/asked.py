@@ -32,9 +32,14 @@ class Asked(NamedTuple):
         return self.kind == "ratio"
 
     @property
+    def column(self) -> str:
+        """What it is called, by a user and in a table of points."""
+        return "p_rule" if self.is_ratio else "difference"
+
+    @property
     def sentence(self) -> str:
         """As a user wrote it: "p_rule=0.8" or "difference=0.1"."""
-        return f"p_rule={1 - self.slack:g}" if self.is_ratio else f"difference={self.slack:g}"
+        return f"{self.column}={1 - self.slack if self.is_ratio else self.slack:g}"
 
     @property
     def path(self) -> np.ndarray:

@@ -166,7 +166,7 @@ def _sentence(model: "FairLogisticRegression", chosen: Chosen) -> str:
     assert asked is not None
     table = chosen.frontier
     row = table[(table["path"] == chosen.path) & (table["threshold"] == chosen.threshold)].iloc[0]
-    column, side = ("p_rule", "at least") if asked.is_ratio else ("difference", "at most")
+    column, side = asked.column, "at least" if asked.is_ratio else "at most"
     constant, selects = float(chosen.beside["accuracy"].iloc[1]), chosen.beside.index[1]
     better = (
         f" A constant is right more often: {selects} has accuracy {constant:.4f}." if constant > row["accuracy"] else ""

@@ -22,10 +22,10 @@ from tightrope.learn.fair.page import classifier_page
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fair.report import FairnessReport, fairness_report
 from tightrope.learn.fair.save_load import load_classifier, save_classifier
+from tightrope.learn.fair.split import JUDGES
 from tightrope.learn.fair.streaming import FairStream
 from tightrope.learn.fair.task import Task, at_hand, features_of, has_second_label, read_task, sensitive_columns
 from tightrope.learn.fair.training import build, train, warn_of_few, warn_of_gap
-from tightrope.learn.fair.walk import JUDGES
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.learn.problems.fair import carried_by_few

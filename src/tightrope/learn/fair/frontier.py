@@ -1,14 +1,15 @@
 """Accuracy against fairness along a path of thresholds, from predictions on rows that a classifier has not seen."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import StratifiedKFold
 
+from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.covariance_path import covariance_path
 from tightrope.learn.fair.refusal import refusal
+from tightrope.learn.fair.split import WIDTH, Split, accuracy
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.training import Built, build, covariances, train
 from tightrope.learn.fairness.metrics import PRuleBounds, bounds_of_means
@@ -21,31 +22,32 @@ _NONE = 1e-8  # is no covariance of a score, which is a logarithm of odds, and a
 BATCH_ROWS = 10_000  # are what the paper's procedure looks at
 
 
-class ChosenThreshold(NamedTuple):
-    """A threshold that keeps the p%-rule, and the path it was chosen from."""
-
-    threshold: float
-    frontier: pd.DataFrame
-
-
-def choose(built: Built, p_rule: float, *, search: str, folds: int, confidence: float, seed: int) -> ChosenThreshold:
-    """The largest threshold that keeps `p_rule`, found by one of `SEARCHES`.
+def choose(
+    built: Built, p_rule: float, *, search: str, folds: int, confidence: float, seed: int
+) -> tuple[float, pd.DataFrame]:
+    """The largest threshold that keeps `p_rule`, found by one of `SEARCHES`, and the path it was chosen from.
 
     "cross-validation" wants the bound on the p%-rule out of fold to keep it. "batch" is the paper's procedure: classifiers
     on 10,000 random rows, judged by their p%-rule on these same rows, and no confidence.
     """
+    task, column = built.task, "p_rule_bound"
     if search == "cross-validation":
         table = compute_frontier(built, folds=folds, confidence=confidence, seed=seed)
-        how = f"with {confidence:.0%} confidence"
-        return ChosenThreshold(largest_that_keeps(table, p_rule, "p_rule_bound", how, built.task), table)
-    rows = np.random.default_rng(seed).permutation(len(built.task.y))[:BATCH_ROWS]
-    part = built if len(rows) == len(built.task.y) else build(built.task.take(np.sort(rows)))
-    thresholds = path_of_thresholds(part, seed)
-    decided = _decisions(part.task, thresholds, part.task.X, seed)
-    table = judge_path(part.task, thresholds, decided, confidence, seed)
-    return ChosenThreshold(
-        largest_that_keeps(table, p_rule, "p_rule", "on the rows it was solved on", part.task), table
-    )
+    else:
+        column, rows = "p_rule", np.random.default_rng(seed).permutation(len(task.y))[:BATCH_ROWS]
+        part = built if len(rows) == len(task.y) else build(task.take(np.sort(rows)))
+        task, thresholds = part.task, path_of_thresholds(part, seed)
+        table = judge_path(task, thresholds, [_decisions(task, thresholds, task.X, seed)], confidence, seed)
+    enough = table[table[column] >= p_rule]
+    if len(enough):
+        return float(enough["threshold"].max()), table
+    best = table.iloc[int(np.argmax(table[column].fillna(-1.0)))]
+    raise refusal(
+        Asked("ratio", 1 - p_rule), best, f"at best, with covariance={best['threshold']:.3g}", task, table,
+        confidence=confidence if search == "cross-validation" else None,
+        further="bound rates, which reaches further than a covariance (constraint='auto', --constraint auto, with search "
+        "and method as they are by default), ",
+    )  # fmt: skip
 
 
 def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) -> pd.DataFrame:
@@ -56,18 +58,9 @@ def compute_frontier(built: Built, *, folds: int, confidence: float, seed: int) 
     and p_rule_high, accuracy_low and accuracy_high are two-sided intervals for one threshold at a time. The columns group
     and against name the pair of groups whose bound is the lowest.
     """
-    task = built.task
-    assert task.sensitive is not None
-    thresholds = path_of_thresholds(built, seed)
-    strata = task.sensitive.strata(task.y > 0)  # every fold has some of each
-    final = _decisions(task, thresholds, task.X, seed)
-    unseen, mean = np.zeros_like(final), np.zeros(final.shape)
-    for fit_on, rows in StratifiedKFold(folds, shuffle=True, random_state=seed).split(task.X, strata):
-        decided = _decisions(task.take(fit_on), thresholds, task.X, seed)
-        unseen[rows] = decided[rows]
-        mean += decided / folds
-    # as in `Walk._views`: moved to the decisions of the classifier handed out, out of fold, and its own
-    return judge_path(task, thresholds, unseen + (final - mean), confidence, seed, (unseen, final))
+    task, thresholds, split = built.task, path_of_thresholds(built, seed), Split(built.task, "cross-fit", folds, seed)
+    decided = np.stack([_decisions(task.take(rows), thresholds, task.X, seed) for rows in split.trained], axis=1)
+    return judge_path(task, thresholds, split.views(decided), confidence, seed)
 
 
 def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
@@ -83,39 +76,21 @@ def _decisions(task: Task, thresholds: np.ndarray, X: np.ndarray, seed: int) -> 
     return X @ coef.T + intercept > 0
 
 
-def largest_that_keeps(table: pd.DataFrame, p_rule: float, column: str, how: str, task: Task) -> float:
-    """The largest threshold of a path that keeps the rule by this column; refused where none does."""
-    enough = table[table[column] >= p_rule]
-    if not len(enough):
-        raise refusal(p_rule, table, task, column, how)
-    return float(enough["threshold"].max())
-
-
 def judge_path(
-    task: Task,
-    thresholds: np.ndarray,
-    decided: np.ndarray,
-    confidence: float,
-    seed: int,
-    others: Sequence[np.ndarray] = (),
+    task: Task, thresholds: np.ndarray, views: Sequence[np.ndarray], confidence: float, seed: int
 ) -> pd.DataFrame:
     """The rows of a frontier: what classifiers, a column of decisions each, are worth on rows they were not trained on.
 
-    `others` are other views of the same decisions: the bound is the lowest that any of them has.
+    `views` are of the same decisions, what is best known of them first: the bound is the lowest that any of them has.
     """
-    bounds, pairs = _bounds(task, decided, confidence, seed)
-    lower = np.min([bounds.lower, *(_bounds(task, other, confidence, seed)[0].lower for other in others)], axis=0)
-    share = task.judged / task.judged.sum()
-    hits = np.where((task.y > 0)[:, None], decided, 1 - decided)
-    right = share @ hits
-    error = 1.96 * np.sqrt(share**2 @ (hits - right) ** 2)
+    (bounds, pairs), *others = (_bounds(task, view, confidence, seed) for view in views)
+    lower = np.min([bounds.lower, *(other.lower for other, _ in others)], axis=0)
+    share, decided = task.judged / task.judged.sum(), views[0]
     with np.errstate(invalid="ignore"):
-        low, high = (bounds.estimate * np.exp(sign * 1.96 * bounds.error) for sign in (-1, 1))
+        low, high = (bounds.estimate * np.exp(sign * WIDTH * bounds.error) for sign in (-1, 1))
     columns: dict[str, Any] = {
         "threshold": thresholds,
-        "accuracy": right,
-        "accuracy_low": right - error,
-        "accuracy_high": right + error,
+        **accuracy(share, task.y > 0, decided),
         "p_rule": bounds.estimate,
         "p_rule_low": np.nan_to_num(low),
         "p_rule_high": np.minimum(np.nan_to_num(high, nan=1.0), 1.0),

@@ -1,17 +1,19 @@
-"""A p%-rule that cannot be promised: which groups bind, what can be had instead, and the path that shows it."""
+"""A rule that cannot be promised: which groups bind, what can be had instead, and the path that shows it."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.rare import smallest_group
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import cells_of
 
 
 class Refused(ValueError):
-    """A p%-rule cannot be promised on this data; `frontier` is the path that was tried.
+    """A rule cannot be promised on this data; `frontier` is the path that was tried.
 
     Example:
         >>> from tightrope.estimators import Refused
@@ -27,50 +29,66 @@ class Refused(ValueError):
         return type(self), (str(self), self.frontier)  # from another process, such as one of a grid search
 
 
-def refusal(asked: float, table: pd.DataFrame, task: Task, column: str, how: str) -> Refused:
-    """What to raise where no threshold of a path keeps the rule.
+def refusal(
+    asked: Asked, best: Any, where: str, task: Task, table: pd.DataFrame, *, confidence: float | None, further: str
+) -> Refused:
+    """What to raise where no point of a path keeps the rule.
 
     Args:
-        asked: the p%-rule that was asked for.
-        table: the path, a row for each threshold.
-        task: what it was judged on.
-        column: the column of `table` that has to keep the rule.
-        how: "with 95% confidence", or whatever completes "cannot be promised".
+        asked: the rule.
+        best: the point that comes nearest, a row of the path.
+        where: which one that is, in words.
+        task: what was judged.
+        table: the path.
+        confidence: that of the bounds by which points were judged; None where estimates judged.
+        further: what else reaches further, as a part of a sentence that ends in a comma; or nothing.
     """
-    best = table.iloc[int(np.argmax(table[column].fillna(-1.0)))]
-    reached = float(np.nan_to_num(best[column]))
-    offered = math.floor(100 * reached) / 100
-    sizes = {name: _rows(name, task) for name in (str(best["group"]), str(best["against"]))}
-    binding = " against ".join(f"{name} ({rows:,} rows)" for name, rows in sizes.items())
+    ratio, sure, more = asked.is_ratio, "on the rows it was solved on", ""
+    reached = float(np.nan_to_num(best[asked.column], nan=0.0 if ratio else 1.0))
+    if confidence is not None:
+        reached, sure = float(best[f"{asked.column}_bound"]), f"with {confidence:.0%} confidence"
+        more = "lower the confidence (confidence=0.9, --confidence 0.9), give more rows, "
+    names = str(best["group"]), str(best["against"])
+    sizes = {name: _rows(name, task) for name in names}
+    binding = " and ".join(f"{name} ({rows:,} rows)" for name, rows in sizes.items())
+    estimate = "not known, because nobody is selected," if np.isnan(best[asked.column]) else f"{best[asked.column]:.3f}"
     said = [
-        f"p_rule={asked:g} cannot be promised {how}: the best on the path is {reached:.3f} (estimate {best['p_rule']:.3f}, "
-        f"accuracy {best['accuracy']:.3f}) at covariance={best['threshold']:.3g}. What binds is {binding}."
+        f"{asked.sentence} cannot be promised {sure}: {where}, {asked.column} is {estimate} and "
+        f"{'at least' if ratio else 'at most'} {reached:.3f}, at accuracy {best['accuracy']:.3f}. The groups that bind are "
+        f"{binding}."
     ]
-    if offered > 0:
-        cheapest = table[table[column] >= offered].iloc[0]
-        said.append(
-            f"p_rule={offered:g} can be had, at an accuracy of {cheapest['accuracy']:.3f} (--p-rule {offered:g} on the "
-            "command line)."
-        )
-    smallest, rows = min(sizes.items(), key=lambda item: item[1])
-    needed = smallest_group(float(np.clip(best["selected"], 0.01, 0.99)))
+    offered = math.floor(100 * reached) / 100 if ratio else math.ceil(100 * reached) / 100
+    if 0 < offered < 1:
+        option = f"--{asked.column.replace('_', '-')} {offered:g}"
+        said.append(f"{asked.column}={offered:g} could be had, at accuracy {best['accuracy']:.3f} or more ({option}).")
+    smallest, rows = min(sizes.items(), key=lambda size: size[1])
+    needed = smallest_group(float(np.average(task.y > 0, weights=task.judged)))
     if rows < needed:
         said.append(
-            f"{smallest} is too small: were it selected like everybody, it would take some {needed:,} rows to show the 80 % "
-            "rule. Make it one with another group, or leave the attribute out."
+            f"{smallest} is too small: were as many of it selected as have a positive label, it would take some {needed:,} "
+            "rows to show the 80 % rule of it. Make it one with another group, or leave the attribute out."
         )
-    elif "confidence" in how and best["p_rule"] > asked and reached > 0:
+        if _could_be_merged(smallest, task):
+            said.append("Groups as rare as this are made one by merge_rare=True (--merge-rare).")
+    elif ratio and confidence is not None and best["p_rule"] > 1 - asked.slack and reached > 0:
         # more rows narrow a bound by the root of their number, and leave the estimate where it is
-        times = (math.log(best["p_rule"] / reached) / math.log(best["p_rule"] / asked)) ** 2
-        more = f"About {times:.2g} times" if times < 100 else "Many times"
+        times = (math.log(best["p_rule"] / reached) / math.log(best["p_rule"] / (1 - asked.slack))) ** 2
         said.append(
-            f"{more} as many rows of these groups would do, or less confidence (confidence=0.9, --confidence 0.9)."
+            f"{f'About {times:.2g} times' if times < 100 else 'Many times'} as many rows of these groups would do."
         )
+    if asked.selected is not None:
+        said.append(f"The share selected was to lie within {asked.selected}; a wider interval leaves more to choose.")
     said.append(
-        "Bounds on rates reach further than a covariance: constraint='auto' (--constraint auto), with search and method as "
-        "they are by default. Features that stand in for the sensitive attribute can be left out (--drop)."
+        f"Ask for less, {further}{more}or leave out features that stand in for the sensitive attribute (--drop)."
     )
     return Refused(" ".join(said), table)
+
+
+def _could_be_merged(name: str, task: Task) -> bool:
+    """Whether a cell is a group of an attribute that has several others, none of them merged."""
+    assert task.sensitive is not None
+    own = (a for a in task.sensitive.attributes if name.startswith(f"{a.name}="))
+    return any(len(a.groups) > 2 and not a.merged for a in own)
 
 
 def _rows(name: str, task: Task) -> int:

@@ -2,13 +2,13 @@
 
 Every point is trained on some rows and decides about others. Its decisions pass if for every ordered pair of groups a score
 test says, with the full confidence, that the rates are as alike as was asked: "all pairs pass" needs no Bonferroni, because
-it is wrong only where the test of one wrong pair is. The points are tested one at a time in an order that no row of the
-judge had a say in, and the walk ends at the first that fails: a wrong point can be passed only if the first wrong one was.
-So each that passed may be used, and the most accurate one is. Several paths share the error between them.
+it is wrong only where the test of one wrong pair is. The points are tested one at a time, in an order that no row of the
+judge had a say in, up to the first that fails (`confidence.fixed_sequence`), and the most accurate one that passed is used.
+Several paths share the error between them.
 
 "cross-fit": each of the folds is judged by a model of the others, and the model handed out is trained on all rows. Where it
 decides otherwise than the models of the folds, as it may where scores are tied, the rates that are tested are moved to its
-own (`Walk._views`). "holdout": a part of the rows judges, and the model that was judged is the one handed out.
+own (`Split.views`). "holdout": a part of the rows judges, and the model that was judged is the one handed out.
 docs/fair_rates.md has the arguments and their conditions.
 """
 
@@ -18,18 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from tightrope.confidence import effective_ratio_lower, fixed_sequence
 from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.paths import PATHS, Model, Part
-from tightrope.learn.fair.rare import smallest_group
-from tightrope.learn.fair.refusal import Refused
+from tightrope.learn.fair.refusal import Refused, refusal
+from tightrope.learn.fair.split import Split, accuracy
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 
-JUDGES = ("cross-fit", "holdout")
-HELD_OUT = 0.3  # of the rows judge, with "holdout"
 CONFIDENCES = (0.5, 0.8, 0.95)  # with which it is said what the rule costs
 
 
@@ -57,29 +54,20 @@ class Walk:
 
     def __init__(self, task: Task, asked: Asked, *, judge: str, folds: int, confidence: float, seed: int):
         assert task.sensitive is not None
-        self._task, self._asked, self._confidence, self._keeps = task, asked, confidence, judge == "holdout"
+        self._task, self._asked, self._confidence = task, asked, confidence
         self._cells = cells_of(task.sensitive, task.y > 0, task.notion)
         _refuse_empty(self._cells)
-        strata = task.sensitive.strata(task.y > 0)  # every fold has some of each
-        if self._keeps:
-            splitter = StratifiedShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
-        else:
-            splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-        trained, self._judged = zip(*splitter.split(strata, strata), strict=True)
-        self._parts = [self._part(rows) for rows in trained]
-        self._final = self._parts[0] if self._keeps else self._part(np.arange(len(task.y)))
-        self._judge = Judge.of(task, self._cells, np.sort(np.concatenate(self._judged)), asked)
+        self._split = Split(task, judge, folds, seed)
+        self._parts = [Part(task.take(rows), self._cells.take(rows), asked) for rows in self._split.trained]
+        self._judge = Judge.of(task, self._cells, np.sort(np.concatenate(self._split.judged)), asked)
         self._handed_out: dict[tuple[str, float], Model] = {}
-
-    def _part(self, rows: np.ndarray) -> Part:
-        return Part(self._task.take(rows), self._cells.take(rows), self._asked)
 
     def choose(self, paths: Sequence[str]) -> Chosen:
         """The most accurate point of these paths that passed: trained on all rows, unless the judged one is kept."""
         frontier = self.frontier(paths, whole=False)
         passed = frontier[frontier["passed"]]
         if passed.empty:
-            raise Refused(self._refusal(frontier, paths), self.frontier(paths))
+            raise self._refusal(frontier, paths)
         wanted = passed[self._wanted(passed)]
         if wanted.empty:
             low, high = passed["selected"].min(), passed["selected"].max()
@@ -91,7 +79,7 @@ class Walk:
         best = wanted.iloc[int(np.argmax(wanted["accuracy"]))]
         name, threshold = str(best["path"]), float(best["threshold"])
         beside = self._beside(frontier, len(paths))
-        return Chosen(self._handed_out[name, threshold], self._final, name, threshold, frontier, beside)
+        return Chosen(self._handed_out[name, threshold], self._parts[-1], name, threshold, frontier, beside)
 
     def _wanted(self, points: pd.DataFrame) -> "pd.Series[bool]":
         """Which points select as many as was asked for, by estimate."""
@@ -99,10 +87,9 @@ class Walk:
 
     def _beside(self, frontier: pd.DataFrame, paths: int) -> pd.DataFrame:
         """Accuracy, p%-rule and share selected without the rule, of a constant, and at other confidences."""
-        parts = self._parts if self._keeps else [*self._parts, self._final]
         everybody = np.full(len(self._task.y), float(self._judge.weight @ self._judge.positive >= 0.5))
         rows: dict[Any, Any] = {
-            "without the rule": self._judge.row(self._views([part.plain for part in parts]), self._confidence),
+            "without the rule": self._judge.row(self._views([part.plain for part in self._parts]), self._confidence),
             "everybody selected" if everybody[0] else "nobody selected": self._judge.row([everybody], self._confidence),
         }
         for confidence in CONFIDENCES:
@@ -113,7 +100,7 @@ class Walk:
             passed = pd.concat(heads)
             passed = passed[self._wanted(passed)].to_dict("records")
             rows[f"{confidence:.0%} confidence"] = max(passed, key=lambda row: row["accuracy"], default={})
-        columns = ["accuracy", "p_rule" if self._asked.is_ratio else "difference", "selected"]
+        columns = ["accuracy", self._asked.column, "selected"]
         return pd.DataFrame.from_dict(rows, orient="index").reindex(columns=columns)
 
     def frontier(self, paths: Sequence[str], whole: bool = True) -> pd.DataFrame:
@@ -123,8 +110,7 @@ class Walk:
     def _table(self, name: str, paths: int, whole: bool) -> pd.DataFrame:
         critical, rows = _critical(self._confidence, paths), []
         lowest = min(critical, _critical(min(CONFIDENCES), paths))
-        parts = self._parts if self._keeps else [*self._parts, self._final]
-        for threshold, *models in zip(self._asked.path, *(part.path(name) for part in parts), strict=True):
+        for threshold, *models in zip(self._asked.path, *(part.path(name) for part in self._parts), strict=True):
             self._handed_out[name, threshold] = models[-1]
             found = self._judge.row(self._views(models), 1 - (1 - self._confidence) / paths)
             rows.append({"path": name, "threshold": threshold, **found})
@@ -134,64 +120,18 @@ class Walk:
         return pd.DataFrame(rows).assign(passed=np.arange(len(rows)) < passed)
 
     def _views(self, models: Sequence[Model]) -> list[np.ndarray]:
-        """The decisions of the classifier handed out, a number for each row: what is best known of them, and other views.
-
-        After cross-fitting, in the mean over a group: the rates of the models of the folds on rows that they have not seen,
-        moved by the difference that there is on all rows between the classifier handed out and these models; the rates
-        without that; and the classifier's own on the rows it was trained on, which no promise may exceed.
-        """
+        """The decisions of the last of these, seen as `Split.views` does."""
         coef, intercept = np.stack([m.coef for m in models], axis=1), np.array([m.intercept for m in models])
-        decided = self._task.X @ coef + intercept > 0
-        final = decided[:, -1].astype(float)
-        if self._keeps:
-            return [final]
-        unseen = np.empty(len(decided))
-        for fold, judged in enumerate(self._judged):
-            unseen[judged] = decided[judged, fold]
-        return [unseen + final - decided[:, :-1].mean(axis=1), unseen, final]
+        return self._split.views(self._task.X @ coef + intercept > 0)
 
-    def _refusal(self, frontier: pd.DataFrame, tried: Sequence[str]) -> str:
+    def _refusal(self, frontier: pd.DataFrame, tried: Sequence[str]) -> Refused:
         """Why nothing passed, by the safest points alone: nothing was chosen among them, so their bounds are true."""
         first = frontier.groupby("path", sort=False).head(1)
-        ratio = self._asked.is_ratio
-        column = "p_rule" if ratio else "difference"
-        bounds = first[f"{column}_bound"].to_numpy(float)
-        best = first.iloc[int(np.argmax(bounds if ratio else -bounds))]
-        bound = float(best[f"{column}_bound"])
-        had = np.floor(100 * bound) / 100 if ratio else np.ceil(100 * bound) / 100
-        offer = f"{column}={had:g} could be, at accuracy {best['accuracy']:.3f} or more (--{column} {had:g}). "
-        offer = offer.replace("--p_rule", "--p-rule") if 0 < had < 1 else ""
-        sizes = {name: self._rows(name) for name in (str(best["group"]), str(best["against"]))}
-        binding = " and ".join(f"{name} ({rows:,} rows)" for name, rows in sizes.items())
-        smallest, rows = min(sizes.items(), key=lambda size: size[1])
-        needed = smallest_group(float(np.average(self._task.y > 0, weights=self._task.judged)))
-        small = f"{smallest} is too small: it would take some {needed:,} rows to show the 80 % rule of it. "
-        if self._could_be_merged(smallest):
-            small += "Groups as rare as this are made one by merge_rare=True (--merge-rare). "
-        small = small if rows < needed else ""
-        if self._asked.selected is not None:
-            small += (
-                f"The share selected was to lie within {self._asked.selected}; a wider interval leaves more to choose. "
-            )
-        untried = (
-            "" if len(tried) == len(PATHS) else "try the other surrogates (constraint='auto', --constraint auto), "
-        )
-        return (
-            f"{self._asked.sentence} cannot be promised with {self._confidence:.0%} confidence: where rates are most alike, "
-            f"{column} is {_known(best[column])} and {'at least' if ratio else 'at most'} {bound:.3f} with that confidence. "
-            f"The groups that bind are {binding}. {small}{offer}Ask for less, {untried}lower the confidence "
-            "(confidence=0.9, --confidence 0.9), give more rows, or leave out features that stand in for the sensitive "
-            "attribute (--drop)."
-        )
-
-    def _could_be_merged(self, name: str) -> bool:
-        """Whether a cell is a group of an attribute that has several others, none of them merged."""
-        assert self._task.sensitive is not None
-        own = (a for a in self._task.sensitive.attributes if name.startswith(f"{a.name}="))
-        return any(len(a.groups) > 2 and not a.merged for a in own)
-
-    def _rows(self, name: str) -> int:
-        return int(self._cells.members[self._cells.names.index(name)].sum())
+        bounds = first[f"{self._asked.column}_bound"].to_numpy(float)
+        best = first.iloc[int(np.argmax(bounds if self._asked.is_ratio else -bounds))]
+        others = "" if len(tried) == len(PATHS) else "try the other surrogates (constraint='auto', --constraint auto), "
+        where, whole = "where rates are most alike", self.frontier(tried)
+        return refusal(self._asked, best, where, self._task, whole, confidence=self._confidence, further=others)
 
 
 class Judge(NamedTuple):
@@ -220,9 +160,6 @@ class Judge(NamedTuple):
         """
         counts = self._counts(views[0])
         tested = [pair for view in views for pair in self._counts(view)]
-        hits = np.where(self.positive, views[0][self.rows], 1 - views[0][self.rows])
-        right = float(self.weight @ hits)
-        error = 1.96 * np.sqrt(self.weight**2 @ (hits - right) ** 2)
         scores = [self.asked.score(*pair) for pair in tested]
         binding = self.cells.pairs[int(np.argmin(scores)) % len(counts)]
         ratios = np.array([_ratio(*pair) for pair in counts])
@@ -230,9 +167,7 @@ class Judge(NamedTuple):
         a, n_a, b, n_b = counts[worst]
         above = effective_ratio_lower(b, n_b, a, n_a, 0.975)
         row: dict[str, Any] = {
-            "accuracy": right,
-            "accuracy_low": right - error,
-            "accuracy_high": right + error,
+            **accuracy(self.weight, self.positive, views[0][self.rows]),
             "p_rule": ratios[worst],
             "p_rule_low": effective_ratio_lower(a, n_a, b, n_b, 0.975),
             "p_rule_high": min(1.0, 1 / above) if above > 0 else 1.0,
@@ -257,10 +192,6 @@ class Judge(NamedTuple):
 def _critical(confidence: float, paths: int) -> float:
     """The score that has to be reached where several paths share the error."""
     return float(ndtri(1 - (1 - confidence) / paths))
-
-
-def _known(share: float) -> str:
-    return "not known, because nobody is selected," if np.isnan(share) else f"{share:.3f}"
 
 
 def _ratio(a: float, n_a: float, b: float, n_b: float) -> float:

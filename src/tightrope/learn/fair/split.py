@@ -1,0 +1,59 @@
+"""Which rows train and which judge, for both searches (`walk.py`, by rates, and `frontier.py`, by covariance)."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+
+from tightrope.learn.fair.task import Task
+
+JUDGES = ("cross-fit", "holdout")
+HELD_OUT = 0.3  # the share of the rows that judges, with "holdout"; a guess, between accuracy and the width of a bound
+WIDTH = 1.96  # standard errors to either side of a two-sided 95 % interval
+
+
+class Split:
+    """Parts of the rows that train, and the rows that judge what each of them has trained.
+
+    Attributes:
+        keeps: whether the model that is judged is the one handed out.
+        trained: the numbers of the rows of each part; the last is that of the model handed out.
+        judged: the numbers of the rows that judge, part by part.
+    """
+
+    def __init__(self, task: Task, judge: str, folds: int, seed: int):
+        assert task.sensitive is not None
+        strata = task.sensitive.strata(task.y > 0)  # every part has some of each
+        self.keeps = judge == "holdout"
+        if self.keeps:
+            splitter = StratifiedShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
+        else:
+            splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+        trained, self.judged = zip(*splitter.split(strata, strata), strict=True)
+        self.trained = trained if self.keeps else (*trained, np.arange(len(strata)))
+
+    def views(self, decided: np.ndarray) -> list[np.ndarray]:
+        """The decisions of what is handed out, a number for each row: what is best known of them, and other views.
+
+        After cross-fitting, in the mean over a group: the rates of the models of the folds on rows that they have not seen,
+        moved by the difference that there is on all rows between the classifier handed out and these models; the rates
+        without that; and the classifier's own on the rows it was trained on, which no promise may exceed.
+
+        Args:
+            decided: (n, parts) or (n, parts, thresholds), what the model of each part decides about every row.
+        """
+        final = decided[:, -1].astype(float)
+        if self.keeps:
+            return [final]
+        unseen = np.empty(final.shape)
+        for fold, judged in enumerate(self.judged):
+            unseen[judged] = decided[judged, fold]
+        return [unseen + final - decided[:, :-1].mean(axis=1), unseen, final]
+
+
+def accuracy(weight: np.ndarray, positive: np.ndarray, decided: np.ndarray) -> dict[str, Any]:
+    """The share of right decisions with its two-sided 95 % interval, of each column of decisions; weights add up to one."""
+    hits = np.where(positive.reshape(-1, *[1] * (decided.ndim - 1)), decided, 1 - decided)
+    right = weight @ hits
+    error = WIDTH * np.sqrt(weight**2 @ (hits - right) ** 2)
+    return {"accuracy": right, "accuracy_low": right - error, "accuracy_high": right + error}
