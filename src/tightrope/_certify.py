@@ -16,7 +16,7 @@ from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.result import Result
 from tightrope.sampling import as_sampler
-from tightrope.sampling.all_rows import count, kept, one_row, plain_errors
+from tightrope.sampling.data import count, kept, one_row, plain_errors
 from tightrope.sets.base import Shape
 from tightrope.tree import Tree, float_dtype
 

@@ -35,7 +35,7 @@ from tightrope.problem import Problem
 from tightrope.problem.wide import said_of_narrow
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import as_sampler
-from tightrope.sampling.all_rows import UnreadableError, plain_errors
+from tightrope.sampling.data import UnreadableError, plain_errors
 from tightrope.sets.base import Shape
 from tightrope.tree import Array, Tree, float_dtype
 

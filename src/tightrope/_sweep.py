@@ -21,7 +21,7 @@ from tightrope.methods import Method, Refreshing
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
-from tightrope.sampling.all_rows import plain_errors
+from tightrope.sampling.data import plain_errors
 from tightrope.tree import Array, Mean, Tree, replace
 
 if TYPE_CHECKING:

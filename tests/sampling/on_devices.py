@@ -103,9 +103,9 @@ def check_spread_already() -> None:
     spec = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("any"))
     data = tr.Rows({name: jax.device_put(a, spec) for name, a in ROWS.items()})
     assert (data.rows.mesh.size, data.n) == (4, N)
-    np.testing.assert_array_equal(data.rows.take(np.arange(N))["a"], ROWS["a"])
+    np.testing.assert_array_equal(data.rows.rows(np.arange(N))["a"], ROWS["a"])
     mixed = tr.Rows((np.arange(N) % 2 == 0, np.arange(N)), mesh=mesh)
-    yes, number = mixed.rows.take(np.array([0, 7, N - 1]))
+    yes, number = mixed.rows.rows(np.array([0, 7, N - 1]))
     assert (yes.tolist(), number.tolist()) == ([True, False, False], [0, 7, N - 1])
     with pytest.raises(ValueError, match="64 logical shards cannot be shared out among 3 devices"):
         tr.Rows(ROWS, mesh=Mesh(np.array(jax.devices()[:3]), ("rows",)))

@@ -12,9 +12,10 @@ import pytest
 import tightrope as tr
 from tightrope.problem.full_data import each_row, full_jacobian, full_values
 from tightrope.sampling import Plan
-from tightrope.sampling.all_rows import Reader, Streamed, UnreadableError, kept, plain_errors, slice_of, stepping
-from tightrope.sampling.parquet import shared_out
+from tightrope.sampling.data import UnreadableError, data_of, kept, plain_errors
+from tightrope.sampling.mesh.files import shared_out
 from tightrope.sampling.parquet_files import Files
+from tightrope.sampling.streamed import Reader, Streamed
 
 N, D = 230, 3
 A = np.random.default_rng(0).normal(1.0, 1.0, size=(N, D))
@@ -157,7 +158,7 @@ def truth(x):
 @jax.jit
 def seen(data):
     each = each_row(lambda theta: bound(X, theta), data, 64)
-    spaced = [stepping(data, jnp.asarray(start), 16, jnp.asarray(1)) for start in (3, N - 10)]
+    spaced = [data_of(data).take(jnp.asarray(start), 16, jnp.asarray(1)) for start in (3, N - 10)]
     return full_jacobian(PROBLEM, X, data, 64), each, spaced  # passes that have nothing to do with each other
 
 
@@ -190,7 +191,7 @@ class Interrupted(Reader):
 
 
 def test_an_interrupt_while_a_slice_is_read_is_an_interrupt():
-    rows, mean = Streamed(Interrupted(), 100, np.zeros(10)), jax.jit(lambda data: jnp.sum(slice_of(data, 0, 5)))
+    rows, mean = Streamed(Interrupted(), 100, np.zeros(10)), jax.jit(lambda data: jnp.sum(data.take(0, 5)))
     with pytest.raises(KeyboardInterrupt), plain_errors():
         mean(rows).block_until_ready()
 

@@ -233,7 +233,7 @@ def test_what_is_left_of_a_large_batch_is_not_copied_at_every_read():
     first, second = draws.take(0, 1000), draws.take(1000, 1000)
     assert (first.steps, second.steps) == (1000, 1000)
     assert float(np.ravel(jax.tree.leaves(second.items)[0])[0]) == 1000.0
-    assert np.shares_memory(draws.rest[0], batch)  # pyright: ignore[reportAttributeAccessIssue]
+    assert np.shares_memory(draws.cut.rest, batch)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("source", [tr.Rows, lambda data: tr.Stream([data]).example()])

@@ -14,8 +14,8 @@ from jax.sharding import Mesh
 
 import tightrope as tr
 from tightrope.problem.full_data import full_mean
-from tightrope.sampling.processes import _misplaced
-from tightrope.sampling.shards import _room, starts_of, van_der_corput
+from tightrope.sampling.mesh.processes import _misplaced
+from tightrope.sampling.mesh.turns import _room, starts_of, van_der_corput
 
 HERE = Path(__file__).parent
 QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
@@ -146,7 +146,7 @@ def test_full_means_leave_empty_places_out():
     data = tr.Rows(rows, mesh=one_device())
     assert (data.n, jax.tree.leaves(data.rows)[0].shape) == (100, (128,))
     np.testing.assert_allclose(jax.jit(lambda d: full_mean(lambda a: a, d, 7))(data.rows), rows.mean())
-    np.testing.assert_array_equal(data.rows.take(np.arange(100)), rows)
+    np.testing.assert_array_equal(data.rows.rows(np.arange(100)), rows)
 
 
 def test_marks_know_rows_and_not_devices():

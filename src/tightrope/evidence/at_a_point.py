@@ -16,7 +16,7 @@ from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.reach import reach_of_constraints
 from tightrope.problem.rounding import UNITS, count
 from tightrope.problem.wide import exact_eps, exactly
-from tightrope.sampling.all_rows import first_row, one_row
+from tightrope.sampling.data import first_row, one_row
 from tightrope.tree import Array, Tree
 
 if TYPE_CHECKING:

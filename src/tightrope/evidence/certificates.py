@@ -18,7 +18,7 @@ from tightrope.problem import Problem
 from tightrope.problem.check import check_shapes
 from tightrope.problem.rounding import count
 from tightrope.result import Result, Status
-from tightrope.sampling.all_rows import one_row
+from tightrope.sampling.data import one_row
 from tightrope.tree import Tree
 
 if TYPE_CHECKING:

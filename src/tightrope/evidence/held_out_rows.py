@@ -10,7 +10,7 @@ from tightrope.confidence import binomial_lower, binomial_upper, copies
 from tightrope.confidence.duplicates import row_codes
 from tightrope.problem.rounding import count
 from tightrope.sampling import Sampler, as_sampler
-from tightrope.sampling.all_rows import in_memory, kept
+from tightrope.sampling.data import data_of, kept
 from tightrope.tree import Tree
 
 _MOST = 1 << 16  # rows that are marked, spread evenly
@@ -56,7 +56,7 @@ def codes_of(rows: Tree) -> np.ndarray:
 def _tables(rows: Tree) -> list[np.ndarray] | None:
     leaves = jax.tree.leaves(rows)
     if (
-        not in_memory(rows)
+        not data_of(rows).in_memory
         or sum(leaf.size for leaf in leaves) > _NUMBERS
         or any(len(leaf) != count(rows) or jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
     ):

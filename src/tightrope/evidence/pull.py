@@ -15,7 +15,7 @@ from tightrope._jaxlib import COMPILED_SOON
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values, linearised
 from tightrope.problem.wide import exactly
-from tightrope.sampling.all_rows import one_row
+from tightrope.sampling.data import one_row
 from tightrope.tree import Array, Tree, float_dtype
 
 MARGIN = 64  # units of eps of what is summed

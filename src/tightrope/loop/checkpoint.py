@@ -16,7 +16,7 @@ import numpy as np
 from tightrope.files import FileError, Form
 from tightrope.loop.prepare import Prepared
 from tightrope.sampling import Generator
-from tightrope.sampling.processes import leads, of_first, said_by_first
+from tightrope.sampling.mesh.processes import leads, of_first, said_by_first
 from tightrope.tree import Tree
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from tightrope.problem.conflict import said_of_conflict
 from tightrope.problem.full_data import full_constraints
 from tightrope.result import Status
 from tightrope.sampling import Buffer
-from tightrope.sampling.all_rows import UnreadableError, plain_errors
-from tightrope.sampling.processes import agreed, leads, said_by_first
+from tightrope.sampling.data import UnreadableError, plain_errors
+from tightrope.sampling.mesh.processes import agreed, leads, said_by_first
 from tightrope.tree import Tree
 
 

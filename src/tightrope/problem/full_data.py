@@ -1,5 +1,5 @@
 """Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a
-slice of the rows themselves where they are read from files (`sampling/all_rows.py`).
+slice of the rows themselves where they are read from files (`sampling/data.py`).
 
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
@@ -22,10 +22,10 @@ from tightrope.problem.nested import (
     with_inner_moving,
 )
 from tightrope.problem.problem import Problem, constraint_rows
-from tightrope.sampling.all_rows import Parts, bytes_a_row, first_row, in_memory, one_row, slice_of
-from tightrope.sampling.all_rows import count as count
-from tightrope.sampling.all_rows import spread as spread
-from tightrope.sampling.shards import Shards, weighted
+from tightrope.sampling.data import Data, OfSlice, data_of, first_row, one_row
+from tightrope.sampling.data import Numbered as Numbered
+from tightrope.sampling.data import count as count
+from tightrope.sampling.data import spread as spread
 from tightrope.tree import Array, Mean, Tree, platform
 
 _FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
@@ -104,10 +104,11 @@ def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: i
 def rows_a_slice_of(data: Tree, slopes: bool = False) -> int:
     """How many rows of this data are taken at once: as many as a cache holds beside what is made of them, values or also
     slopes, or as keep an accelerator busy."""
-    a_row = max(1, bytes_a_row(data))
+    data = data_of(data)
+    a_row = max(1, data.bytes_a_row)
     if platform() != "cpu":
         return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
-    if not in_memory(data):
+    if not data.in_memory:
         return min(_MOST_READ, 1 << max(8, (_READ // a_row).bit_length() - 1))
     most = _MOST_ROWS_OF_SLOPES if slopes else _MOST_ROWS
     return min(most, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
@@ -118,7 +119,7 @@ def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int | None =
     """The mean of fn over all rows; per-row results are never held all at once."""
 
     def of_slice(rows, weights):
-        return weighted(weights, jax.vmap(fn)(rows))
+        return jax.tree.map(lambda v: jnp.tensordot(weights.astype(v.dtype), v, 1), jax.vmap(fn)(rows))
 
     return fold_rows(of_slice, data, rows_a_slice)
 
@@ -194,52 +195,39 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
 
 def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int | None = None) -> Array:
     """What fn gives for every row, all of it held: for numbers, not for gradients."""
-    n = count(data)
-    size = min(rows_a_slice or rows_a_slice_of(data), n)
-    if in_memory(data):
-        return jax.lax.map(fn, data, batch_size=size)
+    data = data_of(data)
+    n, size = data.n, min(rows_a_slice or rows_a_slice_of(data), data.n)
+    if data.in_memory:
+        return jax.lax.map(fn, data.arrays, batch_size=size)
     starts = jnp.minimum(jnp.arange(-(-n // size)) * size, n - size)
-    slices = jax.lax.map(lambda start: jax.vmap(fn)(slice_of(data, start, size)), starts)
+    slices = jax.lax.map(lambda start: jax.vmap(fn)(data.take(start, size)), starts)
     before, last = slices[:-1].reshape(-1, *slices.shape[2:]), slices[-1]
     return jnp.concatenate([before, last[size - (n - len(before)) :]])
 
 
-def fold_rows(
-    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None = None, some: Some | None = None
-) -> Tree:
+def fold_rows(of_slice: OfSlice, data: Tree, rows_a_slice: int | None = None, some: Some | None = None) -> Tree:
     """The sum over slices of of_slice(rows, weights): slices of fixed size, in which each row of the data weighs 1/n
     once and 0 where the last slice reaches back over rows that were counted before. With `some` of them, rows of these
     alone count. On a mesh every device goes through its own rows, and the sums meet once."""
-    n = count(data)
-    if isinstance(data, Shards) and some is None:
-        sums = data.total(lambda rows, real: _own_sums(of_slice, rows, real, rows_a_slice))
-        return jax.tree.map(lambda v: v / n, sums)
-    if isinstance(data, Parts) and some is None:
-        size = min(rows_a_slice or rows_a_slice_of(data), min(data.counts))
-        sums = data.total(lambda part, rows: _sums(of_slice, part, size, None, rows)[0])
-        return jax.tree.map(lambda v: v / n, sums)
-    sums, weight = _sums(of_slice, data, rows_a_slice, some, n)
-    return jax.tree.map(lambda v: v / (n if some is None else weight.astype(v.dtype)), sums)
-
-
-def _own_sums(of_slice: Callable[[Tree, Array], Tree], rows: Tree, real: Array, rows_a_slice: int | None) -> Tree:
-    """Sums over the rows of one device, without the places that are empty."""
-    counted = rows, real
-    return _sums(lambda part, w: of_slice(part[0], w * part[1]), counted, rows_a_slice, None, count(counted))[0]
+    data = data_of(data)
+    if some is not None:
+        sums, weight = _sums(of_slice, data, data.n, rows_a_slice, some)
+        return jax.tree.map(lambda v: v / weight.astype(v.dtype), sums)
+    sums = data.fold(lambda of_slice, part, n: _sums(of_slice, part, n, rows_a_slice)[0], of_slice)
+    return jax.tree.map(lambda v: v / data.n, sums)
 
 
 def _sums(
-    of_slice: Callable[[Tree, Array], Tree], data: Tree, rows_a_slice: int | None, some: Some | None, n: Any
+    of_slice: OfSlice, data: Data, n: Any, rows_a_slice: int | None, some: Some | None = None
 ) -> tuple[Tree, Array]:
-    """The sum over slices of the first n rows, and how many rows it counts; n may be traced where it is at least a slice."""
-    size = rows_a_slice or rows_a_slice_of(data)
-    size = min(size, n) if isinstance(n, int) else size
+    """The sum over slices of the first n rows, which may be traced, and how many rows it counts."""
+    size = min(rows_a_slice or rows_a_slice_of(data), data.n)
     every = -(-n // size)
 
     def sums_of(k):
         which = k if some is None else (some.first + k * every // some.slices) % every
         start = jnp.minimum(which * size, n - size)
-        rows = slice_of(data, start, size)
+        rows = data.take(start, size)
         weights = jnp.where(start + jnp.arange(size) >= which * size, 1.0, 0.0)
         return of_slice(rows, weights), jnp.sum(weights)
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.problem.problem import Problem, batch_mean
+from tightrope.problem.problem import Problem
+from tightrope.sampling.batch import batch_mean
 from tightrope.tree import Array, Tree, float_dtype, ravel, replace
 
 

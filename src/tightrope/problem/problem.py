@@ -16,7 +16,7 @@ from jax.core import Tracer
 from tightrope.columns import of_constraints, refuse_taken
 from tightrope.precision import in_full_precision
 from tightrope.problem.oracle import Oracle, oracle_values
-from tightrope.sampling.shards import Share, summed
+from tightrope.sampling.batch import batch_mean, over_devices
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, pytree, replace, set_field, static
 
@@ -183,33 +183,27 @@ class Problem:
 
     def value_and_gradient(self, x: Tree, lam: Array, theta: Tree) -> tuple[Array, Array, Tree]:
         """f, h and the Lagrangian's gradient grad f + sum_i lam_i grad h_i, in one backward pass."""
-        if isinstance(theta, Share) and not self.nested:
-            return theta.total(lambda *part: self._gradient(lambda point: self._weighted(point, *part), x, lam))
-        return self._gradient(lambda point: self.values(point, theta), x, lam)
+
+        def of(part: Tree) -> tuple[Array, Array, Tree]:
+            (f, h), pull = jax.vjp(lambda point: self.values(point, part), x)
+            (gradient,) = pull((jnp.ones_like(f), lam))
+            return f, h, gradient
+
+        return of(theta) if self.nested else over_devices(of, theta)
 
     def jacobian(self, x: Tree, theta: Tree) -> tuple[Array, Array, Tree, Tree]:
         """f, h, grad f and the N rows grad h_i (a leading axis of N on every leaf)."""
-        if isinstance(theta, Share) and not self.nested:
-            return theta.total(lambda *part: self.jacobian_of(lambda point: self._weighted(point, *part), x))
-        return self.jacobian_of(lambda point: self.values(point, theta), x)
 
-    def _gradient(
-        self, values: Callable[[Tree], tuple[Array, Array]], x: Tree, lam: Array
-    ) -> tuple[Array, Array, Tree]:
-        (f, h), pull = jax.vjp(values, x)
-        (gradient,) = pull((jnp.ones_like(f), lam))
-        return f, h, gradient
+        def of(part: Tree) -> tuple[Array, Array, Tree, Tree]:
+            return self.jacobian_of(lambda point: self.values(point, part), x)
+
+        return of(theta) if self.nested else over_devices(of, theta)
 
     def jacobian_of(self, values: Callable[[Tree], tuple[Array, Array]], x: Tree) -> tuple[Array, Array, Tree, Tree]:
         """The same of any function that gives f and h."""
         (f, h), pull = jax.vjp(values, x)
         (grad_f,) = pull((jnp.ones_like(f), jnp.zeros_like(h)))
         return f, h, grad_f, constraint_rows(lambda e: pull((jnp.zeros_like(f), e)), h, x)
-
-    def _weighted(self, x: Tree, rows: Tree, weights: Array) -> tuple[Array, Array]:
-        """Weighted sums of f(x, .) and of h(x, .) - levels over some rows: one device's part of `values`."""
-        f, h = summed(weights, jax.vmap(lambda one: self.sample_values(x, one))(rows))
-        return f.astype(float_dtype(x)), h.astype(float_dtype(x))
 
     def exact_slopes(self, x: Tree) -> Tree:
         """The derivatives of the constraints that are known exactly, by all numbers that x is held as; like `jacobian`'s
@@ -359,13 +353,3 @@ def constraint_rows(pull: Callable[[Array], tuple[Tree]], h: Array, x: Tree) -> 
     if h.shape[0] == 0:  # nothing to map over
         return jax.tree.map(lambda v: jnp.zeros((0, *jnp.shape(v)), h.dtype), x)
     return jax.vmap(lambda e: pull(e)[0])(jnp.eye(h.shape[0], dtype=h.dtype))
-
-
-def batch_mean(fn: Callable[[Tree], Tree], theta: Tree) -> Tree:
-    """The mean of fn over the leading axis of theta; a batch of one costs no more than fn itself."""
-    if isinstance(theta, Share):
-        return theta.mean(fn)
-    size = jax.tree.leaves(theta)[0].shape[0]
-    if size == 1:
-        return fn(jax.tree.map(lambda leaf: leaf[0], theta))
-    return jax.tree.map(lambda v: jnp.mean(v, axis=0), jax.vmap(fn)(theta))

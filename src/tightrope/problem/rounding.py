@@ -10,8 +10,8 @@ from tightrope._jaxlib import COMPILED_SOON
 from tightrope.precision import full_precision
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem
-from tightrope.sampling.all_rows import count as count
-from tightrope.sampling.all_rows import first_row, one_row, spread, stepping
+from tightrope.sampling.data import count as count
+from tightrope.sampling.data import data_of, first_row, one_row, spread
 from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype, ravel
 
 # Roundings of eps/2 that a mean over rows may be off by, in eps of the mean of absolute values. On a CPU a slice of 1,024
@@ -112,7 +112,7 @@ def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any) -> Array:
 
     def add(k: Array, sums: Array) -> Array:
         index = (k * size + jnp.arange(size)) * stride
-        rows = stepping(data, k * size * stride, size, stride)
+        rows = data_of(data).take(k * size * stride, size, stride)
         return sums + _sums(varying, x, rows, (index < n).astype(dtype))
 
     of = -(-n // stride)

@@ -110,6 +110,11 @@ def refuse_what_wraps(who: str, array: np.ndarray) -> None:
         )
 
 
+def length(rows: Tree) -> int:
+    """How many there are of samples that are stacked."""
+    return len(jax.tree.leaves(rows)[0])
+
+
 def filled(rows: Tree, steps: int, plan: Plan, length: int) -> Buffer:
     """A buffer for `length` steps whose first ones are made of the given rows; the rest only fills the shape."""
 
@@ -128,14 +133,26 @@ def block_length(bytes_a_step: int) -> int:
 
 
 class Blocks(Draws):
-    """Aligned blocks of steps, each made whole, so that no sample depends on where a chunk begins."""
+    """Blocks of steps, each made at once.
 
-    def __init__(self, plan: Plan, bytes_a_sample: int, make: Callable[[int, int], Tree]):
+    Args:
+        plan: how a run wants its samples.
+        bytes_a_sample: how much memory one takes.
+        make: `make(start, steps, length)`, arrays for `length` steps of which the first ones are used; their shape must not
+            depend on how many.
+        aligned: whether blocks begin where they do in every run, so that no bit depends on where a chunk begins; else at
+            the step that is asked for, so that a resumed run reads nothing that it has used.
+    """
+
+    def __init__(self, plan: Plan, bytes_a_sample: int, make: Callable[[int, int, int], Tree], aligned: bool = True):
         self.length = block_length(bytes_a_sample * plan.draws * plan.batch_size * len(plan.seeds))
-        self.make, self.number, self.items = make, -1, ()
+        self.plan, self.make, self.aligned = plan, make, aligned
+        self.start, self.end, self.items = 0, 0, ()
 
     def take(self, t: int, count: int) -> Buffer:
-        number, offset = divmod(t, self.length)
-        if number != self.number:
-            self.number, self.items = number, self.make(number * self.length, self.length)
-        return Buffer(self.items, offset, min(count, self.length - offset))
+        if not self.start <= t < self.end:
+            start = t - t % self.length if self.aligned else t
+            end = min(start + self.length, self.plan.steps)
+            self.items = self.make(start, end - start, self.length)
+            self.start, self.end = start, end
+        return Buffer(self.items, t - self.start, min(count, self.end - t))

@@ -42,8 +42,8 @@ class Generator(Sampler):
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.example()))
         seeds = jnp.asarray(plan.seeds, jnp.uint32)
 
-        def make(start: int, count: int) -> Tree:
-            shape = count, plan.draws, plan.batch_size
+        def make(start: int, steps: int, length: int) -> Tree:
+            shape = length, plan.draws, plan.batch_size
             return _apply(self.fn, _keys(seeds, np.int32(start), *shape), shape)
 
         return Blocks(plan, size, make)

@@ -1,8 +1,13 @@
 """The order in which rows are visited: reshuffled passes, or independent draws."""
 
+import itertools
 import math
 
+import jax.numpy as jnp
 import numpy as np
+
+from tightrope.sampling.base import Plan
+from tightrope.tree import Array
 
 _INDICES_AT_ONCE = 4096
 _MANY = 1 << 17  # rows from which a pass is not shuffled as a whole before its first row is read
@@ -36,13 +41,13 @@ class Passes:
         """Places begin .. end-1 of group k."""
         if self.n < _MANY or self.replace:
             return self._group(key, k)[begin:end]
-        return shuffled(self.n, _generator(key, k).integers(2**32, size=_ROUNDS, dtype=np.uint32), begin, end)
+        return shuffled(self.n, drawn_by(*key, k).integers(2**32, size=_ROUNDS, dtype=np.uint32), begin, end)
 
     def _group(self, key: Key, k: int) -> np.ndarray:
         """Group k of passes: permutations, or independent draws; a function of (key, k) alone."""
         number, rows = self.kept.get(key, (-1, np.empty(0, np.int32)))
         if number != k:
-            rng = _generator(key, k)
+            rng = drawn_by(*key, k)
             if self.replace:
                 rows = rng.integers(self.n, size=self.passes * self.n, dtype=np.int32)
             else:
@@ -52,8 +57,24 @@ class Passes:
         return rows
 
 
-def _generator(key: Key, k: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([*key, k])))
+class Order:
+    """The rows of steps, by their numbers."""
+
+    def __init__(self, n: int, replace: bool, plan: Plan):
+        self.passes, self.plan = Passes(n, replace), plan
+
+    def __call__(self, start: int, steps: int, length: int) -> Array:
+        """Row numbers of so many steps, shaped (seeds, length, draws, batch); the rest only fills the shape."""
+        plan, b = self.plan, self.plan.batch_size
+        order = np.zeros((len(plan.seeds), length, plan.draws, b), np.int32)
+        for (i, seed), draw in itertools.product(enumerate(plan.seeds), range(plan.draws)):
+            order[i, :steps, draw] = self.passes.entries((seed, draw), start * b, steps * b).reshape(steps, b)
+        return jnp.asarray(order)
+
+
+def drawn_by(*numbers: int) -> np.random.Generator:
+    """Random numbers that are a function of these alone."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(numbers)))
 
 
 def shuffled(n: int, keys: np.ndarray, begin: int, end: int) -> np.ndarray:

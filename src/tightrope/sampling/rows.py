@@ -6,13 +6,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 
 from tightrope._errors import whole_number
-from tightrope.sampling.base import Blocks, Draws, Plan, Sampler, refuse_what_wraps
-from tightrope.sampling.passes import Passes
-from tightrope.sampling.processes import spans_processes
-from tightrope.sampling.shards import SHARDS, ShardOrder, Shards, asked_mesh, on_every_device, share_of, spread_over
-from tightrope.tree import Array, Tree, pytree, set_field, static
+from tightrope.sampling.base import Draws, Plan, Sampler, refuse_what_wraps
+from tightrope.sampling.data import data_of
+from tightrope.sampling.mesh.shards import SHARDS, asked_mesh, spread_over
+from tightrope.tree import Tree, pytree, set_field, static
 
 _LARGE = 1 << 28  # bytes that are not brought to the host only to be looked at
 
@@ -48,26 +48,31 @@ class Rows(Sampler):
     narrowed: bool = dataclasses.field(init=False, default=False, metadata={"static": True})
 
     def __post_init__(self):
-        if isinstance(self.data, Shards):  # those of an earlier sampler
+        if self._all is self.data:  # those of an earlier sampler
             return
         leaves = jax.tree.leaves(self.data)
         set_field(self, "narrowed", any(_is_narrowed(leaf) for leaf in leaves))
         whole_number("Rows", "shards", self.shards)
-        mesh = asked_mesh(self.mesh, leaves, self.shards)
+        spread = (leaf.sharding.mesh for leaf in leaves if _on_devices(leaf))
+        mesh = next(spread, None) if self.mesh is None else self.mesh
         if mesh is None:
             set_field(self, "data", jax.tree.map(jnp.asarray, _checked(self.data)))
         else:
-            set_field(self, "data", spread_over(mesh, self.shards, self.data, _checked))
+            set_field(self, "data", spread_over(asked_mesh(mesh, self.shards), self.shards, self.data, _checked))
+
+    @property
+    def _all(self) -> Any:
+        return data_of(self.data)
 
     @property
     def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How many rows there are."""
-        return self.data.n if isinstance(self.data, Shards) else jax.tree.leaves(self.data)[0].shape[0]
+        return self._all.n
 
     @property
     def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether several processes have parts of the rows."""
-        return isinstance(self.data, Shards) and spans_processes(self.data.mesh)
+        return self._all.together
 
     @property
     def rows(self) -> Tree:
@@ -77,27 +82,23 @@ class Rows(Sampler):
     @property
     def content(self) -> tuple[Any, ...]:
         """The data, and how it is drawn."""
-        held = self.data.marks() if isinstance(self.data, Shards) else self.data
-        return held, str(self.replace)
+        return self._all.marks, str(self.replace)
 
     def some(self, count: int, seed: int) -> Tree:
         """At most so many rows, drawn without replacement."""
-        index = jnp.asarray(np.random.default_rng(seed).permutation(self.n)[:count])
-        return self.data.take(index) if isinstance(self.data, Shards) else self.pick(index)
+        return self._all.rows(jnp.asarray(np.random.default_rng(seed).permutation(self.n)[:count]))
 
     def in_order(self, count: int) -> Tree | None:
         """Eight stretches of neighbouring rows, evenly spaced, or all rows."""
-        if isinstance(self.data, Shards):
+        if not self._all.in_memory:
             return None
         each = max(1, count // 8)
         starts = np.linspace(0, max(self.n - each, 0), 8).astype(int) if self.n > count else np.arange(0, self.n, each)
-        return self.pick(jnp.asarray(np.unique(starts[:, None] + np.arange(each))[:count].clip(max=self.n - 1)))
+        return self._all.rows(jnp.asarray(np.unique(starts[:, None] + np.arange(each))[:count]))
 
     def example(self) -> Tree:
         """The shapes and dtypes of one row."""
-        if isinstance(self.data, Shards):
-            return self.data.example()
-        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), self.data)
+        return self._all.row
 
     def check(self, plan: Plan) -> None:
         """Without replacement a batch cannot hold more rows than there are."""
@@ -109,19 +110,21 @@ class Rows(Sampler):
 
     def open(self, plan: Plan) -> Draws:
         """Indices by a counter-based generator on the host."""
-        if isinstance(self.data, Shards):
-            return Blocks(plan, 12, ShardOrder(self.data, self.replace, plan))
-        return Blocks(plan, 4, Order(self.n, self.replace, plan))
+        return self._all.draws(plan, self.replace)
 
     def placed(self, point: Tree) -> Tree:
         """A point on every device of a mesh; without one, as it is."""
-        return on_every_device(self.data.mesh, point) if isinstance(self.data, Shards) else point
+        return self._all.placed(point)
 
     def pick(self, item: Tree) -> Tree:
         """Look the rows up."""
-        if isinstance(self.data, Shards):
-            return share_of(self.data, item)
-        return jax.tree.map(lambda a: a[item], self.data)
+        return self._all.pick(item)
+
+
+def _on_devices(leaf: Any) -> bool:
+    """Whether an array is spread over devices by its rows already."""
+    kind = getattr(leaf, "sharding", None)
+    return isinstance(kind, NamedSharding) and bool(leaf.ndim) and kind.shard_shape(leaf.shape)[0] < leaf.shape[0]
 
 
 def _is_narrowed(leaf: Any) -> bool:
@@ -172,20 +175,3 @@ def _all_finite(array: Any) -> bool:
     """Whether it is finite; where it lies, if that is no ordinary memory."""
     at_hand = isinstance(array, np.ndarray) or (array.is_fully_addressable and array.nbytes < _LARGE)
     return bool(np.all(np.isfinite(array))) if at_hand else bool(jnp.all(jnp.isfinite(array)))
-
-
-class Order:
-    """The rows of steps: an endless sequence of passes."""
-
-    def __init__(self, n: int, replace: bool, plan: Plan):
-        self.passes, self.plan = Passes(n, replace), plan
-
-    def __call__(self, start: int, count: int) -> Array:
-        """Row numbers of steps start..start+count-1, shaped (seeds, count, draws, batch)."""
-        plan, b = self.plan, self.plan.batch_size
-        order = np.zeros((len(plan.seeds), count, plan.draws, b), np.int32)
-        used = max(0, min(count, plan.steps - start))  # the rest only fills the shape, which must not depend on T
-        for i, seed in enumerate(plan.seeds):
-            for draw in range(plan.draws):
-                order[i, :used, draw] = self.passes.entries((seed, draw), start * b, used * b).reshape(used, b)
-        return jnp.asarray(order)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tightrope.sampling.base import Buffer, Draws, Plan, Sampler, block_length, filled, refuse_what_wraps
+from tightrope.sampling.base import Buffer, Draws, Plan, Sampler, block_length, filled, length, refuse_what_wraps
 from tightrope.tree import Tree
 
 _MOST_KEPT = 8192  # samples: as many as a generator makes to measure an output by
@@ -117,7 +117,7 @@ class Stream(Sampler):
         """Whether the source, asked to skip some samples of its first batch, begins with the next. One that drops whole
         batches begins with the first sample again, so those two have to differ."""
         first = self._first()
-        for k in range(1, len(jax.tree.leaves(first)[0])):
+        for k in range(1, length(first)):
             if not _same(_row(first, k), _row(first, 0)):
                 began = next(self._read(k), None)
                 return began is not None and _same(_row(began, 0), _row(first, k))
@@ -192,7 +192,7 @@ def _is_list_of_numbers(leaf: Any) -> bool:
 def _drop(batches: Iterator[Tree], skip: int) -> Iterator[Tree]:
     """The batches without their first `skip` rows."""
     for batch in batches:
-        rows = len(jax.tree.leaves(batch)[0])
+        rows = length(batch)
         if skip < rows:
             yield jax.tree.map(lambda a, k=skip: a[k:], batch)
         skip = max(0, skip - rows)
@@ -212,6 +212,24 @@ def _alike(batch: Tree, like: Tree) -> Tree:
     return jax.tree.map(lambda a, b: a.astype(b.dtype, copy=False), batch, like)
 
 
+class Cut:
+    """Batches one after the other, in pieces as long as they are asked for: views, however large a batch is."""
+
+    def __init__(self, batches: Iterator[Tree]):
+        self.batches, self.rest = batches, None
+
+    def pieces(self, count: int) -> Iterator[Tree]:
+        """The next `count` rows, or what is left."""
+        while count > 0:
+            piece = next(self.batches, None) if self.rest is None else self.rest
+            if piece is None:
+                return
+            more, have = length(piece) > count, min(count, length(piece))
+            self.rest = jax.tree.map(lambda a, k=have: a[k:], piece) if more else None
+            yield jax.tree.map(lambda a, k=have: a[:k], piece) if more else piece
+            count -= have
+
+
 class Lately:
     """The last samples that have passed, in their order: so many that a mean over them is known to a hundredth of its
     spread, as long as they fit into memory."""
@@ -228,12 +246,12 @@ class Lately:
 
     def add(self, rows: Tree) -> None:
         """These have passed."""
-        count = 0 if rows is None else len(jax.tree.leaves(rows)[0])
+        count = 0 if rows is None else length(rows)
         if not count:
             return
         self.parts.append(jax.tree.map(lambda a: np.array(a[-self.most :]), rows))  # which keeps no buffer alive
         self.end, self.held = self.end + count, self.held + min(count, self.most)
-        while self.held - (first := len(jax.tree.leaves(self.parts[0])[0])) >= self.most:
+        while self.held - (first := length(self.parts[0])) >= self.most:
             self.parts.popleft()
             self.held -= first
 
@@ -255,7 +273,6 @@ class _StreamDraws(Draws):
     def __init__(self, stream: Stream, plan: Plan):
         self.stream, self.plan, self.rows_a_step = stream, plan, plan.draws * plan.batch_size
         self.position: int | None = None
-        self.rest: deque[Tree] = deque()  # rows read but not used yet
         example = stream.example()
         self.like = jax.tree.map(lambda a: np.zeros((0, *a.shape[1:]), a.dtype), stream._first())
         size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(example))
@@ -266,7 +283,7 @@ class _StreamDraws(Draws):
         """Stand before step t, and have seen the last samples before it."""
         rows = t * self.rows_a_step
         first = max(0, rows - self.seen.most)
-        self.batches, self.rest, self.position = self.stream._batches(first), deque(), t
+        self.position, self.cut = t, Cut(self.stream._batches(first))
         self.seen = self.seen.empty(first)
         if rows > first:
             self.seen.add(self._read(rows - first))
@@ -275,7 +292,7 @@ class _StreamDraws(Draws):
         if self.position != t:
             self.begin(t)
         rows = self._read(min(count, self.length) * self.rows_a_step)
-        steps = 0 if rows is None else len(jax.tree.leaves(rows)[0]) // self.rows_a_step
+        steps = 0 if rows is None else length(rows) // self.rows_a_step
         if steps == 0:
             return Buffer((), 0, 0)
         self.position = t + steps
@@ -284,17 +301,5 @@ class _StreamDraws(Draws):
 
     def _read(self, wanted: int) -> Tree:
         """The next `wanted` rows, or what is left."""
-        have = sum(len(jax.tree.leaves(r)[0]) for r in self.rest)
-        while have < wanted and (batch := next(self.batches, None)) is not None:
-            self.rest.append(_alike(batch, self.like))
-            have += len(jax.tree.leaves(batch)[0])
-        parts = []
-        while self.rest and wanted > 0:  # what is left over stays where it is: a view, however large the batch
-            batch = self.rest.popleft()
-            rows = len(jax.tree.leaves(batch)[0])
-            if rows > wanted:
-                self.rest.appendleft(jax.tree.map(lambda a, k=wanted: a[k:], batch))
-                batch = jax.tree.map(lambda a, k=wanted: a[:k], batch)
-            parts.append(batch)
-            wanted -= rows
+        parts = [_alike(piece, self.like) for piece in self.cut.pieces(wanted)]
         return jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts) if parts else None

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tightrope.sampling.shards import AXIS
+from tightrope.sampling.mesh.turns import AXIS
 from tightrope.sets.low_rank import LowRank
 from tightrope.tree import Array, Tree, pytree, static
 

@@ -19,8 +19,8 @@ from tightrope.learn.problems.observed import Observed, observed
 from tightrope.methods import CFWCSOA
 from tightrope.problem import Problem
 from tightrope.sampling import Generator, Rows
-from tightrope.sampling.processes import spans_processes
-from tightrope.sampling.shards import flat_mesh
+from tightrope.sampling.mesh.processes import spans_processes
+from tightrope.sampling.mesh.shards import flat_mesh
 from tightrope.sets import NuclearBall
 from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.tree import Array, Tree, pytree, static

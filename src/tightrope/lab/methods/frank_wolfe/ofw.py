@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from tightrope.methods.base import Cost, Info, Rates, Refreshing
 from tightrope.problem import Problem
-from tightrope.problem.full_data import count, fold_rows
+from tightrope.problem.full_data import Numbered, count, fold_rows
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, replace, static, subtract
 
 
@@ -101,7 +101,7 @@ class OFW(Refreshing):
             to_come = jax.tree.map(jnp.zeros_like, (state.f, state.h, state.x))
             return jax.lax.cond(number[0] < seen, looked_at, lambda: to_come)
 
-        sums = fold_rows(of_slice, (data, jnp.arange(n)))
+        sums = fold_rows(of_slice, Numbered(data))
         f, h, d = jax.tree.map(lambda v: v * (n / seen.astype(v.dtype)), sums)
         return state._replace(f=f, h=h, d=d)
 
