@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from tightrope.learn.cli.printing import say
 
 _DEBUG = "tightrope.debug"
-_PATIENCE = 2.0  # seconds from a Ctrl-C to the end
+_PATIENCE = 2.0  # seconds from a Ctrl-C to the end; a guess at what a person waits for
 
 
 class Stopped(BaseException):

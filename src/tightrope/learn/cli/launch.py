@@ -19,7 +19,7 @@ import typer
 from tightrope.learn.cli.errors import Debug, UsageError
 from tightrope.learn.cli.printing import say
 
-_PATIENCE = 5.0  # seconds that a process gets to end by itself
+_PATIENCE = 5.0  # seconds that a process gets to end by itself, enough to write a checkpoint; a guess
 
 
 def launch(

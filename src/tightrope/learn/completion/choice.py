@@ -20,14 +20,15 @@ from tightrope.learn.problems.observed import Observed
 from tightrope.loop.progress import Progress
 from tightrope.sets.low_rank import LowRank
 
-_EVERY = 4  # steps between two looks at the error of a completion, which starts from its neighbour on the path ...
-_STEPS = 32  # ... and ends when the error has settled, or after so many
-_FRACTIONS = (0.7, 0.5, 0.35, 0.25)
-_MOST_DOUBLINGS = 20
-_MOST_REFINEMENTS = 6
-_NEAR = 0.05  # nuclear norms that are closer than this, in logarithms, are not told apart
-_FLAT = 1e-3  # errors that differ by a smaller share are the same
-_HOPELESS = 1e-2  # where twice the nuclear norm is worse by more than this share, four times would be, too
+# A try is a completion with one pair of bounds, which starts from its neighbour on the path.
+_EVERY = 4  # steps between two looks at the error on held-out entries; by hand
+_STEPS = 32  # steps at most; measured: ratings take 8 to 12, sharp optima all
+_FLAT = 1e-3  # a share of the error: smaller differences are none, and end a try; by hand
+_HOPELESS = 1e-2  # a share of the error: where twice the nuclear norm is worse by more, four times is, too; a guess
+_NEAR = 0.05  # a difference of logarithms of nuclear norms, below which they are not told apart; a guess
+_MOST_DOUBLINGS = 20  # tries from the smallest nuclear norm on, at most; a guess
+_MOST_REFINEMENTS = 6  # tries between neighbours, at most; a guess
+_FRACTIONS = (0.7, 0.5, 0.35, 0.25)  # of the energy without a bound on it, tried in turn; by hand
 
 
 class ChosenBounds(NamedTuple):

@@ -31,7 +31,7 @@ _RULES = {
 }
 
 DENSE_LIMIT = 200_000_000
-"""The most entries that `transform` makes at once."""
+"""The most entries that `transform` makes at once: 1.6 GB in float64; a guess at what a laptop has to spare."""
 
 
 class StructuredMatrixCompletion(BaseEstimator):

@@ -19,17 +19,18 @@ from tightrope.sets.low_rank import LowRank
 from tightrope.tree import replace
 
 RANK = 32
-"""The largest rank where none is given: of MovieLens-100K's residuals, more predict no better."""
+"""The largest rank where none is given; measured: of MovieLens-100K's residuals, more predict no better."""
 
 SHRINKAGE = 3.0
-"""Effects are means as if a row or column had so many more ratings of exactly the mean."""
+"""Effects are means as if a row or column had so many more ratings of exactly the mean; measured on MovieLens-100K
+(`Effects.fit`)."""
 
 TURNS = 4
-"""How often effects and completion are fitted, each to what the other leaves."""
+"""How often effects and completion are fitted, each to what the other leaves; by hand."""
 
-_SLICE = 1 << 14  # entries whose factors a core's cache holds: five times as fast as all at once
-_EVERY = 4  # steps between two looks at whether a turn has settled ...
-_SETTLED = 3e-5  # ... which it has when they lowered the squared error by a smaller share
+_SLICE = 1 << 14  # entries at once, whose factors a core's cache holds; measured: five times as fast as all together
+_EVERY = 4  # steps between two looks at whether a turn has settled; by hand
+_SETTLED = 3e-5  # a share of the squared error: a turn that lowers it by less between two looks has settled; by hand
 
 
 class Effects(NamedTuple):

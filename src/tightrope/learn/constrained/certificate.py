@@ -12,7 +12,7 @@ from tightrope.learn.constrained.held_out import HeldOut, Judges
 from tightrope.learn.constrained.search import Walk, interval, passes
 from tightrope.pages.elements import fragment
 
-_FAR = 10**9  # rows; beyond, "more than a billion" is answer enough
+_FAR = 10**9  # rows; beyond, "more than a billion" is answer enough; by hand
 
 
 class CertificationWarning(UserWarning):

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PREFIT = "prefit"
-_STREAM = 0x5B17  # of random numbers: another than that of somebody who made data with the same seed
+_STREAM = 0x5B17  # names a stream of random numbers, other than that of who made data with this seed; any would do
 DEFAULT = {"fpr": 0.05}
-"""What `subject_to=None` means."""
+"""What `subject_to=None` means; by hand."""
 
 _RULES = {
     "confidence": rules.share("a number between 0 and 1"),

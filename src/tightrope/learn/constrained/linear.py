@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope._minimize import minimize
 from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint, Counts
-from tightrope.learn.fair.training import Scaling, repeated
+from tightrope.learn.fair.training import Scaling, repeated, widened
 from tightrope.learn.runs import kept
 from tightrope.losses import logistic_loss
 from tightrope.problem import Problem
@@ -24,11 +24,7 @@ from tightrope.result import Result
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree
 
-_SMALLEST = 256  # rows; data is filled up to few different sizes, so that few programs are compiled
-_COLUMNS = 32  # their number is filled up to a multiple of this one
-_CONSTANT = (
-    10.0  # the feature of the intercept: rates of 1e-3 take an intercept of -7, which should not use up the ball
-)
+_CONSTANT = 10.0  # the intercept's feature; derived: rates of 1e-3 take an intercept of -7, and the ball has radius 10
 
 
 # Functions of a sample live at module level: a second problem of the same shapes then compiles nothing.
@@ -150,9 +146,8 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
 
     def _train(self, features: np.ndarray, bounds: list[Coefficients]) -> Result:
         """The run, on data filled up with rows and columns that say nothing to one of few sizes."""
-        (n, d), size = features.shape, len(repeated(max(len(features), _SMALLEST)))
-        wide = np.zeros((size, -(-d // _COLUMNS) * _COLUMNS))
-        wide[:n, :d] = features
+        (n, d), size = features.shape, len(repeated(len(features)))
+        wide = np.pad(widened(features), ((0, size - n), (0, 0)))
         rows = np.zeros((2, size, len(bounds)))
         for i, bound in enumerate(bounds):
             rows[0, :n, i], rows[1, :n, i] = bound.selected * size / n, bound.not_selected * size / n

@@ -11,7 +11,7 @@ from tightrope.pages.elements import Html, cell, element, facts, heading, joined
 from tightrope.pages.run import sections, verdict, versions
 from tightrope.result import Result
 
-_POINTS = 300  # of the ROC curve; more are not to be seen
+_POINTS = 300  # points of the ROC curve that are drawn; by hand: more are not to be seen
 
 
 def threshold_page(certificate: ThresholdCertificate, judged: HeldOut | None, run: Result | None) -> Html:

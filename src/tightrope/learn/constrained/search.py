@@ -24,10 +24,10 @@ from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint
 from tightrope.learn.constrained.held_out import HeldOut
 
 PILOT = 0.25
-"""The share of the held-out rows that finds where to begin, where that is not known beforehand."""
+"""The share of the held-out rows that finds where to begin, where that is not known beforehand; a guess."""
 
-_PLACES = 64  # cuts of a walk that a pilot prepares
-_STREAM = 0x9B1D  # of random numbers: another than that of somebody who made data with the same seed
+_PLACES = 64  # cuts of a walk that a pilot prepares; a guess: each takes a pass over the rows
+_STREAM = 0x9B1D  # names a stream of random numbers, as in `classifier.py`; any would do
 
 
 class Walk(NamedTuple):

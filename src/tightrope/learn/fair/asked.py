@@ -10,7 +10,8 @@ from tightrope.learn.fair.rates import FLOOR, Limits
 STEPS = (
     0.1, 0.25, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5,
 )  # fmt: skip
-"""A path, as shares of the slack that is asked for: from a tenth of it on, in small steps where the decision will fall."""
+"""A path, as shares of the slack that is asked for: from a tenth of it on, in steps of a twentieth where the decision falls,
+which is near 1 since rows not trained on show nearly what was trained; by hand (docs/fair_rates.md)."""
 
 
 class Asked(NamedTuple):

@@ -12,10 +12,10 @@ from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.training import Scaling, build, train
 from tightrope.learn.problems.fair import centred
 
-_WIDE = 100  # coefficients from which on curvature is not computed anew: 400 then take a third of the time
-_VIOLATION = 1e-3  # of a threshold, which decisions do not see; it is 1e-6 nearly always
+_WIDE = 100  # coefficients from which on curvature is not computed anew; measured: 400 take a third of the time
+_VIOLATION = 1e-3  # a share of a threshold that may be missed, which decisions do not see; by hand
 _STABLE = 1e-8
-"""As `rates.STABLE`, for constraints that can always be met, and points so near to the next that more would lead away."""
+"""As `rates.STABLE`, less since covariances can always be met and points are so near that more would lead away; by hand."""
 
 
 def covariance_path(task: Task, thresholds: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,10 +16,10 @@ from tightrope.learn.fairness.metrics import PRuleBounds, bounds_of_means
 from tightrope.learn.fairness.notions import cells_of, parts_of
 
 SEARCHES = ("cross-validation", "batch")
-LEVELS = 24  # thresholds on the path
-SMALLEST = 0.003  # threshold on the path, as a share of the largest
-_NONE = 1e-8  # is no covariance of a score, which is a logarithm of odds, and a group
-BATCH_ROWS = 10_000  # are what the paper's procedure looks at
+LEVELS = 24  # thresholds on the path; by hand: a step is then a fifth of a threshold
+SMALLEST = 0.003  # the smallest threshold on the path, as a share of the largest; by hand
+_NONE = 1e-8  # a covariance of logarithms of odds and a group that is none: the root of what float64 resolves
+BATCH_ROWS = 10_000  # rows that the paper's procedure looks at; the paper's
 
 
 def choose(

@@ -17,10 +17,11 @@ PATHS = {"sharp": SHARP, "logistic": LOGISTIC, "covariance": MEANS}
 softly, with the logistic loss, which fits less of the noise of the rates where they are few; or nothing: the mean scores
 of groups are brought together, a convex problem, and the intercept is shifted until rates are alike."""
 
+# Of the path "covariance"; all by hand.
 GAPS = np.linspace(0, 1, 9)  # between mean scores, as shares of plain logistic regression's own
-BETWEEN_GAPS = 4  # scores on the line from one solution to the next, which keep the gaps between
-CUTS = 1024  # intercepts that are tried for each of them
-LARGEST = 2**16  # cuts times pairs of groups; where there are many pairs, fewer cuts are tried
+BETWEEN_GAPS = 4  # directions on the line from one solution to the next, which keep the gaps between
+CUTS = 1024  # intercepts that are tried for each direction
+LARGEST = 2**16  # cuts times pairs of groups; where there are many pairs, fewer cuts are tried, for the memory
 
 
 class Model(NamedTuple):

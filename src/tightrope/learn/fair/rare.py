@@ -12,7 +12,7 @@ from tightrope.learn.fairness.sensitive import MOST_GROUPS, Sensitive, in_words
 
 KEPT, CONFIDENCE = 0.8, 0.95
 """Of a group that is too small to show this p%-rule with this confidence although it is treated like all others, nothing
-can be promised."""
+can be promised. They are the 80 % rule, and the classifier's confidence by default."""
 
 
 def smallest_group(rate: float) -> int:

@@ -21,14 +21,15 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
-RIDGE = 1e-6  # a direction in which nothing is known stays at rest, and separable data at a finite score
+# By hand, where nothing else is said; docs/fair_rates.md has the problem and the solver.
+RIDGE = 1e-6  # of |w|^2 in the loss: where nothing is known a direction rests, and separable data has a finite score
 FLOOR = 0.5  # the share selected, as a share of the positive labels, and the share rejected of the negative ones
 LEAST_CURVATURE = 0.05  # as a share of the logistic loss's own, so that a step is at most twenty of its Newton steps
-LARGEST_MULTIPLIER = 100.0  # the loss begins below log 2, rates are at most 1: a dearer constraint cannot be met
+LARGEST_MULTIPLIER = 100.0  # loss per rate; derived: the loss begins below log 2, so a dearer constraint cannot be met
 STABLE = 1e-4  # a multiplier that changes by one leaves this much of a rate to the next step
-TRUST = 1.0  # a step changes scores by this much at most, root mean square
+TRUST = 1.0  # a step changes scores by this much at most, root mean square: logarithms of odds have the unit one
 SETTLED = 0.005  # a step below this share of the scores ends the iteration
-ITERATIONS, HALVINGS = 50, 12
+ITERATIONS, HALVINGS = 50, 12  # at most: steps, which are one or two nearly always, and halvings of a step
 
 
 class Recipe(NamedTuple):

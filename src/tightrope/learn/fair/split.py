@@ -9,7 +9,7 @@ from tightrope.learn.fair.task import Task
 
 JUDGES = ("cross-fit", "holdout")
 HELD_OUT = 0.3  # the share of the rows that judges, with "holdout"; a guess, between accuracy and the width of a bound
-WIDTH = 1.96  # standard errors to either side of a two-sided 95 % interval
+WIDTH = 1.96  # standard errors to either side of a two-sided 95 % interval; derived, from the normal law
 
 
 class Split:

@@ -15,10 +15,10 @@ from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, pytree
 
 GROUP = 8
-"""Rows a step. Of pairs the covariance is five times as noisy on Adult; of larger groups there are too few steps."""
+"""Rows a step; measured on Adult: of pairs the covariance is five times as noisy, of more rows steps are too few."""
 
-ETA0, UPSILON0 = 2.5, 0.1
-FIRST_STEP = 1.4  # over d, the length of the first step; 1/L is 4/d, and rows with outliers need less
+ETA0, UPSILON0 = 2.5, 0.1  # CSOA's step, as in `training.csoa`, measured on Adult; its tightening, by hand
+FIRST_STEP = 1.4  # over d, the length of the first step; by hand: 1/L is 4/d, and rows with outliers need less
 
 
 @pytree

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tightrope.learn.fair.classifier import FairLogisticRegression
 
 LARGEST = 2**30
-"""Entries of X, at most, once a sparse one is made dense: 8 GiB. Features are centred, which leaves no zeros."""
+"""Entries of X, at most, once a sparse one is made dense: 8 GiB, a guess. Features are centred, which leaves no zeros."""
 
 
 class Task(NamedTuple):

@@ -18,10 +18,10 @@ from tightrope.methods import CSOA, Method
 from tightrope.problem import Problem
 from tightrope.result import Result
 
-_SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled
-_COLUMNS = 8  # their number is filled up to a multiple of this one
-_VISIBLE = 0.005  # is an error of predicted probabilities that one may want to hear of, where it is not lost among
-_LOST = 0.1  # of the error that they have from so many rows
+_SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled; a guess
+_COLUMNS = 8  # the number of columns is filled up to a multiple of this one, for the same reason; a guess
+_VISIBLE = 0.005  # an error of predicted probabilities, root mean square, that one may want to hear of; by hand
+_LOST = 0.1  # of the error that they have from so many rows: a smaller one is lost in it; by hand
 
 
 class Scaling(NamedTuple):
@@ -37,11 +37,6 @@ class Scaling(NamedTuple):
         total = weight.sum()
         mean = weight @ X / total
         deviation = np.sqrt(weight @ (X - mean) ** 2 / total)
-        return cls.of(mean, deviation, intercept)
-
-    @classmethod
-    def of(cls, mean: np.ndarray, deviation: np.ndarray, intercept: bool) -> "Scaling":
-        """The scaling by means and deviations of data."""
         floor = 8 * np.finfo(float).eps * np.maximum(np.abs(mean), 1)  # a constant column, up to rounding
         scale = np.where(deviation > floor, deviation, 1.0)
         return cls(mean if intercept else np.zeros_like(mean), scale, intercept)
@@ -107,11 +102,9 @@ def build(task: Task) -> Built:
     """
     scaling = Scaling.fit(task.X, task.weight, task.intercept)
     features = scaling.apply(task.X)
-    n, d = features.shape
-    rows = repeated(n)
+    rows = repeated(len(features))
     copies = np.bincount(rows)[rows]
-    wide = np.zeros((len(rows), -(-d // _COLUMNS) * _COLUMNS))
-    wide[:, :d] = features[rows]
+    wide = widened(features)[rows]
     unit, sensitive = units(task), task.sensitive
     if sensitive is not None:
         sensitive = dataclasses.replace(sensitive, columns=sensitive.columns / unit).take(rows)
@@ -227,6 +220,11 @@ def repeated(n: int) -> np.ndarray:
     """
     unit = max(_SMALLEST, 1 << max(0, (n - 1).bit_length() - 4))
     return np.arange(-(-n // unit) * unit) % n
+
+
+def widened(features: np.ndarray) -> np.ndarray:
+    """Columns of zeros after the features, up to the next common number of columns."""
+    return np.pad(features, ((0, 0), (0, -features.shape[1] % _COLUMNS)))
 
 
 def in_units(result: Result, unit: np.ndarray) -> Result:

@@ -27,7 +27,7 @@ from tightrope.learn.fair.split import Split, accuracy
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 
-CONFIDENCES = (0.5, 0.8, 0.95)  # with which it is said what the rule costs
+CONFIDENCES = (0.5, 0.8, 0.95)  # with which it is said what the rule costs; even odds, four to one, and what is usual
 
 
 class Chosen(NamedTuple):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DRAWS = 40_000
-"""Draws behind a critical value, whose own standard error is then about 0.01."""
+"""Draws behind a critical value; derived: its own standard error is then about 0.01."""
 
 
 def group_rates(

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_GROUPS = 50
-"""A column with more groups than this is taken for an identifier."""
+"""A column with more groups than this is taken for an identifier; a guess."""
 
 FEW_CODES = 10
-"""Numbers that are whole and of at most so many different values look like codes of groups."""
+"""Numbers that are whole and of at most so many different values look like codes of groups; a guess."""
 
 KINDS = ("categorical", "continuous")
 """What a user may say that a column of numbers is."""

@@ -28,7 +28,7 @@ FOLDER = Folder(
     others=(REPORT, ROC),
 )
 JUDGE = 0.5
-"""The share of the rows that judges."""
+"""The share of the rows that judges, as `cv` of `ConstrainedClassifier` has it."""
 
 
 @dataclasses.dataclass(frozen=True)

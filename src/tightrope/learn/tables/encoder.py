@@ -13,9 +13,7 @@ from tightrope.learn.datasets.features import merge_rare
 from tightrope.learn.tables.reading import need_columns, refuse_missing, some_of
 
 MOST_WORDS = 100
-"""A text column with more different values than this is taken for an identifier."""
-
-_FAR_TOO_MANY = 100_000
+"""A text column with more different values than this is taken for an identifier; a guess."""
 
 TEXT = ("indicators", "codes")
 """What text can become."""
@@ -206,16 +204,14 @@ class _Found:
         words, codes = np.unique(values.astype(str).to_numpy(str), return_inverse=True)
         for tally, rows in ((self.there, codes), (self.counted, codes[counted])):
             tally.update(dict(zip(words.tolist(), np.bincount(rows, minlength=len(words)).tolist(), strict=True)))
-        if len(self.there) > _FAR_TOO_MANY:  # an identifier: no need to keep them all
-            self._refuse_many(f"{_FAR_TOO_MANY:,} or more")
+        if len(self.there) > MOST_WORDS:
+            self._refuse_many()
 
     def read(self, least: int, coded: bool) -> Column:
         """The column."""
         if self.numbers:
             return Column(self.name)
         words = sorted(self.there)
-        if len(words) > MOST_WORDS:
-            self._refuse_many(f"{len(words):,}")
         odd = self._odd()
         if odd:
             warnings.warn(f"{odd} All its values were taken for words.", stacklevel=4)
@@ -224,10 +220,10 @@ class _Found:
         groups = merge_rare(np.array([self.counted[word] for word in words]), least)
         return Column(self.name, tuple(tuple(words[code] for code in group) for group in groups))
 
-    def _refuse_many(self, many: str) -> None:
+    def _refuse_many(self) -> None:
         raise ValueError(
-            f"{self.name} is text with {many} different values; expected at most {MOST_WORDS}. {self._odd() or _IDENTIFIER} "
-            "Leave it out (--drop), or merge its values into fewer."
+            f"{self.name} is text with {len(self.there):,} different values; expected at most {MOST_WORDS}. "
+            f"{self._odd() or _IDENTIFIER} Leave it out (--drop), or merge its values into fewer."
         )
 
     def _odd(self) -> str:

@@ -20,7 +20,7 @@ REPORT = "report.txt"
 """The name of the report in the folder of a model."""
 
 CONFIDENCE = 0.95
-"""The confidence with which the p%-rule lies above the lower bound in a comparison."""
+"""The confidence with which the p%-rule lies above the lower bound in a comparison; what is usual."""
 
 
 def compare(
