@@ -336,6 +336,7 @@ def gaps_of_laws(runs: int, n: int = 800) -> list[list[Any]]:
     table = []
     for loss in LOSSES:
         for d in COLUMNS:
+            jax.clear_caches()  # a hundred programs for each
             rng, below, bounds, truths = np.random.default_rng(2 * d), 0, [], []
             for k in range(DRAWN):
                 law = Drawn.at_random(rng, loss, d)
