@@ -19,12 +19,14 @@ from typer.testing import CliRunner
 import tightrope as tr
 import tightrope.__main__ as cli
 from tightrope.lab.paper import Claim
+from tightrope.learn.cli.options import FAIR
 from tightrope.learn.cli.printing import print_made
 from tightrope.learn.fair import classifier as fair
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fairness.metrics import group_rates, p_rule, p_rule_bounds
 from tightrope.learn.fairness.notions import NOTIONS, RATES
 from tightrope.learn.fairness.sensitive import read_sensitive
+from tightrope.learn.tables import classifier as tables
 from tightrope.learn.tables.classifier import TableClassifier, fit_table
 from tightrope.learn.tables.encoder import TEXT
 from tightrope.learn.tables.reading import read_table
@@ -294,6 +296,33 @@ def test_options_reach_the_classifier(folder, tmp_path, monkeypatch):
     assert [a.name for a in first.sensitive.attributes] == ["sex", "region", "sex & region"]
     assert [a.name for a in second.sensitive.attributes] == ["sex", "region"]
     assert "--sensitive-kind is 'region'; expected a name and a value" in call(*words, "--sensitive-kind", "region").err
+
+
+def test_options_of_the_classifier_are_its_parameters_and_only_those_given_are_handed_on(folder, tmp_path, monkeypatch):
+    parameters = tr.FairLogisticRegression().get_params()
+    assert FAIR.keys() <= parameters.keys()
+    handed = []
+
+    def fit_table(*_, **given):
+        handed.append(given)
+        raise ValueError("seen")
+
+    monkeypatch.setattr(tables, "fit_table", fit_table)
+    words = ("fit", folder / "people.csv", *GOOD, "--difference", 0.1, "--no-merge-rare", "--out", tmp_path / "model")
+    call(*words, "--selected", 0.1, 0.3, "--sensitive-kind", "sex=categorical")
+    given = {name: value for name, value in handed[0].items() if name in parameters}
+    assert given == {
+        "difference": 0.1, "merge_rare": False, "selected": (0.1, 0.3), "sensitive_kind": {"sex": "categorical"},
+        "sensitive_as_features": False,
+    }  # fmt: skip
+    assert "0.95]" in call("fit", "--help").out, "the default of its confidence"
+
+
+def test_a_fit_for_equalized_odds_prints_true_and_false_positives(folder, tmp_path):
+    asked = ("--covariance", 0.05, "--notion", "equalized_odds", "--out", tmp_path / "model")
+    said = call("fit", folder / "people.csv", *GOOD, *asked)
+    assert said.code == 0
+    assert all(f"{what} positives, sex = {sex}" in said.out for what in ("true", "false") for sex in "FM")
 
 
 # ---- predict ---------------------------------------------------------------------------------------------------------

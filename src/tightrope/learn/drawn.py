@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tightrope.sampling import Parquet
 from tightrope.sampling.parquet_files import Files
+
+FILES = (str, Path, Parquet)
+"""What rows of files are given by."""
 
 MOST_ROWS = 200_000
 """Rows drawn from files, at most. Derived: the standard error of a rate of a half is then root(1/4 / 200,000), 0.11 %, so
@@ -33,11 +36,6 @@ class Drawn(NamedTuple):
             f"{len(self.frame):,} of the {self.rows:,} rows of the files were drawn at random, and the others left out: by "
             "so many a rate is known to a fifth of a percent."
         )
-
-
-def are_files(X: Any) -> bool:
-    """Whether rows are given as files."""
-    return isinstance(X, str | Path | Parquet)
 
 
 def drawn(path: str | Path | Parquet, seed: int) -> Drawn:

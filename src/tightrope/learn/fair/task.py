@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from tightrope.arrow import from_arrow
-from tightrope.learn.drawn import are_files, drawn
+from tightrope.learn.drawn import FILES, drawn
 from tightrope.learn.fair.rare import intersected, judgeable
 from tightrope.learn.fairness.intersections import grouped_attributes, intersection_name
 from tightrope.learn.fairness.notions import NOTIONS
@@ -62,7 +62,7 @@ class Task(NamedTuple):
 
 def at_hand(X: Any, y: Any, sensitive_features: Any, sample_weight: Any, seed: int) -> tuple[Any, Any, Any, str]:
     """Features, labels and weights in memory, of files those of the rows drawn; and a sentence on which rows these are."""
-    if not are_files(X):
+    if not isinstance(X, FILES):
         return X, y, sample_weight, ""
     if sensitive_features is not None:
         raise TypeError(
