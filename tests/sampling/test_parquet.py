@@ -16,6 +16,7 @@ from tightrope.sampling.data import UnreadableError, data_of, kept, plain_errors
 from tightrope.sampling.mesh.files import shared_out
 from tightrope.sampling.parquet_files import Files
 from tightrope.sampling.streamed import Reader, Streamed
+from tightrope.sampling.streamed import streamed as read_by
 
 N, D = 230, 3
 A = np.random.default_rng(0).normal(1.0, 1.0, size=(N, D))
@@ -175,8 +176,8 @@ def test_what_is_asked_of_all_rows_is_what_arrays_say(streamed):
 
 
 def test_many_points_side_by_side_share_a_pass(streamed):
-    read, whole = [], streamed.rows.reader.read
-    streamed.rows.reader.read = lambda start, size: (read.append(start), whole(start, size))[1]
+    read, (reader,) = [], streamed.rows.readers
+    whole, reader.read = reader.read, lambda start, size: (read.append(start), whole(start, size))[1]
     points = jnp.stack([X, -X, 0 * X])
     f, _ = jax.vmap(lambda x: full_values(PROBLEM, x, streamed.rows))(points)
     np.testing.assert_allclose(f, [truth(np.asarray(x))[0] for x in points], rtol=1e-12)
@@ -191,7 +192,7 @@ class Interrupted(Reader):
 
 
 def test_an_interrupt_while_a_slice_is_read_is_an_interrupt():
-    rows, mean = Streamed(Interrupted(), 100, np.zeros(10)), jax.jit(lambda data: jnp.sum(data.take(0, 5)))
+    rows, mean = read_by(Interrupted(), 100, np.zeros(10)), jax.jit(lambda data: jnp.sum(data.take(0, 5)))
     with pytest.raises(KeyboardInterrupt), plain_errors():
         mean(rows).block_until_ready()
 

@@ -94,6 +94,14 @@ class Sampler(ABC):
         """Refuse a plan that cannot be met."""
 
 
+def refuse_what_is_no_number(who: str, array: Any) -> None:
+    """Refuse an array that a step cannot compute with."""
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{who} an array of dtype {array.dtype}; expected numbers. Encode text and categories first, or leave them out."
+        )
+
+
 def refuse_what_wraps(who: str, array: np.ndarray) -> None:
     """Refuse whole numbers that JAX, as configured, cannot hold: it would keep their last 32 bits without a word."""
     kept = jax.dtypes.canonicalize_dtype(array.dtype)

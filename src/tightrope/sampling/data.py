@@ -76,6 +76,10 @@ class Indexed(Data):
     def pick(self, item: Tree) -> Tree:
         """The samples that an item of a buffer stands for; runs inside the compiled loop."""
 
+    def some(self, count: int, seed: int) -> Tree:
+        """At most so many rows, drawn without replacement."""
+        return self.rows(jnp.asarray(np.random.default_rng(seed).permutation(self.n)[:count]))
+
     def placed(self, point: Tree) -> Tree:
         """A point where the steps are taken."""
         return point

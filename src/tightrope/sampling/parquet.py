@@ -12,13 +12,13 @@ import numpy as np
 
 from tightrope._errors import whole_number
 from tightrope.sampling.base import Blocks, Draws, Plan, Sampler, length
-from tightrope.sampling.data import kept
+from tightrope.sampling.data import Arrays, kept
 from tightrope.sampling.mesh.files import OnMesh
 from tightrope.sampling.mesh.shards import asked_mesh
 from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, names_in
 from tightrope.sampling.parquet_reading import InOrder, Visit, joined
 from tightrope.sampling.passes import Order
-from tightrope.sampling.streamed import Streamed
+from tightrope.sampling.streamed import streamed
 from tightrope.tree import Array, Tree
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ class Parquet(Sampler):
         self.n: int = files.n  # pyright: ignore[reportIncompatibleVariableOverride]
         self.columns = wanted or files.columns
         self.categories: dict[str, list[Any]] = {}
+        self.decode: Decode
         if decode is None:
             layout = {name: name for name in files.columns} if columns is None else columns
-            made: Any = Columns(files, layout, dtypes, categories or {})
+            self.decode = made = Columns(files, layout, dtypes, categories or {})
             self.categories, self.narrowed = made.categories, made.narrowed
         else:
-            made = lambda batch, _: decode(batch)  # noqa: E731
-        self.decode: Decode = made
+            self.decode = decode
         self._example, self.row_bytes = self._first()
         self.shuffle = max(1, _BUFFER_BYTES // self.row_bytes) if rows is None else rows
         self._rows: Tree = None  # what methods look at, once one has
@@ -210,9 +210,7 @@ class Parquet(Sampler):
 
     def some(self, count: int, seed: int) -> Tree:
         """At most so many of the rows that are kept."""
-        rows = kept(self.rows)
-        order = np.random.default_rng(seed).permutation(length(rows))[:count]
-        return jax.tree.map(lambda a: a[jnp.asarray(order)], rows)
+        return Arrays(kept(self.rows)).some(count, seed)
 
     def check(self, plan: Plan) -> None:
         """A batch cannot hold more rows than there are."""
@@ -259,7 +257,7 @@ class Alone:
         """Arrays where they fit into a buffer, else a source that is read in slices."""
         if source.fits:
             return jax.tree.map(jnp.asarray, joined(list(source.batches())))
-        return Streamed(InOrder(source), source.n, source.sample())
+        return streamed(InOrder(source), source.n, source.sample())
 
     def draws(self, source: Parquet, plan: Plan) -> Draws:
         """Blocks of samples: looked up where all rows are in memory, else read."""

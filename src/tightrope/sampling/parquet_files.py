@@ -4,6 +4,7 @@ What is known of a file (its rows, its row groups, its size and when it was writ
 time it is opened again it must still be so.
 """
 
+import contextlib
 import fnmatch
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -134,25 +135,18 @@ class Files:
         return repr([(Path(name).name, *stamp) for name, (stamp, _) in zip(self.names, self._known, strict=True)])
 
 
-class _sentences:
+@contextlib.contextmanager
+def _sentences(name: str, what: str) -> Iterator[None]:
     """Arrow's errors as sentences that name the file."""
+    import pyarrow as pa
 
-    def __init__(self, name: str, what: str):
-        self.said = f"Parquet: {name}: {what}"
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not isinstance(error, Exception):  # nothing was raised, or whoever reads has had enough
-            return
-        import pyarrow as pa
-
-        if isinstance(error, FileNotFoundError):
-            raise UnreadableError(f"{self.said}: it is not there any more.") from error
-        if isinstance(error, OSError | pa.ArrowException):
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise UnreadableError(f"{self.said} ({first.rstrip('.')}). Is it whole? Write it anew.") from error
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UnreadableError(f"Parquet: {name}: {what}: it is not there any more.") from error
+    except (OSError, pa.ArrowException) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UnreadableError(f"Parquet: {name}: {what} ({first.rstrip('.')}). Is it whole? Write it anew.") from error
 
 
 def _find(path: Any) -> tuple[Any, list[str]]:
@@ -214,7 +208,7 @@ def _plain(kind: Any) -> Any:
 # ---- columns become arrays --------------------------------------------------------------------------------------------
 
 Layout = Any  # a name, a list of names, or tuples and dicts of these
-Decode = Callable[["pa.RecordBatch", int], Tree]  # a batch, and the number of its first row among all rows
+Decode = Callable[["pa.RecordBatch"], Tree]
 
 
 def names_in(layout: Layout) -> list[str]:
@@ -260,7 +254,7 @@ class Columns:
         }
         self._sets = {name: _as_arrow(values) for name, values in self.categories.items()}
 
-    def __call__(self, batch: "pa.RecordBatch", first: int = 0) -> Tree:
+    def __call__(self, batch: "pa.RecordBatch") -> Tree:
         """A batch as arrays; a value that is missing or no number raises `Flaw`."""
         return jax.tree.map(lambda leaf: self._leaf(batch, leaf), self.layout, is_leaf=_is_list)
 
@@ -322,13 +316,13 @@ def decoded(
     files: Files, number: int, decode: Decode, columns: Sequence[str], rows_at_once: int, skip: int = 0
 ) -> Iterator[Tree]:
     """Row group `number` as arrays, batch by batch, from its row `skip` on; raises a sentence that names file and row."""
-    group, first, at = files.groups[number], int(files.starts[number]), 0
+    group, at = files.groups[number], 0
     for batch in files.batches(group, columns, rows_at_once):
         rows, begin = batch.num_rows, max(0, skip - at)
         if begin < rows:
             part = batch.slice(begin) if begin else batch
             try:
-                yield decode(part, first + at + begin)
+                yield decode(part)
             except Flaw as flaw:
                 where = f"{files.names[group.file]}, row {group.before + at + begin + flaw.row:,}"
                 raise UnreadableError(f"Parquet: {where}: {flaw}. Drop or repair such rows first.") from None

@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from tightrope._errors import whole_number
-from tightrope.sampling.base import Draws, Plan, Sampler, refuse_what_wraps
+from tightrope.sampling.base import Draws, Plan, Sampler, refuse_what_is_no_number, refuse_what_wraps
 from tightrope.sampling.data import data_of
 from tightrope.sampling.mesh.shards import SHARDS, asked_mesh, spread_over
 from tightrope.tree import Tree, pytree, set_field, static
@@ -86,7 +86,7 @@ class Rows(Sampler):
 
     def some(self, count: int, seed: int) -> Tree:
         """At most so many rows, drawn without replacement."""
-        return self._all.rows(jnp.asarray(np.random.default_rng(seed).permutation(self.n)[:count]))
+        return self._all.some(count, seed)
 
     def in_order(self, count: int) -> Tree | None:
         """Eight stretches of neighbouring rows, evenly spaced, or all rows."""
@@ -150,10 +150,7 @@ def _checked(data: Tree) -> Tree:
 
 def _as_rows(leaf: Any) -> Any:
     array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(
-            f"Rows: an array of dtype {array.dtype} was given; expected numbers. Encode text and categories first."
-        )
+    refuse_what_is_no_number("Rows: the data has", array)
     if array.ndim == 0:
         raise ValueError(
             "Rows: a single number was given; expected arrays with one row per sample. Lists become one by np.array(data)."

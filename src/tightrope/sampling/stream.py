@@ -9,7 +9,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from tightrope.sampling.base import Buffer, Draws, Plan, Sampler, block_length, filled, length, refuse_what_wraps
+from tightrope.sampling.base import (
+    Buffer,
+    Draws,
+    Plan,
+    Sampler,
+    block_length,
+    filled,
+    length,
+    refuse_what_is_no_number,
+    refuse_what_wraps,
+)
 from tightrope.tree import Tree
 
 _MOST_KEPT = 8192  # samples: as many as a generator makes to measure an output by
@@ -174,11 +184,7 @@ def _as_array(leaf: Any) -> np.ndarray:
         if not isinstance(leaf, np.ndarray) and callable(getattr(leaf, step, None)):
             leaf = getattr(leaf, step)()
     array = np.asarray(leaf)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(
-            f"Stream: a batch has an array of dtype {array.dtype}; expected numbers. Encode text and categories first, or "
-            "leave them out."
-        )
+    refuse_what_is_no_number("Stream: a batch has", array)
     return array
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.sampling.data import Arrays, Data, failures
-from tightrope.tree import Array, Tree
+from tightrope.tree import Array, Tree, pytree, set_field, static
 
 readers: "weakref.WeakValueDictionary[int, Reader]" = weakref.WeakValueDictionary()
 _numbers = itertools.count()
@@ -29,31 +29,13 @@ class Reader(ABC):
         """Rows start..start+size-1, as NumPy arrays; passes ask for them in their order."""
 
 
-@jax.tree_util.register_pytree_node_class
+@pytree
 class Streamed(Data):
-    """All rows of a source that is read in slices.
+    """All rows of a source that is read in slices (`streamed` makes one)."""
 
-    Args:
-        reader: who reads them.
-        n: how many there are.
-        few: some of them, spread evenly, that are kept in memory.
-    """
-
-    def __init__(self, reader: Reader, n: int, few: Tree):
-        self.arrays, self.n, self.reader = jax.tree.map(jnp.asarray, few), n, reader  # the reader lives as long as this
-        self.number: Any = jnp.asarray(known_as(reader), jnp.int32)
-
-    def tree_flatten(self) -> tuple[tuple[Tree, Any], Any]:
-        """Arrays, and what is static."""
-        return (self.arrays, self.number), self.n
-
-    @classmethod
-    def tree_unflatten(cls, static: Any, children: tuple[Tree, Any]) -> "Streamed":
-        """From arrays, inside compiled code."""
-        new = object.__new__(cls)
-        new.arrays, new.number = children
-        new.n = static
-        return new
+    arrays: Tree  # some of them, spread evenly, that are kept in memory
+    number: Any  # by which compiled code knows the reader
+    n: int = static()
 
     def take(self, start: Any, size: int, step: Any = None) -> Tree:
         """Rows as they are read; those some steps apart are the nearest among the ones that are kept, unless the step is
@@ -81,6 +63,13 @@ class Streamed(Data):
 
     def _read(self, start: Array, size: int) -> Tree:
         return asked(self.number, self.arrays, start, size)
+
+
+def streamed(reader: Reader, n: int, few: Tree) -> Streamed:
+    """The n rows of a reader, few of which are kept in memory; it lives as long as what is made here."""
+    made = Streamed(jax.tree.map(jnp.asarray, few), jnp.asarray(known_as(reader), jnp.int32), n)
+    set_field(made, "readers", (reader,))
+    return made
 
 
 def known_as(reader: Reader) -> int:

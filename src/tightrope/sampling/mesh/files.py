@@ -20,7 +20,7 @@ from tightrope.sampling.mesh.turns import AXIS, Turns, key_of, own_shards
 from tightrope.sampling.parquet_files import Files
 from tightrope.sampling.parquet_reading import InOrder, Visit
 from tightrope.sampling.streamed import Reader, Streamed, asked, known_as, readers
-from tightrope.tree import Array, Tree
+from tightrope.tree import Array, Tree, pytree, set_field, static
 
 if TYPE_CHECKING:
     from tightrope.sampling.parquet import Parquet
@@ -58,8 +58,17 @@ class OnMesh:
         each, firsts = len(shares) // devices, [share[0] for share in shares]
         bounds = source.files.starts[[*firsts[::each], len(source.files.groups)]]
         own = own_shards(self.mesh, len(shares))[::each] // each  # devices of this process
-        readers: list[Reader] = [Patient(InOrder(source, int(bounds[device])), source.example()) for device in own]
-        return Parts(readers, InOrder(source), tuple(np.diff(bounds).tolist()), source.sample(), self.mesh)
+        parts = [Patient(InOrder(source, int(bounds[device])), source.example()) for device in own]
+        whole = InOrder(source)
+        of_whole = known_as(whole)
+        numbers = np.array([[known_as(part), of_whole] for part in parts], np.int32)
+        number = jax.make_array_from_process_local_data(
+            NamedSharding(self.mesh, PartitionSpec(AXIS)), numbers, (devices, 2)
+        )
+        few, counts = on_every_device(self.mesh, source.sample()), tuple(np.diff(bounds).tolist())
+        made = Parts(few, number, source.n, counts, self.mesh)
+        set_field(made, "readers", (*parts, whole))  # they live as long as this
+        return made
 
     def draws(self, source: "Parquet", plan: Plan) -> Draws:
         """Blocks of samples; a visit of its own for every seed, draw and shard."""
@@ -94,40 +103,15 @@ def shared_out(files: Files, shards: int) -> list[range]:
     return [range(a, b) for a, b in zip(cuts, [*cuts[1:], count], strict=True)]
 
 
-@jax.tree_util.register_pytree_node_class
+@pytree
 class Parts(Streamed):
     """All rows of files of which every device of a mesh reads a part: sums over rows meet in one collective.
 
-    Whoever wants some rows on every device (`slice`) has each process read them; all processes see all of the files.
-
-    Args:
-        own: who reads the part of each device of this process, in their order.
-        whole: who reads all rows.
-        counts: how many rows each device of the mesh has.
-        few: some of all rows, spread evenly, that are kept in memory.
-        mesh: the devices.
+    Whoever wants some rows on every device (`take`) has each process read them; all processes see all of the files.
     """
 
-    def __init__(self, own: list[Reader], whole: Reader, counts: tuple[int, ...], few: Tree, mesh: Mesh):
-        self.readers = (*own, whole)  # they live as long as this
-        self.n, self.counts, self.mesh = sum(counts), counts, mesh
-        self.arrays = on_every_device(mesh, few)
-        of_whole = known_as(whole)
-        numbers = np.array([[known_as(reader), of_whole] for reader in own], np.int32)
-        sharding = NamedSharding(mesh, PartitionSpec(AXIS))
-        self.number = jax.make_array_from_process_local_data(sharding, numbers, (len(counts), 2))
-
-    def tree_flatten(self) -> tuple[tuple[Tree, Any], Any]:
-        """Arrays, and what is static."""
-        return (self.arrays, self.number), (self.n, self.counts, self.mesh)
-
-    @classmethod
-    def tree_unflatten(cls, static: Any, children: tuple[Tree, Any]) -> "Parts":
-        """From arrays, inside compiled code."""
-        new = object.__new__(cls)
-        new.arrays, new.number = children
-        new.n, new.counts, new.mesh = static
-        return new
+    counts: tuple[int, ...] = static()  # how many rows each device has
+    mesh: Mesh = static()
 
     def _read(self, start: Array, size: int) -> Tree:
         """Rows from `start` on, on every device."""
@@ -147,7 +131,7 @@ class Parts(Streamed):
         least = min(self.counts)  # a slice is no longer than any part
 
         def local(number: Array, few: Tree, count: Array) -> Tree:
-            part = Streamed.tree_unflatten(least, (few, number[0, 0]))
+            part = Streamed(few, number[0, 0], least)
             vector, back = ravel_pytree(sums(of_slice, part, count[0]))
             failed = jax.pure_callback(_failed, jax.ShapeDtypeStruct((), jnp.int32), number[0, 0], vector[:1])
             sum_, failed = jax.lax.psum(vector, AXIS), jax.lax.pmax(failed, AXIS)
@@ -220,14 +204,12 @@ class _ShardVisits:
 
     def _here(self, start: int, steps: int, length: int) -> tuple[Tree, np.ndarray]:
         """Those of this process, shaped (seeds, length, draws, devices, room, ...)."""
-        plan, turns = self.plan, self.turns
-        shape = len(plan.seeds), length, plan.draws, turns.here, turns.room
-        out = jax.tree.map(lambda s: np.zeros((*shape, *s.shape), s.dtype), self.source.example())
-        weights = np.zeros(shape, jnp.result_type(float))
+        plan, (at, weights) = self.plan, self.turns.places(start, steps, length)
+        out = jax.tree.map(lambda s: np.zeros((*at.shape, *s.shape), s.dtype), self.source.example())
         for (i, seed), draw in itertools.product(enumerate(plan.seeds), range(plan.draws)):
-            at = np.zeros((steps, turns.here, turns.room), np.int32)
-            turns.fill(at, weights[i, :steps, draw], (seed, draw), start)
-            self._gather((seed, draw), start, at, jax.tree.map(lambda a, i=i, d=draw: a[i, :, d], out))
+            of_draw = jax.tree.map(lambda a, i=i, d=draw: a[i, :, d], out)
+            self._gather((seed, draw), start, at[i, :steps, draw], of_draw)
+        assert weights is not None
         return out, weights
 
     def _gather(self, key: tuple[int, int], start: int, at: np.ndarray, out: Tree) -> None:

@@ -88,7 +88,17 @@ class Turns:
         """Whether a step has whole rounds, so that every step's rows count alike, and their order in it does not matter."""
         return self.plan.batch_size % self.number == 0
 
-    def fill(self, at: np.ndarray, weights: np.ndarray | None, key: tuple[int, int], start: int) -> None:
+    def places(self, start: int, steps: int, length: int, weighed: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+        """Places and weights of this process's samples, shaped (seeds, length, draws, devices, room); beyond the first
+        `steps` they are none."""
+        plan = self.plan
+        shape = len(plan.seeds), length, plan.draws, self.here, self.room
+        at, weights = np.zeros(shape, np.int32), np.zeros(shape, jnp.result_type(float)) if weighed else None
+        for (i, seed), draw in itertools.product(enumerate(plan.seeds), range(plan.draws)):
+            self._fill(at[i, :steps, draw], None if weights is None else weights[i, :steps, draw], (seed, draw), start)
+        return at, weights
+
+    def _fill(self, at: np.ndarray, weights: np.ndarray | None, key: tuple[int, int], start: int) -> None:
         """Places and weights of this process's samples, shaped (steps, devices, room); a round has one of each shard."""
         (steps, mine, room), number, b = at.shape, self.number, self.plan.batch_size
         if not steps:
@@ -166,18 +176,13 @@ class ShardOrder:
         def entries(key: tuple[int, int], s: int, first: int, count: int) -> np.ndarray:
             return passes[s].entries(key_of(key, s), first, count)
 
-        self.plan, self.turns = plan, Turns(mesh, sizes, plan, entries, int(sizes.max()))
+        self.turns = Turns(mesh, sizes, plan, entries, int(sizes.max()))
         self.weights: Array | None = None  # of a whole block of steps, where they are the same for all
 
     def __call__(self, start: int, steps: int, length: int) -> tuple[Array, Array]:
         """Places and weights of so many steps, shaped (seeds, length, draws, devices * room); the rest fills the shape."""
-        plan, turns = self.plan, self.turns
-        shape = len(plan.seeds), length, plan.draws, turns.here, turns.room
-        at = np.zeros(shape, np.int32)
-        weights = None if self.weights is not None else np.zeros(shape, jnp.result_type(float))
-        for (i, seed), draw in itertools.product(enumerate(plan.seeds), range(plan.draws)):
-            own = None if weights is None else weights[i, :steps, draw]
-            turns.fill(at[i, :steps, draw], own, (seed, draw), start)
+        turns = self.turns
+        at, weights = turns.places(start, steps, length, weighed=self.weights is None)
         kept = self.weights if weights is None else turns.spread(weights)
         if steps == length and (turns.whole_rounds or (turns.devices == 1 and np.ptp(turns.sizes) == 0)):
             self.weights = kept
