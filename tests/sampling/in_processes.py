@@ -1,5 +1,5 @@
-"""Run by test_shards.py, alone or by `tightrope launch`: each process gives its own rows, of which there are not as many as
-the others have, and keeps what it has found in FOLDER/PROCESS.npy.
+"""Run by test_processes.py, alone or by `tightrope launch`: each process gives its own rows, of which there are not as many
+as the others have, and keeps what it has found in FOLDER/PROCESS.npy.
 
 `python in_processes.py FOLDER [kill|columns|empty|files|vanishing|others]`. The last three read the same rows from the
 Parquet files in FOLDER/data, of which each process reads its own row groups; one of these files vanishes, or process 1 is

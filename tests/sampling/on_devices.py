@@ -1,4 +1,4 @@
-"""Run by test_shards.py in a process of its own with eight virtual devices: `python on_devices.py METHOD ...`.
+"""Run by test_mesh.py in a process of its own with eight virtual devices: `python on_devices.py METHOD ...`.
 
 Takes the same steps on 1, 2, 4 and 8 devices and ends with an error where the samples or the results differ: by more than
 1e-12, or 1e-6 where all is float32 (`METHOD:DEVICES:float32`).

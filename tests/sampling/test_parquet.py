@@ -1,6 +1,4 @@
-"""Parquet files as a source: orders, resuming, passes over all rows, and everything that can be wrong with a file."""
-
-import os
+"""Parquet files as a source: orders, resuming, passes over all rows, and their parts over a mesh."""
 
 import jax
 import jax.numpy as jnp
@@ -10,31 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import tightrope as tr
+from tests.sampling.drawn import taken
+from tests.sampling.files import COLUMNS, PROBLEM, A, D, N, X, bound, truth
 from tightrope.problem.full_data import each_row, full_jacobian, full_values
-from tightrope.sampling import Plan
 from tightrope.sampling.data import UnreadableError, data_of, kept, plain_errors
 from tightrope.sampling.mesh.files import shared_out
 from tightrope.sampling.parquet_files import Files
 from tightrope.sampling.streamed import Reader, Streamed
 from tightrope.sampling.streamed import streamed as read_by
-
-N, D = 230, 3
-A = np.random.default_rng(0).normal(1.0, 1.0, size=(N, D))
-COLUMNS = (["a", "b", "c"], "y")
-
-
-def table(rows=slice(None), **more):
-    columns = {**dict(zip("abc", A.T, strict=True)), "y": np.arange(N)}
-    return pa.table({name: np.asarray(values)[rows] for name, values in (columns | more).items()})
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Two files with row groups of 20 and 30 rows, the last ones shorter."""
-    pq.write_table(table(slice(0, 90)), tmp_path / "part-0.parquet", row_group_size=20)
-    pq.write_table(table(slice(90, N)), tmp_path / "part-1.parquet", row_group_size=30)
-    (tmp_path / "_metadata.parquet").write_bytes(b"left by a writer")
-    return tmp_path
 
 
 @pytest.fixture
@@ -44,21 +25,9 @@ def streamed(folder, monkeypatch):
     return tr.Parquet(folder, COLUMNS, shuffle=50)
 
 
-def rows_of(source, count, *, start=0, at_once=10**9, seeds=(0,), draws=1, batch_size=1):
-    """The rows of steps start..start+count-1, asked for in portions; leaves (seeds, count, draws, batch, ...)."""
-    end, parts = start + count, []
-    opened = source.open(Plan(seeds, draws, batch_size, steps=end))
-    while start < end:
-        buffer = opened.take(start, min(at_once, end - start))
-        cut = slice(buffer.offset, buffer.offset + buffer.steps)
-        parts.append(jax.tree.map(lambda a, cut=cut: np.asarray(a)[:, cut], buffer.items))
-        start += buffer.steps
-    return jax.tree.map(lambda *a: np.concatenate(a, axis=1), *parts)
-
-
 def numbers(source, count, **how):
     """The numbers of these rows, which are their y."""
-    return rows_of(source, count, **how)[1][..., 0, 0]
+    return taken(source, count, **how)[1][..., 0, 0]
 
 
 # ---- the order ---------------------------------------------------------------------------------------------------------
@@ -77,7 +46,7 @@ def test_passes_visit_every_row_once_and_resume_anywhere(folder):
 
 
 def test_rows_keep_together_and_draws_are_independent(folder):
-    (features, y) = rows_of(tr.Parquet(folder, COLUMNS, shuffle=50), 100, draws=2, batch_size=4)
+    (features, y) = taken(tr.Parquet(folder, COLUMNS, shuffle=50), 100, draws=2, batch_size=4)
     np.testing.assert_array_equal(features, A[y.astype(int)].astype(features.dtype))
     assert np.mean(y[:, :, 0] == y[:, :, 1]) < 0.05
 
@@ -88,8 +57,8 @@ def test_without_shuffling_the_order_is_that_of_the_files(folder):
 
 def test_a_folder_that_fits_into_the_buffer_is_the_same_as_rows(folder):
     source, rows = tr.Parquet(folder, COLUMNS), tr.Rows((A, np.arange(N)))
-    drawn = rows_of(source, 300, seeds=(2, 4), draws=2, batch_size=3)
-    np.testing.assert_array_equal(drawn[1], rows_of(rows, 300, seeds=(2, 4), draws=2, batch_size=3))
+    drawn = taken(source, 300, seeds=(2, 4), draws=2, batch_size=3)
+    np.testing.assert_array_equal(drawn[1], taken(rows, 300, seeds=(2, 4), draws=2, batch_size=3))
     assert not isinstance(source.rows, Streamed)
 
 
@@ -135,25 +104,6 @@ def test_columns_become_what_they_are_declared_to_be(tmp_path):
 
 
 # ---- all rows ------------------------------------------------------------------------------------------------------------
-
-
-def loss(x, theta):
-    a, y = theta
-    return jnp.logaddexp(0.0, -(a @ x)) + 1e-3 * (y / N) * x[0] ** 2
-
-
-def bound(x, theta):
-    return jnp.stack([theta[0][0] * x[0] - 0.3, theta[0][1] * x[2] - 0.5])
-
-
-PROBLEM = tr.Problem(loss, bound, tr.L2Ball(3.0, shape=D))
-X = np.array([0.4, -0.2, 0.3])
-
-
-def truth(x):
-    """Objective and constraints by NumPy alone."""
-    f = np.logaddexp(0.0, -(A @ x)) + 1e-3 * (np.arange(N) / N) * x[0] ** 2
-    return f.mean(), np.array([A[:, 0].mean() * x[0] - 0.3, A[:, 1].mean() * x[2] - 0.5])
 
 
 @jax.jit
@@ -228,102 +178,6 @@ def test_certificates_are_those_of_arrays(streamed):
         tr.certify(PROBLEM, x, streamed, data=streamed)
 
 
-# ---- what can be wrong ---------------------------------------------------------------------------------------------------
-
-
-def reading(source):
-    return list(source.batches())
-
-
-def test_missing_values_are_refused_with_file_and_row(folder):
-    pq.write_table(
-        table(slice(0, 40), b=[None if k == 33 else 1.0 for k in range(N)]),
-        folder / "part-2.parquet",
-        row_group_size=20,
-    )
-    with pytest.raises(ValueError, match=r"part-2.parquet, row 33: column 'b' has no value; expected one in every row"):
-        reading(tr.Parquet(folder, COLUMNS))
-    pq.write_table(table(slice(0, 40), c=np.where(np.arange(N) == 21, np.inf, 1.0)), folder / "part-2.parquet")
-    with pytest.raises(ValueError, match=r"part-2.parquet, row 21: column 'c' has the value inf"):
-        reading(tr.Parquet(folder, COLUMNS))
-
-
-def test_files_that_do_not_belong_together_are_refused(folder):
-    pq.write_table(table().drop_columns(["c"]), folder / "part-2.parquet")
-    with pytest.raises(ValueError, match=r"part-2.parquet has no column 'c'; expected the same columns in every file"):
-        tr.Parquet(folder, COLUMNS)
-    pq.write_table(table(c=np.arange(N)), folder / "part-2.parquet")
-    with pytest.raises(
-        ValueError, match=r"part-2.parquet has column 'c' as int64, and .*part-0.parquet has it as double"
-    ):
-        tr.Parquet(folder, COLUMNS)
-    (folder / "part-2.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(ValueError, match=r"part-2.parquet: cannot be opened as a Parquet file"):
-        tr.Parquet(folder, COLUMNS)
-
-
-def test_empty_files_count_for_nothing_and_an_empty_folder_is_refused(folder, tmp_path_factory):
-    pq.write_table(table(slice(0, 0)), folder / "part-2.parquet")
-    assert tr.Parquet(folder, COLUMNS).n == N
-    empty = tmp_path_factory.mktemp("empty")
-    with pytest.raises(ValueError, match="there are no Parquet files at"):
-        tr.Parquet(empty, COLUMNS)
-    pq.write_table(table(slice(0, 0)), empty / "part.parquet")
-    with pytest.raises(ValueError, match="has no rows; expected at least one"):
-        tr.Parquet(empty, COLUMNS)
-
-
-@pytest.mark.parametrize("harm", ["gone", "another", "corrupt"])
-def test_a_file_that_is_harmed_between_passes_ends_the_run_and_loses_nothing(folder, harm, capfd):
-    source, file = tr.Parquet(folder, COLUMNS, shuffle=50), folder / "part-1.parquet"
-    rows = source.rows
-    sentence = {
-        "gone": r"part-1.parquet is not there any more",
-        "another": r"part-1.parquet has changed since it was first read",
-        "corrupt": r"part-1.parquet: row group \d cannot be read",
-    }
-
-    def harmed(snapshot):
-        if snapshot.step < 300:
-            return
-        if harm == "gone":
-            file.unlink(missing_ok=True)
-        elif harm == "another":
-            pq.write_table(table(), file)
-        else:
-            stamp, whole = file.stat(), bytearray(file.read_bytes())
-            whole[4 : len(whole) // 2] = bytes(len(whole) // 2 - 4)
-            file.write_bytes(whole)
-            os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-
-    method = tr.CSOA(eta0=0.1)
-    result = tr.minimize(PROBLEM, source, method=method, steps=60_000, callback=harmed, record=200)
-    assert result.status is tr.Status.STREAM_RAISED
-    assert 300 <= result.cost.steps < 60_000
-    assert isinstance(result.error, UnreadableError)
-    with pytest.raises(ValueError, match=sentence[harm]):
-        raise result.error
-    with pytest.raises(ValueError, match=sentence[harm]), plain_errors():  # a pass in compiled code says the same
-        full_values(PROBLEM, X, rows)
-    assert "Traceback" not in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"columns": 3}, "columns is 3; expected names of columns"),
-        ({"columns": "q"}, "has no column 'q'"),
-        ({"shuffle": -1}, "shuffle is -1; expected True, False, or how many rows"),
-        ({"columns": "y", "dtypes": {"z": "float32"}}, "'z' is not among the columns"),
-        ({"columns": "y", "dtypes": "text"}, "the dtype of 'y' is 'text'; expected one of numbers"),
-        ({"columns": "y", "dtypes": "float32", "decode": len}, "expected decode to see to them"),
-    ],
-)
-def test_wrong_arguments_are_refused(folder, arguments, sentence):
-    with pytest.raises((ValueError, TypeError), match=sentence):
-        tr.Parquet(folder, **arguments)
-
-
 # ---- over a mesh ---------------------------------------------------------------------------------------------------------
 
 
@@ -336,12 +190,12 @@ def test_shards_of_a_folder_give_their_rows_in_passes_of_their_own(folder):
     assert [len(share) for share in shared_out(source.files, 4)] == [3, 3, 2, 2]  # 20 rows, 30 rows, and shorter ones
     sizes = np.array([60, 60, 60, 50])
     steps = 4 * 60 // 3  # as many rounds as the largest shard has rows
-    (_, y), weights = rows_of(source, steps, batch_size=3, seeds=(2,))
+    (_, y), weights = taken(source, steps, batch_size=3, seeds=(2,))
     seen = np.bincount(y.reshape(-1).astype(int), weights=weights.reshape(-1), minlength=N)
     np.testing.assert_allclose(np.add.reduceat(seen, [0, 60, 120, 180]), sizes * steps / N)  # means are unbiased
     np.testing.assert_allclose(seen[:180], steps / N)
     assert set(np.bincount(y.reshape(-1).astype(int), minlength=N)[180:]) == {1, 2}
-    (_, again), _ = rows_of(source, 30, start=41, at_once=7, batch_size=3, seeds=(2,))  # within a round
+    (_, again), _ = taken(source, 30, start=41, at_once=7, batch_size=3, seeds=(2,))  # within a round
     np.testing.assert_array_equal(again, y[:, 41:71])
 
 

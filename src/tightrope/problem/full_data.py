@@ -28,13 +28,15 @@ from tightrope.sampling.data import count as count
 from tightrope.sampling.data import spread as spread
 from tightrope.tree import Array, Mean, Tree, platform
 
-_FEW = 8  # constraints, for which a backward pass each costs nothing to speak of
-_ROWS_FORWARD = 256  # in a slice of forward passes, whose memory is rows times N times d
-_MOST_ROWS = 1024  # in a slice on a CPU: rows of few numbers gain nothing from more
-_MOST_ROWS_OF_SLOPES = 256  # the same with gradients, which take up a third more time with 600 rows or more
-_CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: long rows gain half
-_READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: to ask for it takes 0.1 ms
-_BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, which wants much to do at once
+_FEW = 8  # constraints for which a backward pass each costs nothing to speak of: a guess
+_ROWS_FORWARD = 256  # rows in a slice of forward passes, whose memory is rows times N times d: a guess
+_MOST_ROWS = (
+    1024  # rows in a slice on a CPU, at most; measured (docs/design.md): rows of few numbers gain nothing from more
+)
+_MOST_ROWS_OF_SLOPES = 256  # the same with gradients; measured (there): they take a third longer from 600 rows on
+_CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: a guess; long rows gain half
+_READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: a guess; to ask takes 0.1 ms
+_BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, to keep it busy: a guess
 
 
 class Some(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 
 from tightrope.tree import Tree
 
-_BLOCK_STEPS = 16_384
-_BLOCK_BYTES = 32 * 2**20
+_BLOCK_STEPS = 16_384  # steps in a block at most, a power of two: a guess
+BLOCK_BYTES = 32 * 2**20  # bytes of a block, and of rows that are shuffled together, at most: a guess
 
 
 class Plan(NamedTuple):
@@ -136,7 +136,7 @@ def filled(rows: Tree, steps: int, plan: Plan, length: int) -> Buffer:
 
 def block_length(bytes_a_step: int) -> int:
     """Steps in a block: a power of two, so that blocks stay aligned, within a bound on memory."""
-    fitting = max(1, _BLOCK_BYTES // max(1, bytes_a_step))
+    fitting = max(1, BLOCK_BYTES // max(1, bytes_a_step))
     return min(_BLOCK_STEPS, 1 << (fitting.bit_length() - 1))
 
 

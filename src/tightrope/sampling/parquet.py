@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope.sampling.base import Blocks, Draws, Plan, Sampler, length
+from tightrope.sampling.base import BLOCK_BYTES, Blocks, Draws, Plan, Sampler, length
 from tightrope.sampling.data import Arrays, kept
 from tightrope.sampling.mesh.files import OnMesh
 from tightrope.sampling.mesh.shards import asked_mesh
@@ -24,11 +24,14 @@ from tightrope.tree import Array, Tree
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_BUFFER_BYTES = 32 * 2**20  # rows that are shuffled together, by default
-_AT_ONCE_BYTES = 2 * 2**20  # decoded at once
-_KEPT_ROWS, _KEPT_BYTES, _KEPT_GROUPS = 65_536, 16 * 2**20, 32  # of a sample that stays in memory, and where it is from
-_ALIGNMENT = 64  # bytes
-_SHARDS = 16  # over a mesh: each has a row group open, and they are all open at once
+_AT_ONCE_BYTES = 2 * 2**20  # bytes that are decoded at once: a guess
+_KEPT_ROWS = (
+    65_536  # rows of a sample that stays in memory, at most: a guess, by which a mean is known to half a percent
+)
+_KEPT_BYTES = 16 * 2**20  # bytes of that sample, at most: a guess, half a block
+_KEPT_GROUPS = 32  # row groups that it is from, at most: a guess, because each is read whole
+_ALIGNMENT = 64  # bytes; what JAX asks of an array that it takes over without a copy
+_SHARDS = 16  # over a mesh, by default: a guess, fewer than of rows, because each has a row group open, all at once
 
 
 class Parquet(Sampler):
@@ -117,7 +120,7 @@ class Parquet(Sampler):
         else:
             self.decode = decode
         self._example, self.row_bytes = self._first()
-        self.shuffle = max(1, _BUFFER_BYTES // self.row_bytes) if rows is None else rows
+        self.shuffle = max(1, BLOCK_BYTES // self.row_bytes) if rows is None else rows
         self._rows: Tree = None  # what methods look at, once one has
 
     @property
@@ -146,12 +149,12 @@ class Parquet(Sampler):
     @property
     def fits(self) -> bool:
         """Whether all rows fit into a buffer."""
-        return self.n <= self.shuffle and self.n * self.row_bytes <= _BUFFER_BYTES
+        return self.n <= self.shuffle and self.n * self.row_bytes <= BLOCK_BYTES
 
     @property
     def buffer_rows(self) -> int:
         """How many rows are read at a time, and shuffled together where they are shuffled."""
-        return self.shuffle or max(1, _BUFFER_BYTES // (4 * self.row_bytes))
+        return self.shuffle or max(1, BLOCK_BYTES // (4 * self.row_bytes))
 
     @property
     def rows(self) -> Tree:

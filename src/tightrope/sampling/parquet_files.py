@@ -21,8 +21,8 @@ from tightrope.tree import Tree
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MOST_CATEGORIES = 65_536  # in a column; more than that are names of rows
-_WILD = "*?["
+_MOST_CATEGORIES = 65_536  # values of a column of text, at most: a guess; more than that are names of rows
+_WILD = "*?["  # signs of a pattern, by Python's fnmatch
 
 
 class Group(NamedTuple):

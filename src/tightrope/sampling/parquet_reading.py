@@ -18,8 +18,8 @@ from tightrope.tree import Tree
 if TYPE_CHECKING:
     from tightrope.sampling.parquet import Parquet
 
-_PASSES = 3  # that are under way at once
-_AHEAD = 2  # batches or buffers that are read while one is computed on
+_PASSES = 3  # over all rows that are under way at once, at most: a guess
+_AHEAD = 2  # batches or buffers that are read while one is computed on: a guess
 
 
 def joined(parts: list[Tree]) -> Tree:

@@ -14,7 +14,7 @@ from tightrope.sampling.data import data_of
 from tightrope.sampling.mesh.shards import SHARDS, asked_mesh, spread_over
 from tightrope.tree import Tree, pytree, set_field, static
 
-_LARGE = 1 << 28  # bytes that are not brought to the host only to be looked at
+_LARGE = 1 << 28  # bytes of an array that is not brought to the host only to be looked at: a guess
 
 
 @pytree

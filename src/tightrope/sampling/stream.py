@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from tightrope.sampling.base import (
+    BLOCK_BYTES,
     Buffer,
     Draws,
     Plan,
@@ -22,8 +23,9 @@ from tightrope.sampling.base import (
 )
 from tightrope.tree import Tree
 
-_MOST_KEPT = 8192  # samples: as many as a generator makes to measure an output by
-_BYTES_KEPT = 32 * 2**20  # a block, as `sampling/base.py` has it
+_MOST_KEPT = (
+    8192  # samples kept of a run at most; derived: a mean is known to 1 / sqrt(8192), a hundredth of its spread
+)
 
 
 class Stream(Sampler):
@@ -242,7 +244,7 @@ class Lately:
 
     def __init__(self, bytes_a_row: int, end: int = 0):
         self.bytes_a_row, self.end = bytes_a_row, end  # `end` counts the samples that have passed
-        self.most = max(1, min(_MOST_KEPT, _BYTES_KEPT // max(1, bytes_a_row)))
+        self.most = max(1, min(_MOST_KEPT, BLOCK_BYTES // max(1, bytes_a_row)))
         self.parts: deque[Tree] = deque()
         self.held = 0
 

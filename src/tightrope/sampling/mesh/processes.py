@@ -110,7 +110,7 @@ def exchanged(rows: Tree, parts: list[int], needed: list[tuple[int, int]]) -> Tr
     return held
 
 
-_WANDER_AT_ONCE = 1 << 12  # rows of every process that all of them hold at once while rows change hands
+_WANDER_AT_ONCE = 1 << 12  # rows of every process that all hold at once while rows change hands: a guess
 
 
 def _misplaced(begin: int, end: int, first: int, last: int) -> np.ndarray:

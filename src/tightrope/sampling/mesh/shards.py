@@ -17,9 +17,9 @@ from tightrope.sampling.mesh.processes import exchanged, said_by_all, spans_proc
 from tightrope.sampling.mesh.turns import AXIS, ShardOrder, own_shards, starts_of
 from tightrope.tree import Array, Tree, pytree, static
 
-SHARDS = 64
+SHARDS = 64  # logical shards by default: a guess, as many devices as most have
 _WHOLE = PartitionSpec()  # on every device
-_FEW = 1 << 16  # rows, where some are wanted on every device
+_FEW = 1 << 16  # rows, where some are wanted on every device: as many as are kept of files
 
 
 @pytree

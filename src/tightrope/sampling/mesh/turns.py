@@ -22,10 +22,12 @@ from tightrope.sampling.base import Plan
 from tightrope.sampling.passes import Passes, drawn_by
 from tightrope.tree import Array
 
-AXIS = "shards"
-_AT_ONCE = 1 << 15  # rows of a shard whose order is made at once: to begin with new random numbers takes 12 us
-_IN_CACHE = 512  # rounds that are put in their order at once
-_ROUNDS = 1024  # whose rotations are drawn at once
+AXIS = "shards"  # of every mesh, whatever a user has called theirs
+_AT_ONCE = (
+    1 << 15
+)  # rows of a shard whose order is made at once: a guess; to begin anew takes 12 us. Samples depend on it
+_IN_CACHE = 512  # rounds that are put in their order at once: a guess, 128 kB with 64 shards
+_ROUNDS = 1024  # rounds whose rotations are drawn at once: a guess. Samples depend on it
 _ROTATIONS, _OF_SHARD = 1, 2  # what random numbers are for; shards count on from the second
 
 
