@@ -1,25 +1,15 @@
 """Affine-FW: Frank-Wolfe for affine constraints that are known, by a penalty that hardens step by step."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from tightrope.lab.methods.frank_wolfe.osfw import Tracking
 from tightrope.lab.methods.primal.storm import track_gradient
 from tightrope.methods.base import Cost, Info, Method, Rates
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
-
-
-class AffineFWState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_t
-    lam: Array  # [h(x_{t-1})]_+ / mu_{t-1}: what the penalty takes for multipliers
-    x_before: Tree  # x_{t-1}
-    d: Tree  # d_{t-1}, the tracked gradient of the objective
-    memory: Tree  # of the set's linear minimisation
-    t: Array  # step number, from 1
+from tightrope.tree import Array, Tree, add_scaled, pytree
 
 
 @pytree
@@ -68,12 +58,11 @@ class AffineFW(Method):
     tuned = ("mu0", "rho0")
     anytime = True
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> AffineFWState:
-        """x_1; the first step takes d_1 = g_1 whatever d_0 is, and multipliers follow from x alone."""
-        memory = problem.domain.lmo_memory(float_dtype(x))
-        return AffineFWState(x, lam, x, jax.tree.map(jnp.zeros_like, x), memory, jnp.ones((), jnp.int32))
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Tracking:
+        """x_1, and nothing tracked; multipliers, [h(x_{t-1})]_+ / mu_{t-1}, follow from x alone."""
+        return Tracking.begin(problem, x, lam)
 
-    def step(self, problem: Problem, state: AffineFWState, theta: Tree) -> tuple[AffineFWState, Info]:
+    def step(self, problem: Problem, state: Tracking, theta: Tree) -> tuple[Tracking, Info]:
         """Track the objective's gradient, add the penalty's, move towards the best vertex."""
         x, t = state.x, state.t.astype(state.lam.dtype)
         rho = jnp.where(t == 1, 1, jnp.minimum(self.rho0 / t, 1))
@@ -81,7 +70,5 @@ class AffineFW(Method):
         f, _, _, d = track_gradient(problem, x, state.x_before, state.d, rho, none, theta)
         h, pull = jax.vjp(lambda y: problem.constraint_values(y, theta), x)
         lam = jnp.maximum(h, 0) * jnp.sqrt(t + 1) / self.mu0
-        s, memory = problem.domain.warm_lmo(add_scaled(d, 1, pull(lam)[0]), state.memory)
-        x_next = add_scaled(x, 2 / (t + 1), subtract(s, x))
-        info = Info(x, lam, f, h, record=problem.domain.lmo_record(memory))
-        return AffineFWState(x_next, lam, x, d, memory, state.t + 1), info
+        after, record = state.towards(problem, add_scaled(d, 1, pull(lam)[0]), 2 / (t + 1), lam, d)
+        return after, Info(x, lam, f, h, record=record)

@@ -11,15 +11,29 @@ from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
 
-class OSFWState(NamedTuple):
-    """What the next step needs."""
+class Tracking(NamedTuple):
+    """What the next step needs of a method that tracks a gradient."""
 
     x: Tree  # x_t
-    lam: Array  # stays zero: there are no constraints
+    lam: Array  # of the last step; zero where there are no constraints
     x_before: Tree  # x_{t-1}
     d: Tree  # d_{t-1}, the tracked gradient
     memory: Tree  # of the set's linear minimisation
     t: Array  # step number, from 1
+
+    @classmethod
+    def begin(cls, problem: Problem, x: Tree, lam: Array) -> "Tracking":
+        """x_1; the first step takes d_1 = g_1 whatever d_0 is."""
+        memory = problem.domain.lmo_memory(float_dtype(x))
+        return cls(x, lam, x, jax.tree.map(jnp.zeros_like, x), memory, jnp.ones((), jnp.int32))
+
+    def towards(
+        self, problem: Problem, slope: Tree, length: Array, lam: Array, d: Tree
+    ) -> tuple["Tracking", dict[str, Array]]:
+        """A step of this length towards the vertex that is lowest along the slope, and what the trace says of the search."""
+        s, memory = problem.domain.warm_lmo(slope, self.memory)
+        x_next = add_scaled(self.x, length, subtract(s, self.x))
+        return Tracking(x_next, lam, self.x, d, memory, self.t + 1), problem.domain.lmo_record(memory)
 
 
 @pytree
@@ -65,18 +79,15 @@ class OSFW(Method):
     tuned = ("eta0", "rho0")
     anytime = True
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> OSFWState:
-        """x_1; the first step takes d_1 = g_1 whatever d_0 is."""
-        memory = problem.domain.lmo_memory(float_dtype(x))
-        return OSFWState(x, lam, x, jax.tree.map(jnp.zeros_like, x), memory, jnp.ones((), jnp.int32))
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Tracking:
+        """x_1, and nothing tracked."""
+        return Tracking.begin(problem, x, lam)
 
-    def step(self, problem: Problem, state: OSFWState, theta: Tree) -> tuple[OSFWState, Info]:
+    def step(self, problem: Problem, state: Tracking, theta: Tree) -> tuple[Tracking, Info]:
         """Track the gradient, move towards the vertex it points at."""
         x, lam = state.x, state.lam
         t = state.t.astype(lam.dtype)
         rho = jnp.where(t == 1, 1, jnp.minimum(self.rho0 / jnp.maximum(t - 1, 1), 1))
         f, h, _, d = track_gradient(problem, x, state.x_before, state.d, rho, lam, theta)
-        s, memory = problem.domain.warm_lmo(d, state.memory)
-        x_next = add_scaled(x, jnp.minimum(self.eta0 / t, 1), subtract(s, x))
-        info = Info(x, lam, f, h, record=problem.domain.lmo_record(memory))
-        return OSFWState(x_next, lam, x, d, memory, state.t + 1), info
+        after, record = state.towards(problem, d, jnp.minimum(self.eta0 / t, 1), lam, d)
+        return after, Info(x, lam, f, h, record=record)
