@@ -249,7 +249,7 @@ def test_a_promise_that_cannot_be_kept_is_the_estimators_sentence(folder, tmp_pa
     def choose(*_, **__):
         raise ValueError("p_rule=0.99 cannot be promised with 95% confidence.")
 
-    monkeypatch.setattr(fair, "fit_by_rates", choose)
+    monkeypatch.setattr(fair, "Walk", choose)
     said = call("fit", folder / "people.csv", *GOOD, "--p-rule", 0.99, "--out", tmp_path / "model")
     assert said == (1, "", "p_rule=0.99 cannot be promised with 95% confidence.\n")
 
@@ -265,7 +265,7 @@ def test_a_refusal_draws_its_frontier_where_the_model_would_be(folder, tmp_path,
     out = tmp_path / "model"
     words = ("fit", folder / "people.csv", *GOOD, "--p-rule", 0.99, "--out", out)
     with monkeypatch.context() as patched:
-        patched.setattr(fair, "fit_by_rates", choose)
+        patched.setattr(fair, "Walk", choose)
         for _ in range(2):  # the picture is not in the way of the next attempt
             said = call(*words)
             assert said == (1, f"Written to {out}: frontier.png.\n", "p_rule=0.99 cannot be promised.\n")

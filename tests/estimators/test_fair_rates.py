@@ -193,13 +193,11 @@ def test_weights_widen_the_bound_and_scale_out_of_it():
 
 def test_a_judge_who_holds_rows_out_hands_out_the_model_that_was_judged():
     walk = Walk(task_of(), Asked("ratio", 0.4), judge="holdout", folds=5, confidence=0.9, seed=0)
-    chosen = walk.choose(["logistic"])
-    trained = len(chosen.part.rates.label)
-    assert trained == round(0.7 * len(Y))
-    refit = Walk(task_of(), Asked("ratio", 0.4), judge="cross-fit", folds=5, confidence=0.9, seed=0).choose(
-        ["logistic"]
-    )
-    assert len(refit.part.rates.label) == len(Y)
+    chosen, trained = walk.choose(["logistic"]), walk._parts[-1]
+    assert len(trained.rates.label) == round(0.7 * len(Y))
+    np.testing.assert_array_equal(chosen.coef, walk._handed_out[chosen.path, chosen.threshold].coef)
+    refit = Walk(task_of(), Asked("ratio", 0.4), judge="cross-fit", folds=5, confidence=0.9, seed=0)
+    assert len(refit._parts[-1].rates.label) == len(Y)
 
 
 # ---- the classifier ----------------------------------------------------------------------------------------------------

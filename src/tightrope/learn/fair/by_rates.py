@@ -1,8 +1,8 @@
-"""Fitting by rates: which paths are walked for what a classifier was asked, and the report of where the walk ended."""
+"""What a classifier is asked to keep by rates, which paths are walked for it, and the report of where a walk ended."""
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -10,8 +10,6 @@ import pandas as pd
 from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.paths import PATHS
 from tightrope.learn.fair.rates import MEANS
-from tightrope.learn.fair.task import Task
-from tightrope.learn.fair.walk import Chosen, Walk
 from tightrope.pages.elements import fragment, write_page
 
 if TYPE_CHECKING:
@@ -123,59 +121,3 @@ def check_constraint(model: "FairLogisticRegression") -> None:
             f"selected={model.selected!r} was given without a rule that is kept by rates; it goes with p_rule or difference "
             "and constraint='auto' or 'rates'."
         )
-
-
-def frontier_by_rates(model: "FairLogisticRegression", task: Task, seed: int) -> pd.DataFrame:
-    """All points of the paths, judged, also those that no walk would reach."""
-    return _walk(model, task, seed).frontier(CONSTRAINTS[model.constraint])
-
-
-def fit_by_rates(model: "FairLogisticRegression", task: Task, seed: int) -> RatesRun:
-    """Walk, choose, train."""
-    chosen = _walk(model, task, seed).choose(CONSTRAINTS[model.constraint])
-    point, rates, recipe = chosen.model.point, chosen.part.rates, PATHS[chosen.path]
-    limits = chosen.model.limits
-    loss, _ = rates.values(point.x, point.z, recipe, limits)
-    constraints = pd.Series(rates.constraints(point.z, recipe, limits), index=chosen.part.names(limits))
-    frontier, score = chosen.frontier, (chosen.model.coef, chosen.model.intercept)
-    said = _sentence(model, chosen)
-    return RatesRun(
-        chosen.path,
-        chosen.threshold,
-        loss,
-        constraints,
-        point.multipliers,
-        point.settled,
-        frontier,
-        *score,
-        said,
-        chosen.beside,
-    )
-
-
-def _walk(model: "FairLogisticRegression", task: Task, seed: int) -> Walk:
-    asked = asked_of(model)
-    assert asked is not None
-    options: dict[str, Any] = {"folds": int(model.folds), "confidence": float(model.confidence), "seed": seed}
-    return Walk(task, asked, judge=model.judge, **options)
-
-
-def _sentence(model: "FairLogisticRegression", chosen: Chosen) -> str:
-    """What was asked and what the judge found."""
-    asked = asked_of(model)
-    assert asked is not None
-    table = chosen.frontier
-    row = table[(table["path"] == chosen.path) & (table["threshold"] == chosen.threshold)].iloc[0]
-    column, side = asked.column, "at least" if asked.is_ratio else "at most"
-    constant, selects = float(chosen.beside["accuracy"].iloc[1]), chosen.beside.index[1]
-    better = (
-        f" A constant is right more often: {selects} has accuracy {constant:.4f}." if constant > row["accuracy"] else ""
-    )
-    if better and model.selected is None:
-        better += f" This classifier selects {row['selected']:.3f}; selected=(low, high) bounds that share."
-    held = "rates of the rows trained on" if PATHS[chosen.path] is MEANS else "smoothed rates"
-    return (
-        f"{asked.sentence} is kept with {model.confidence:.0%} confidence: {column} is {row[column]:.3f}, {side} "
-        f"{row[f'{column}_bound']:.3f}, and accuracy {row['accuracy']:.4f}, by rows not trained on ({model.judge}). Path "
-        f"{chosen.path}, {held} held at {chosen.threshold:g}.{better}"
-    )

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tightrope._threads import PRODUCT, threads_for
 from tightrope.arrow import from_arrow
 from tightrope.learn import rules
-from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint, fit_by_rates, frontier_by_rates
+from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint
 from tightrope.learn.fair.frontier import SEARCHES, choose, compute_frontier
 from tightrope.learn.fair.page import classifier_page
 from tightrope.learn.fair.refusal import Refused
@@ -26,6 +26,7 @@ from tightrope.learn.fair.split import JUDGES
 from tightrope.learn.fair.streaming import FairStream
 from tightrope.learn.fair.task import Task, at_hand, features_of, has_second_label, read_task, sensitive_columns
 from tightrope.learn.fair.training import build, train, warn_of_few, warn_of_gap
+from tightrope.learn.fair.walk import Walk
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.learn.problems.fair import carried_by_few
@@ -243,10 +244,15 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             raise
 
     def _fit_by_rates(self, task: Task, seed: int) -> None:
-        run = fit_by_rates(self, task, seed)
+        run = self._walk(task, seed).choose(CONSTRAINTS[self.constraint])
         self.coef_, self.intercept_ = run.coef[None], np.array([run.intercept])
         self.result_, self.dual_ = run, run.dual
         self.threshold_, self.frontier_ = run.threshold, run.frontier
+
+    def _walk(self, task: Task, seed: int) -> Walk:
+        asked, folds, confidence = asked_of(self), int(self.folds), float(self.confidence)
+        assert asked is not None
+        return Walk(task, asked, judge=self.judge, folds=folds, confidence=confidence, seed=seed)
 
     def _fit_by_covariance(self, task: Task, seed: int) -> None:
         built, threshold, frontier = build(task), self.covariance, None
@@ -340,7 +346,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         task = read_task(twin, X, y, sensitive_features, sample_weight).with_weight()
         with threads_for(*task.X.shape, worth=PRODUCT):
             if asked_of(twin) is not None:
-                return frontier_by_rates(twin, task, self._seed())
+                return twin._walk(task, self._seed()).frontier(CONSTRAINTS[twin.constraint])
             return compute_frontier(build(task), folds=self.folds, confidence=self.confidence, seed=self._seed())
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":

@@ -21,7 +21,9 @@ from scipy.special import ndtri
 
 from tightrope.confidence import effective_ratio_lower, fixed_sequence
 from tightrope.learn.fair.asked import Asked
+from tightrope.learn.fair.by_rates import RatesRun
 from tightrope.learn.fair.paths import PATHS, Model, Part
+from tightrope.learn.fair.rates import MEANS
 from tightrope.learn.fair.refusal import Refused, refusal
 from tightrope.learn.fair.split import Split, accuracy
 from tightrope.learn.fair.task import Task
@@ -30,31 +32,12 @@ from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 CONFIDENCES = (0.5, 0.8, 0.95)  # with which it is said what the rule costs; even odds, four to one, and what is usual
 
 
-class Chosen(NamedTuple):
-    """The classifier that a walk ended with.
-
-    Attributes:
-        model: its coefficients.
-        part: the rows it was trained on.
-        path, threshold: what it is a point of.
-        frontier: all points that were judged.
-        beside: what else could be had (`Walk._beside`).
-    """
-
-    model: Model
-    part: Part
-    path: str
-    threshold: float
-    frontier: pd.DataFrame
-    beside: pd.DataFrame
-
-
 class Walk:
     """Paths trained on some rows and judged on others."""
 
     def __init__(self, task: Task, asked: Asked, *, judge: str, folds: int, confidence: float, seed: int):
         assert task.sensitive is not None
-        self._task, self._asked, self._confidence = task, asked, confidence
+        self._task, self._asked, self._confidence, self._judged_by = task, asked, confidence, judge
         self._cells = cells_of(task.sensitive, task.y > 0, task.notion)
         _refuse_empty(self._cells)
         self._split = Split(task, judge, folds, seed)
@@ -62,7 +45,7 @@ class Walk:
         self._judge = Judge.of(task, self._cells, np.sort(np.concatenate(self._split.judged)), asked)
         self._handed_out: dict[tuple[str, float], Model] = {}
 
-    def choose(self, paths: Sequence[str]) -> Chosen:
+    def choose(self, paths: Sequence[str]) -> RatesRun:
         """The most accurate point of these paths that passed: trained on all rows, unless the judged one is kept."""
         frontier = self.frontier(paths, whole=False)
         passed = frontier[frontier["passed"]]
@@ -76,10 +59,41 @@ class Walk:
                 f"is {low:.3f} to {high:.3f} where the rule is kept. Ask for a wider interval, or for less fairness.",
                 frontier,
             )
-        best = wanted.iloc[int(np.argmax(wanted["accuracy"]))]
-        name, threshold = str(best["path"]), float(best["threshold"])
-        beside = self._beside(frontier, len(paths))
-        return Chosen(self._handed_out[name, threshold], self._parts[-1], name, threshold, frontier, beside)
+        return self._ended(wanted.iloc[int(np.argmax(wanted["accuracy"]))], frontier, len(paths))
+
+    def _ended(self, best: Any, frontier: pd.DataFrame, paths: int) -> RatesRun:
+        """The report of a walk that ended at this point of its frontier."""
+        name, threshold, part = str(best["path"]), float(best["threshold"]), self._parts[-1]
+        model, recipe, beside = self._handed_out[name, threshold], PATHS[name], self._beside(frontier, paths)
+        point, limits = model.point, model.limits
+        return RatesRun(
+            path=name,
+            threshold=threshold,
+            objective=part.rates.values(point.x, point.z, recipe, limits)[0],
+            constraints=pd.Series(part.rates.constraints(point.z, recipe, limits), index=part.names(limits)),
+            dual=point.multipliers,
+            settled=point.settled,
+            frontier=frontier,
+            coef=model.coef,
+            intercept=model.intercept,
+            sentence=self._sentence(best, beside),
+            beside=beside,
+        )
+
+    def _sentence(self, best: Any, beside: pd.DataFrame) -> str:
+        """What was asked, and what the rows that judge show of the point that was taken."""
+        column, side = self._asked.column, "at least" if self._asked.is_ratio else "at most"
+        constant, selects, better = float(beside["accuracy"].iloc[1]), beside.index[1], ""
+        if constant > best["accuracy"]:
+            better = f" A constant is right more often: {selects} has accuracy {constant:.4f}."
+            if self._asked.selected is None:
+                better += f" This classifier selects {best['selected']:.3f}; selected=(low, high) bounds that share."
+        held = "rates of the rows trained on" if PATHS[str(best["path"])] is MEANS else "smoothed rates"
+        return (
+            f"{self._asked.sentence} is kept with {self._confidence:.0%} confidence: {column} is {best[column]:.3f}, {side} "
+            f"{best[f'{column}_bound']:.3f}, and accuracy {best['accuracy']:.4f}, by rows not trained on "
+            f"({self._judged_by}). Path {best['path']}, {held} held at {best['threshold']:g}.{better}"
+        )
 
     def _wanted(self, points: pd.DataFrame) -> "pd.Series[bool]":
         """Which points select as many as was asked for, by estimate."""
