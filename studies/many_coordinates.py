@@ -1,6 +1,6 @@
 """Many coordinates that bend differently: how many passes SVRG-CSOA takes until a gap is certified, with lengths counted in
 widths of the domain alone, and with scales of columns and widths along leading directions (`methods/directions.py`); and how
-many SQP takes, whose curvature is here made of such directions and its last steps (`methods/second_order/limited.py`).
+many SQP takes, whose curvature is here made of such directions and its last steps (`solvers/limited.py`).
 
 A part of `python -m studies.finite_data`; alone, `python -m studies.many_coordinates` prints its table.
 """
@@ -42,7 +42,7 @@ KINDS = (
     Kind("rare", 1, "logistic", "ball"),
     Kind("three factors", 300, "hinge", "ball"),
 )
-METHODS: dict[str, tr.Method] = {
+METHODS: dict[str, tr.Method | tr.Solver] = {
     "widths alone": tr.SVRGCSOA(directions=0),
     "all lengths": tr.SVRGCSOA(),
     "SQP": tr.SQP(),
@@ -98,7 +98,7 @@ def problem_of(kind: Kind, n: int = ROWS, d: int = COLUMNS, seed: int = 0) -> tu
     return problem, tr.Rows((X, y)), at_zero
 
 
-def passes_of(kind: Kind, method: tr.Method) -> tuple[list[str], float]:
+def passes_of(kind: Kind, method: tr.Method | tr.Solver) -> tuple[list[str], float]:
     """Passes until the gap is certified to be at most so much of F at zero, target by target, and the last gap."""
     problem, rows, unit = problem_of(kind)
     result = tr.minimize(problem, rows, method=method, passes=PASSES, tol=TARGETS[-1] * unit, seed=0)

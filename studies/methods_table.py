@@ -10,7 +10,9 @@ from math import inf
 from pathlib import Path
 
 from studies.page import markdown
-from tightrope.methods import METHODS, Method
+from tightrope.loop.budget import cost_of_a_step
+from tightrope.methods import METHODS, Rates
+from tightrope.methods.base import Algorithm
 
 PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
 
@@ -20,30 +22,31 @@ def rate(p: float | None) -> str:
     return "-" if p is None else "zero" if p == inf else f"T^-{Fraction(p).limit_denominator(12)}"
 
 
-def cells(name: str, kind: type[Method]) -> list[str]:
+def cells(name: str, kind: type[Algorithm]) -> list[str]:
     """A method's line of the table."""
     what = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).replace("|", "\\|")
     needs = ", ".join(sorted(kind.needs))
     defaults = ", ".join(f"{field.name} {field.default}" for field in fields(kind) if field.default is not None)  # pyright: ignore
-    rates, proof = map(rate, kind.published[:2]), kind.published.proof or "-"
+    published, margin = getattr(kind, "published", Rates()), getattr(kind, "margin", None)
+    falls = rate(getattr(kind, "margin_power", None))
     return [
         f"`{name}`",
         f"`{kind.__name__}`",
         needs,
-        *map(str, kind.cost),
-        *rates,
-        proof,
-        f"{kind.margin} {rate(kind.margin_power) if kind.margin_power else ''}".strip() if kind.margin else "-",
+        *map(str, cost_of_a_step(kind)),
+        *map(rate, published[:2]),
+        published.proof or "-",
+        f"{margin} {falls}".removesuffix(" -") if margin else "-",
         defaults or "-",
         what,
     ]
 
 
-def steps(name: str, kind: type[Method]) -> list[list[str]]:
+def steps(name: str, kind: type[Algorithm]) -> list[list[str]]:
     """Lines on what is known of each kind of steps, for methods of which that differs."""
     return [
         [f"`{name}`", words, *map(rate, known[:2]), known.standing if known.gap else "nothing is proven"]
-        for words, known in kind.published_by_steps.items()
+        for words, known in getattr(kind, "published_by_steps", {}).items()
     ]
 
 
@@ -58,8 +61,9 @@ def page() -> str:
         "- **needs**: `project` and `lmo` of the set; `exact_constraints`, constraints without noise; `rows`, data at hand;",
         "  `unconstrained`, no constraints but those of the set (`tr.penalised` moves the others into the objective).",
         "- **S, G, P, L**: samples, gradients, projections and linear minimisations of a step on a batch of one. Methods",
-        "  that look at all the data from time to time say what that costs (`gradients_of_refreshes`, `cost_of_refresh`);",
-        "  of `bundle` and `sqp` only gradients are counted, not the programmes that they solve between them.",
+        "  that look at all the data from time to time say what that costs (`gradients_of_refreshes`, `cost_of_refresh`).",
+        "  `bundle` and `sqp` are solvers: a look takes the gradients of all rows, and the programmes that they solve",
+        "  between looks are not counted.",
         '- **gap, violation**: proven to fall like this with the number T of samples; "zero" where the mean violation is',
         "  proven to vanish with a margin that is large enough; - where nothing is proven.",
         "- **the proof is**: of what, where that is not the method as it runs by default.",

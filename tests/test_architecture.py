@@ -22,6 +22,7 @@ ENGINE = [
     {"losses", "sets", "sampling", "confidence"},
     {"problem"},
     {"methods"},
+    {"solvers"},
     {"result", "certificate"},
     {"pages"},
     {"evidence"},

@@ -17,11 +17,13 @@ from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, Variant, output, start, summarise, take_steps, track_names
-from tightrope.methods import Method, Refreshing
+from tightrope.methods import Method
+from tightrope.methods.base import Algorithm
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
 from tightrope.sampling.data import plain_errors
+from tightrope.solvers import Look, NotFiniteLook, Solver
 from tightrope.tree import Array, Mean, Tree, replace
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 def sweep(
     problem: Problem,
     data: Any,
-    methods: Method | Mapping[str, Method],
+    methods: Algorithm | Mapping[str, Algorithm],
     *,
     steps: int | None = None,
     passes: float | None = None,
@@ -51,7 +53,8 @@ def sweep(
     """Run every method with every combination of its coefficients, at every level, from every seed.
 
     A coefficient given as an array is a grid; several grids are combined. All combinations of one method run side by
-    side in one compiled program, in slices that fit `memory`; the samples are drawn once per seed and shared.
+    side in one compiled program, in slices that fit `memory`; the samples are drawn once per seed and shared. Solvers, which
+    draw none, run one after the other, once for all seeds.
 
     Args:
         problem, data, steps, passes, batch_size, x0, track: as for `minimize`.
@@ -78,9 +81,9 @@ def sweep(
         >>> len(table)
         6
     """
-    if not isinstance(methods, Method | Mapping):
+    if not isinstance(methods, Algorithm | Mapping):
         raise TypeError(f"sweep: methods is {methods!r}; expected a method, or several by name in a dict.")
-    named = {methods.title: methods} if isinstance(methods, Method) else dict(methods)
+    named = {methods.title: methods} if isinstance(methods, Algorithm) else dict(methods)
     if not isinstance(seeds, Iterable):
         raise TypeError(f"sweep: seeds is {seeds!r}; expected several of them, such as range(20).")
     seeds = tuple(seeds)
@@ -103,7 +106,11 @@ def sweep(
     with Progress(total * len(seeds), progress, "steps of all runs") as bar:
         for name, ready in prepared.items():
             records = _record_at(record, ready.steps)
-            for rows, taken in _sweep_one(ready, jobs[name], records, track, points, memory, devices):
+            if isinstance(ready.method, Solver):
+                found = _solve_each(ready, jobs[name], records, track, points)
+            else:
+                found = _sweep_one(ready, jobs[name], records, track, points, memory, devices)
+            for rows, taken in found:
                 done += taken
                 bar.show(done)
                 rows.insert(0, "method", name)
@@ -174,11 +181,9 @@ class _ManyRuns:
         return self._shared_out(_start_many(self.method, ready.problem, self.levels, *start))
 
     def refresh(self, carry: Carry) -> Carry:
-        """After every run's look at all the data: side by side, or one after the other where it is Python's."""
+        """After every run's look at all the data, side by side."""
         ready = self.ready
-        on_host = isinstance(ready.method, Refreshing) and ready.method.on_host
-        refresh = _refresh_one_by_one if on_host else _refresh_many
-        return refresh(self.method, ready.problem, self.levels, carry, ready.sampler.rows)
+        return _refresh_many(self.method, ready.problem, self.levels, carry, ready.sampler.rows)
 
     def advance(self, carry: Carry, buffer: Buffer, first: int, count: int) -> tuple[Carry, dict[str, Array], bool]:
         """After so many steps; a run that is not finite any more stops none of the others."""
@@ -190,6 +195,7 @@ class _ManyRuns:
 def _run_slice(runs: _ManyRuns, records: list[int], points: bool):
     """The rows of a slice at the recorded steps, each with the number of steps taken since the one before."""
     ready, side_by_side = runs.ready, runs.part.count * runs.seeds.count
+    assert isinstance(ready.method, Method)
     draws = ready.sampler.open(ready.plan._replace(seeds=tuple(runs.seeds.padded)))
     driver, position = Driver(runs, draws, refresh_period(ready.method)), Position(runs.start(), 0)
     for end in records:
@@ -231,17 +237,6 @@ def _refresh_many(method, problem, levels, carry, data) -> Carry:
         return carry._replace(state=method.refresh(_at(problem, levels), carry.state, data))
 
     return jax.vmap(jax.vmap(one, in_axes=(None, None, 0)))(method, levels, carry)
-
-
-def _refresh_one_by_one(method, problem, levels, carry, data) -> Carry:
-    def one(k: int, i: int) -> Any:
-        state = jax.tree.map(lambda v: v[k, i], carry.state)
-        return jax.tree.map(lambda v: v[k], method).refresh(_at(problem, levels[k]), state, data)
-
-    combos, seeds = carry.totals.scalars.total.shape[:2]
-    states = [one(k, i) for k, i in itertools.product(range(combos), range(seeds))]
-    stacked = jax.tree.map(lambda *v: jnp.stack(v).reshape(combos, seeds, *v[0].shape), *states)
-    return carry._replace(state=stacked)
 
 
 @jax.jit
@@ -296,6 +291,51 @@ def _rows(runs: _ManyRuns, position: Position, points: bool) -> "pd.DataFrame":
     return table
 
 
+# ---- solvers ----------------------------------------------------------------------------------------------------------
+
+
+def _solve_each(ready: Prepared, combos: list["_Combo"], records: list[int], track, points: bool):
+    """A solver's combinations in turn; yields (rows, looks taken) of each."""
+    import pandas as pd
+
+    for combo in combos:
+        solver, levels = _stacked(ready, [combo])
+        solver, problem = jax.tree.map(lambda v: v[0], solver), _at(ready.problem, levels[0])
+        rows = [
+            dict(combo.columns) | {"seed": seed} | _row_of_a_look(ready, problem, step, look, track, points)
+            for step, look in _looks_at(solver, problem, ready, records)
+            for seed in ready.plan.seeds
+        ]
+        yield pd.DataFrame(rows).infer_objects(), records[-1] * len(ready.plan.seeds)
+
+
+def _looks_at(solver: Solver, problem: Problem, ready: Prepared, records: list[int]) -> Iterable[tuple[int, Look]]:
+    """The looks that are recorded; where one is not finite, nothing is known from there on."""
+    lam = np.asarray(ready.lam)
+    looks = solver.looks(problem, ready.sampler.rows, solver.start(ready.x, lam))
+    look, broken = Look(ready.x, np.nan * ready.lam, np.full(1 + lam.size, np.nan), None), False
+    for step in range(1, records[-1] + 1):
+        try:
+            look = look if broken else next(looks)
+        except NotFiniteLook:
+            look, broken = look._replace(seen=np.full_like(look.seen, np.nan)), True
+        if step in records:
+            yield step, look
+
+
+def _row_of_a_look(ready: Prepared, problem: Problem, step: int, look: Look, track, points: bool) -> dict[str, Any]:
+    names, knows_objective = ready.names, problem.knows_objective
+    row: dict[str, Any] = {"step": step, "samples": 0}
+    row |= {"objective": float(look.seen[0])} if knows_objective else {}
+    row |= dict(zip(names, look.seen[1:].tolist(), strict=True))
+    row |= {f"dual {name}": value for name, value in zip(names, np.asarray(look.lam).tolist(), strict=True)}
+    row |= {} if track is None else {name: float(value) for name, value in sorted(track(look.x).items())}
+    f, h = full_values(problem, look.x, ready.sampler.rows)
+    row |= {"full objective": float(f)} if knows_objective else {}
+    row |= {f"full {name}": float(value) for name, value in zip(names, h, strict=True)}
+    return row | ({"x": look.x} if points else {})
+
+
 # ---- grids and slices -------------------------------------------------------------------------------------------------
 
 
@@ -334,12 +374,12 @@ def _level_grid(problem: Problem, levels) -> list[tuple[np.ndarray, dict[str, An
     return [(level, {"level": float(level) if level.ndim == 0 else tuple(level.tolist())}) for level in grid]
 
 
-def _as_given(method: str | Method, ready: Prepared) -> Method:
+def _as_given(method: str | Algorithm, ready: Prepared) -> Algorithm:
     """The method with the coefficients as the user wrote them: in the table 0.1 is 0.1, not its float32."""
-    return method if isinstance(method, Method) else ready.method
+    return method if isinstance(method, Algorithm) else ready.method
 
 
-def _combinations(method: Method, levels) -> list[_Combo]:
+def _combinations(method: Algorithm, levels) -> list[_Combo]:
     """The product of all coefficient grids and levels."""
     paths = jax.tree_util.tree_leaves_with_path(method)
     names = [jax.tree_util.keystr(path).lstrip(".") for path, _ in paths]

@@ -10,10 +10,8 @@ from tightrope.losses import logistic_loss as logistic_loss
 from tightrope.methods import CSCGD as CSCGD
 from tightrope.methods import CSOA as CSOA
 from tightrope.methods import FWCSOA as FWCSOA
-from tightrope.methods import SQP as SQP
 from tightrope.methods import SVRFCSOA as SVRFCSOA
 from tightrope.methods import SVRGCSOA as SVRGCSOA
-from tightrope.methods import Bundle as Bundle
 from tightrope.methods import Cost as Cost
 from tightrope.methods import Info as Info
 from tightrope.methods import Method as Method
@@ -51,5 +49,9 @@ from tightrope.sets import Polytope as Polytope
 from tightrope.sets import Product as Product
 from tightrope.sets import Simplex as Simplex
 from tightrope.sets import Spectraplex as Spectraplex
+from tightrope.solvers import SQP as SQP
+from tightrope.solvers import Bundle as Bundle
+from tightrope.solvers import Look as Look
+from tightrope.solvers import Solver as Solver
 from tightrope.tree import pytree as pytree
 from tightrope.tree import static as static

@@ -13,11 +13,12 @@ from tightrope.confidence.checks import checked_confidence
 from tightrope.evidence.at_a_point import conflict_of, worth_of_a_run
 from tightrope.evidence.constraint_bounds import follow, read_ranges, sampled
 from tightrope.evidence.watched_point import Watch
+from tightrope.loop.budget import cost_of
 from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
-from tightrope.loop.prepare import Prepared, prepare
-from tightrope.loop.steps import Carry, average, output, refuse_mean, summarise
-from tightrope.methods import Method, gradients_used
+from tightrope.loop.prepare import Prepared, prepare, refuse_mean
+from tightrope.loop.steps import Carry, average, output, summarise
+from tightrope.methods import Method
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
@@ -162,10 +163,11 @@ class Online:
         sums = summarise(standing.carry.totals.scalars, len(ready.names), ())
         worth = worth_of_a_run(ready.problem, self.x, None if self._seen is None else self._seen.last(), sums)
         dual = self.dual if method.multipliers else np.full(len(ready.names), np.nan)
-        conflict = conflict_of(ready, self.x, dual, worth) if step and np.any(worth.constraints > 0) else None
+        conflict = None
+        if step and np.any(worth.constraints > 0):
+            conflict = conflict_of(ready.problem, self.x, dual, ready.sampler, 0, ready.names, worth)
         notes = (*ready.notes, method.said(standing.carry.state, ready.names) if step else None, worth.note)
-        size, cost = ready.plan.batch_size, method.cost_in(ready.problem.domain, step)
-        gradients = gradients_used(method, step, size, 0)
+        cost = cost_of(method, ready.problem.domain, step, ready.plan.batch_size, 0)
         return Result(
             x=self.x,
             output=method.output,
@@ -180,7 +182,7 @@ class Online:
             status=Status.FED if conflict is None else Status.INFEASIBLE_IN_SAMPLES,
             message=conflict or "",
             trace=pd.DataFrame(),
-            cost=TotalCost(step, cost.samples * size, gradients, cost.projections, cost.lmos, self._seconds),
+            cost=TotalCost(step, *cost, self._seconds),
             state=standing.carry.state,
             method=method,
             objective_error=worth.objective_error if ready.problem.knows_objective else None,

@@ -42,7 +42,8 @@ def plot_trace(result: Result, path: str | None = None) -> "Figure":
         axis.set_title(title, loc="left", fontsize=11)
         for i, name in enumerate(drawn):
             colour = COLOURS[i % len(COLOURS)]
-            axis.plot(trace[along], trace[name], color=colour, label=f"{name}, mean over the run")
+            label = name if along == "passes" else f"{name}, mean over the run"
+            axis.plot(trace[along], trace[name], color=colour, label=label)
             if f"full {name}" in trace:
                 full = trace[f"full {name}"]
                 axis.plot(trace[along], full, color=colour, linestyle="--", label=f"{name}, all rows")

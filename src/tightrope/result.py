@@ -2,7 +2,7 @@
 
 import dataclasses
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -149,10 +149,29 @@ class TotalCost:
     seconds: float
 
     def __str__(self) -> str:
-        parts = [f"{self.steps:,} steps", f"{self.samples:,} samples", f"{self.gradients:,} gradients"]
+        parts = [f"{self.steps:,} steps"] + ([f"{self.samples:,} samples"] if self.samples else [])
+        parts += [f"{self.gradients:,} gradients"]
         parts += [f"{self.projections:,} projections"] if self.projections else []
         parts += [f"{self.lmos:,} linear minimisations"] if self.lmos else []
         return ", ".join(parts) + f", {self.seconds:.2f} s"
+
+
+class Pull(NamedTuple):
+    """What the pull did."""
+
+    x: Tree  # the feasible output
+    a: float  # how far it was pulled, in [0, 1]
+    cost: float  # rise of the objective
+    bound: float  # on that rise: a (F(s) - F(x))
+    towards: Tree  # s
+
+    def __str__(self) -> str:
+        if self.a == 0:
+            return "the output satisfies every constraint as it is; nothing was pulled."
+        return (
+            f"pulled towards a strictly feasible point by a = {self.a:.3g}, which cost {self.cost:.3g} in the objective "
+            f"(at most {self.bound:.3g})."
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ Laws searched to break each promise, not laws that keep it: `python -m studies.a
 promise (ties, lumps, rare events, tiny groups, heavy tails, weights, dependence, copies, selection, refits; the files
 of `studies/adverse/` say which). The first twenty were looked at while the library was developed. The other twenty
 were not, until the figures below were counted; nothing was chosen on them. (Twenty laws that were drawn for this
-before showed a fault in one promise. It was mended, and they were replaced by twenty others, for all promises.) An attempt is a fresh sample of a law. It
-is *false* if the library promised something of it that the truth, which is known, belies. Shares are of all attempts,
-with exact 95 % intervals: that is the probability which a confidence level bounds. *Promised* says in how many
-attempts there was a promise at all: a library that says nothing breaks nothing.
+before showed a fault in one promise. It was mended, and they were replaced by twenty others, for all promises.)
+An attempt is a fresh sample of a law. It is *false* if the library promised something of it that the truth, which is
+known, belies. Shares are of all attempts, with exact 95 % intervals: that is the probability which a confidence level
+bounds. *Promised* says in how many attempts there was a promise at all: a library that says nothing breaks nothing.
 """
 
 _WORST = """

@@ -26,10 +26,9 @@ from tightrope.evidence import held_out_rows as held_out
 from tightrope.evidence import watched_point as watch
 from tightrope.evidence.certified_pull import certified_pull, inner_point
 from tightrope.evidence.constraint_bounds import Range
-from tightrope.evidence.pull import Pull
 from tightrope.loop.prepare import prepare
 from tightrope.problem.full_data import full_values
-from tightrope.result import Status
+from tightrope.result import Pull, Status
 from tightrope.tree import replace
 
 MORE = np.random.default_rng(2).normal([1.0, -0.5, 0.2], 0.7, size=(60, 3))

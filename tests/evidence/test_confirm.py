@@ -246,4 +246,5 @@ def test_no_convex_function_is_accused(seed, x64):
         ends = [one.in_units(np.random.default_rng(k).normal(size=one.d)) for k in range(2)]
         for end in (ready.problem.domain.lmo(jax.tree.map(jnp.asarray, end)) for end in ends):
             x = jax.tree.map(lambda a, b: jnp.asarray((a + b) / 2, a.dtype), ready.x, end)
-            assert confirm.above_a_chord(ready, x, np.ones(one.N)) is None
+            claim = confirm.Claim(ready.problem, ready.sampler.rows, ready.names, ready.x, x, np.ones(one.N), [], {})
+            assert confirm.above_a_chord(claim, np.ones(one.N)) is None

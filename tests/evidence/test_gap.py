@@ -16,6 +16,7 @@ from tightrope.methods.merit import judged, no_judge
 from tightrope.methods.snapshot import take_snapshot
 from tightrope.problem.full_data import full_jacobian
 from tightrope.problem.rounding import few, glance, sizes_of
+from tightrope.solvers.survey import look_of
 
 ROWS, D = 48, 3
 
@@ -180,8 +181,8 @@ def verdict(seed: int, dtype: Any, method: str) -> Verdict:
     assert case.violation(x) <= 0
     true = float(np.longdouble(case.scale) * (case.parts(x) - case.optimum()))
     if method == "bundle":  # its bound is made of all cuts
-        proof = result.method.proof(result.state)
-        exact = max(proof.upper - proof.lower, true)
+        look = look_of(result.state)
+        exact = max(look.upper - look.lower, true)
     else:
         snap = result.method.snapshot(result.state)
         exact = float(case.duality_gap(np.asarray(snap.w).astype(np.longdouble), np.asarray(snap.lam)))

@@ -16,11 +16,10 @@ from scipy.signal import lfilter
 
 import tightrope as tr
 from tightrope.evidence import at_a_point as worth
-from tightrope.evidence import gap
 from tightrope.evidence import pull as feasible
 from tightrope.evidence.stopping import Judge
 from tightrope.problem.conflict import best_weights
-from tightrope.problem.rounding import LOOK
+from tightrope.problem.rounding import LOOK, judged_by_every_row
 from tightrope.tree import replace
 
 EPS = np.finfo(float).eps
@@ -111,13 +110,13 @@ def test_what_a_point_is_worth_where_constraints_are_exact():
 def test_sizes_by_every_row_over_those_by_a_few():
     x = jnp.asarray(X)
     every, few = sizes_at(X, MANY), sizes_at(X, MANY[::2])
-    ratio = gap.judged_by_every_row(PROBLEM, x, jnp.asarray(MANY))
+    ratio = judged_by_every_row(PROBLEM, x, jnp.asarray(MANY))
     kinds = [every[0] / few[0], *(every[1] / few[1]), *(np.abs(X - MANY).mean(0) / np.abs(X - MANY[::2]).mean(0))]
     kinds += [*(np.abs(MANY).mean(0) / np.abs(MANY[::2]).mean(0))]
     assert ratio == pytest.approx(max(kinds), rel=1e-9)
     assert ratio > 2
-    assert gap.judged_by_every_row(PROBLEM, x, jnp.asarray(MANY[:LOOK])) == 1.0
-    assert gap.judged_by_every_row(PROBLEM, x, jnp.asarray(np.tile(MANY[::2], (2, 1)))) >= 1.0
+    assert judged_by_every_row(PROBLEM, x, jnp.asarray(MANY[:LOOK])) == 1.0
+    assert judged_by_every_row(PROBLEM, x, jnp.asarray(np.tile(MANY[::2], (2, 1)))) >= 1.0
 
 
 # ---- judge -----------------------------------------------------------------------------------------------------------

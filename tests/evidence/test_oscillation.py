@@ -59,12 +59,12 @@ def test_both_the_constraint_and_its_multiplier_have_to_swing(down, up, seen):
     """H is +1 once in four times and -1 otherwise, far more than its noise; its multiplier has a mean of 2, and has to go
     up and down by a quarter of that."""
     above = np.tile([True, False, False, False], 8)
-    method = SimpleNamespace(multipliers=True, averages=True)
-    ready: Any = SimpleNamespace(method=method, plan=SimpleNamespace(batch_size=1), names=["h"])
     worth: Any = SimpleNamespace(samples=np.zeros(100), errors=np.array([0.02]))
     step = 100 * np.arange(33)
     each = {"h": np.where(above, 1.0, -1.0), "dual h": np.where(above, up, down)}
     means = {name: np.append(0.0, np.cumsum(values) / np.arange(1, 33)) for name, values in each.items()}
-    note = oscillation_note(ready, pd.DataFrame({"step": step, "weight": step.astype(float), **means}), worth)
+    note = oscillation_note(
+        pd.DataFrame({"step": step, "weight": step.astype(float), **means}), ["h"], worth, 1, measures=True
+    )
     assert (note is not None) is seen
     assert note is None or "h swings instead of settling" in note

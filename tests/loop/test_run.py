@@ -26,7 +26,7 @@ from core_cases import (
 
 import tightrope as tr
 import tightrope.loop.driver as driver
-from tightrope.loop.run import record_steps
+from tightrope.loop.record import record_steps
 from tightrope.loop.steps import advance, summarise
 from tightrope.problem import full_values
 from tightrope.sampling import Plan

@@ -193,8 +193,8 @@ def test_batches_and_means_by_hand():
     assert steps.output(two, carry, "last").tolist() == [9.0]
     assert steps.output(two, carry, "average").tolist() == [2.0]
     assert steps.running_mean(two, carry).tolist() == [2.0]
-    assert "keeps no mean" in refusal(steps.refuse_mean, SimpleNamespace(averages=False, title="It"))
-    steps.refuse_mean(two)
+    assert "keeps no mean" in refusal(prepare.refuse_mean, tr.METHODS["cfw-csoa"]())
+    prepare.refuse_mean(tr.CSOA())
     for wrong in (lambda x: [x[0]], lambda x: {"a": x}):
         assert "expected a dict of scalars" in refusal(steps.track_names, steps.Variant(None, wrong), jnp.ones(1))
 
@@ -220,8 +220,8 @@ def test_a_checkpoint_is_due_and_has_every_field(tmp_path, monkeypatch):
     assert not kept.due(3)  # it counts from the last time
     found = kept.load(jax.tree.map(jnp.asarray, carry))
     assert found[1:] == (7, 2.5, [{"step": 4.0}], [1.0, 0.5], [3.0, 2.0])
-    np.testing.assert_array_equal(found.carry["a"], carry["a"])
-    assert found.carry["b"][0].dtype == np.int32
+    np.testing.assert_array_equal(found.state["a"], carry["a"])
+    assert found.state["b"][0].dtype == np.int32
     kept.save(carry, step=7, seconds=2.5, rows=[], bound=(-np.inf, 0.0))
     assert kept.load(carry)[4:] == ([], [])
     assert "no folder" in refusal(checkpoint.Checkpoint, tmp_path / "none" / "a", {})
@@ -309,12 +309,12 @@ def test_several_processes_share_a_checkpoint(tmp_path, monkeypatch):
     shared = checkpoint.Checkpoint(tmp_path / "a", {"seed": "1"}, together=True)
     assert shared.exists()
     found = shared.load(carry)
-    assert (found.carry[0], found[1:]) == ("of the first", (7, 2.5, [], [], [1.0]))
+    assert (found.state[0], found[1:]) == ("of the first", (7, 2.5, [], [], [1.0]))
     other = checkpoint.Checkpoint(tmp_path / "a", {"seed": "2"}, together=True)
     assert "seed" in refusal(other.load, carry)
     monkeypatch.setattr(checkpoint, "leads", lambda: False)
     follows = other.load(carry)
-    assert (follows.carry[1], follows[1:]) == (carry, (0, 0.0, [], [], []))
+    assert (follows.state[1], follows[1:]) == (carry, (0, 0.0, [], [], []))
 
 
 def test_a_bar_is_on_standard_error_and_stays_in_files():

@@ -12,7 +12,7 @@ from slow import quick_first
 
 import tightrope as tr
 from studies import methods_table
-from tightrope.loop.prepare import default_batch
+from tightrope.loop.budget import default_batch
 from tightrope.loop.steps import Variant, start
 from tightrope.problems import EXACT
 from tightrope.sampling import Plan
@@ -28,7 +28,8 @@ def from_the_guide():
     return namespace["Queue"]
 
 
-KINDS: dict[str, type[tr.Method]] = tr.METHODS | {"queue": from_the_guide()}
+METHODS = {name: kind for name, kind in tr.METHODS.items() if issubclass(kind, tr.Method)}
+KINDS: dict[str, type[tr.Method]] = METHODS | {"queue": from_the_guide()}
 STEPS = {"rows": 3_000, "refresh every step": 400, "stream": 40_000}
 
 
@@ -195,7 +196,7 @@ def counting_ball(without_lmo=False):
     return Counting
 
 
-REFRESHING = [name for name, kind in KINDS.items() if issubclass(kind, tr.Refreshing) and not kind.on_host]
+REFRESHING = [name for name, kind in KINDS.items() if issubclass(kind, tr.Refreshing)]
 
 
 @pytest.mark.parametrize(
@@ -284,8 +285,6 @@ def three_steps(method, problem, x, theta):
         ready = method.refresh(problem, state, theta) if isinstance(method, tr.Refreshing) else state
         return method.step(problem, ready, batch)[0]
 
-    if isinstance(method, tr.Refreshing) and method.on_host:
-        return step(2, step(1, step(0, state)))
     return jax.jit(lambda state: jax.lax.fori_loop(0, 3, step, state))(state)
 
 
@@ -313,7 +312,7 @@ def test_a_step_keeps_the_structure_of_a_point_that_is_a_tree(name):
     method, problem = kind(), on_a_ball(kind, {"b": (), "w": 2}, lambda x: tr.tree.ravel(x)[0])
     lam = jnp.zeros(problem.n_constraints(x, THETA[0]))
     state = jax.eval_shape(lambda x: method.init(problem, x, lam, jnp.asarray(10)), x)
-    if isinstance(method, tr.Refreshing) and not method.on_host:  # what Python does is seen in the next test
+    if isinstance(method, tr.Refreshing):
         refreshed = jax.eval_shape(lambda state: method.refresh(problem, state, jnp.asarray(THETA)), state)
         assert jax.tree.structure(refreshed) == jax.tree.structure(state)
     after, info = jax.eval_shape(lambda state: method.step(problem, state, draws(method, jnp.asarray(THETA))), state)

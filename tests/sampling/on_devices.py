@@ -76,7 +76,7 @@ def result(name: str, devices: int) -> np.ndarray:
         PROBLEM, rows_on(devices), method, steps=24, passes=None, batch_size=batch_size, seeds=(0,), x0=None
     )
     program = OneRun(ready)
-    driver = Driver(program, ready.sampler.open(ready.plan), refresh_period(ready.method))
+    driver = Driver(program, ready.sampler.open(ready.plan), refresh_period(program.method))
     position = Position(program.start(), 0)
     while position.step < 24:
         position = driver.chunk(position, 24)

@@ -1,6 +1,6 @@
 """What a point is worth: on all rows, on fresh samples where those can be made, or else on the last ones of its run."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,19 +9,15 @@ import numpy as np
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.confidence import serial_dependence
 from tightrope.evidence.constraint_bounds import values_at
-from tightrope.evidence.gap import on_host
 from tightrope.problem import Problem
 from tightrope.problem.conflict import conflict, said_of_conflict
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.reach import reach_of_constraints
 from tightrope.problem.rounding import UNITS, count
 from tightrope.problem.wide import exact_eps, exactly
+from tightrope.sampling import Plan, Sampler
 from tightrope.sampling.data import first_row, one_row
 from tightrope.tree import Array, Tree
-
-if TYPE_CHECKING:
-    from tightrope.loop.prepare import Prepared
-    from tightrope.loop.steps import Summary
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
 _ENOUGH = 32  # samples of a run: fewer have no standard error to speak of (a guess)
@@ -47,37 +43,47 @@ class Worth(NamedTuple):
     note: str | None = None  # on the samples
 
 
-def worth_of(ready: "Prepared", x: Tree, step: int, sums: "Summary") -> Worth:
-    """What x is worth after so many steps, in which the means of f and h were those of `sums`."""
-    sampler, plan = ready.sampler, ready.plan
+class Means(NamedTuple):
+    """Running means over a run, on the host; of one run or, with leading axes, of many."""
+
+    objective: Any
+    h: np.ndarray
+    lam: np.ndarray
+    tracked: dict[str, Any]
+    weight: Any  # of all steps so far
+
+
+def worth_of(problem: Problem, x: Tree, sampler: Sampler, plan: Plan, step: int, means: Means | None) -> Worth:
+    """What x is worth after so many steps, over which f and h had these means."""
     if sampler.n is not None:
-        return worth_on_rows(ready.problem, x, sampler.rows)
+        return worth_on_rows(problem, x, sampler.rows)
+    assert means is not None
     samples = step * plan.draws * plan.batch_size
     fresh = sampler.fresh(plan.seeds[0], 1 << int(np.log2(np.clip(samples / 10, *_FRESH))))
     if fresh is not None:
-        return worth_on_samples(ready.problem, x, fresh, "fresh samples")
-    return worth_of_a_run(ready.problem, x, sampler.lately(plan, step), sums)
+        return worth_on_samples(problem, x, fresh, "fresh samples")
+    return worth_of_a_run(problem, x, sampler.lately(plan, step), means)
 
 
-def worth_of_a_run(problem: Problem, x: Tree, lately: Tree, sums: "Summary") -> Worth:
+def worth_of_a_run(problem: Problem, x: Tree, lately: Tree, means: Means) -> Worth:
     """What x is worth on the last samples of its run; where there are too few, its means are all that is known."""
     if lately is not None and count(lately) >= _ENOUGH:
         return worth_on_the_last(problem, x, lately)
     said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
-    unknown = np.full(len(sums.h), np.nan)
-    return Worth(float(sums.objective), sums.h, np.nan, unknown, said, True)
+    unknown = np.full(len(means.h), np.nan)
+    return Worth(float(means.objective), means.h, np.nan, unknown, said, True)
 
 
 def worth_on_rows(problem: Problem, x: Tree, rows: Tree) -> Worth:
     """What x is worth on all the data, which is all there is; in float64."""
-    f, h, size_f, size_h = on_host(exactly(_with_sizes, problem, x, rows))
+    f, h, size_f, size_h = (np.asarray(v, float) for v in exactly(_with_sizes, problem, x, rows))
     eps = UNITS * exact_eps(problem, x)
     return Worth(float(f), h, eps * float(size_f), eps * size_h, f"all {count(rows):,} rows", False)
 
 
 def worth_on_samples(problem: Problem, x: Tree, samples: Tree, what: str) -> Worth:
     """What x is worth on samples, which stand for others."""
-    f, h, error_f, error_h = on_host(_with_errors(problem, x, samples))
+    f, h, error_f, error_h = (np.asarray(v, float) for v in jax.device_get(_with_errors(problem, x, samples)))
     said = f"{count(samples):,} {what}, with two standard errors"
     return Worth(float(f), h, 2 * float(error_f), 2 * error_h, said, True, samples)
 
@@ -164,18 +170,20 @@ def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, A
     return f, h, jnp.sqrt(spread_f / (count(data) - 1)), jnp.sqrt(spread_h / (count(data) - 1))
 
 
-def conflict_of(ready: "Prepared", x: Tree, dual: np.ndarray, worth: Worth) -> str | None:
+def conflict_of(
+    problem: Problem, x: Tree, dual: np.ndarray, sampler: Sampler, seed: int, names: list[str], worth: Worth
+) -> str | None:
     """A sentence where samples say that every point of the domain violates a constraint; None where they do not. Those
     that x was measured on will do where they are many enough.
 
     The weights are the multipliers: without a feasible point they grow in the direction of weights that prove it.
     """
-    if ready.sampler.n is not None or not np.any(np.nan_to_num(dual) > 0):
+    if sampler.n is not None or not np.any(np.nan_to_num(dual) > 0):
         return None
     samples = worth.samples
     if not worth.learned and (samples is None or count(samples) < _FRESH[1]):
-        samples = ready.sampler.fresh(ready.plan.seeds[0], _FRESH[1])
-    return None if samples is None else conflict_in(ready.problem, x, dual, samples, ready.names, worth.learned)
+        samples = sampler.fresh(seed, _FRESH[1])
+    return None if samples is None else conflict_in(problem, x, dual, samples, names, worth.learned)
 
 
 def conflict_in(

@@ -13,11 +13,10 @@ from tightrope.evidence.at_a_point import Worth, worth_on_rows, worth_on_samples
 from tightrope.evidence.certified_pull import certified_pull, inner_point
 from tightrope.evidence.constraint_bounds import Accept, bound_constraints, checked_accept, read_ranges
 from tightrope.evidence.held_out_rows import copies_said, marks_of, marks_of_sampler, read_held_out, refuse_seen
-from tightrope.evidence.pull import Pull
 from tightrope.problem import Problem
 from tightrope.problem.check import check_shapes
 from tightrope.problem.rounding import count
-from tightrope.result import Result, Status
+from tightrope.result import Pull, Result, Status
 from tightrope.sampling.data import one_row
 from tightrope.tree import Tree
 

@@ -3,7 +3,7 @@ and the gap hold, no point is feasible.
 
 A run computes in the precision of its point. What f and h lose there inside themselves, in differences of large numbers, no
 count of rounding sees; here they see every number in float64, where the same loss is 2^-29 as large. The bound is that of
-`methods/snapshot.py` and `methods/bundle/model.py`: it needs one look at all rows at the output, and others at points that
+`methods/snapshot.py` and `solvers/cuts.py`: it needs one look at all rows at the output, and others at points that
 the run has looked at only as long as these are needed for what the run has claimed.
 """
 
@@ -11,7 +11,7 @@ import copy
 import itertools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +20,6 @@ import numpy as np
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.evidence.at_a_point import Worth
 from tightrope.evidence.stopping import ADVICE, Judge
-from tightrope.methods import Refreshing
-from tightrope.methods.bundle.look import reach, see, units_of
-from tightrope.methods.bundle.model import Bound, Looks, Model
-from tightrope.methods.bundle.solve import Region, region_of
-from tightrope.methods.bundle.state import shapes_of_a_look
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.conflict import said_of_conflict
@@ -32,10 +27,10 @@ from tightrope.problem.full_data import full_values
 from tightrope.problem.rounding import UNITS, distance_across, eps_of, few
 from tightrope.problem.wide import can_widen, exactly, is_widened, on_host
 from tightrope.result import Status
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, ravel, shaped_like, subtract, taken_apart
-
-if TYPE_CHECKING:
-    from tightrope.loop.prepare import Prepared
+from tightrope.solvers.cuts import Bound, Looks, Model
+from tightrope.solvers.programmes import Region, region_of
+from tightrope.solvers.survey import reach, see, shapes_of_a_look, units_of
+from tightrope.tree import Array, Tree, add_scaled, ravel, shaped_like, subtract, taken_apart
 
 _MOST_NUMBERS = 1 << 25  # numbers of all looks in one linear programme; with more, looks are taken one by one (a guess)
 _CLOSE = 1.1  # times the gap of the run: one in float64 that is as close is looked for no further (a guess)
@@ -61,33 +56,42 @@ class Confirmed(NamedTuple):
     gap: float = math.nan  # of the output, where that is known better than by the run
 
 
-def confirmed(
-    ready: "Prepared", x: Tree, dual: np.ndarray, worth: Worth, ended: Confirmed, judge: Judge, state: Any
-) -> Confirmed:
+class Claim(NamedTuple):
+    """What a run on rows claims of its output."""
+
+    problem: Problem
+    rows: Tree
+    names: list[str]
+    start: Tree  # where the run began
+    x: Tree  # its output
+    dual: np.ndarray  # and multipliers
+    looked_at: list[Tree]  # points at which it looked at all rows, those that matter most first
+    conflict: dict[int, float]  # as that of a `Look`
+
+
+def confirmed(claim: Claim, worth: Worth, ended: Confirmed, judge: Judge) -> Confirmed:
     """What is left of what a run claims.
 
     Args:
-        ready: the run.
-        x, dual: its output and multipliers.
+        claim: of what.
         worth: of the output, in float64.
         ended: how it ended, as it knows itself.
         judge: of its gap.
-        state: the method's.
     """
     claims = ended.status.proven or ended.status.unproven or ended.status is Status.INFEASIBLE
     if not (ended.lower > -math.inf or claims or "gap" in ended.message):
         return ended
-    proof = ready.method.proof(state) if isinstance(ready.method, Refreshing) else None
-    conflict = {} if proof is None or ended.status is not Status.INFEASIBLE else proof.conflict
-    weights = np.isin(np.arange(dual.size), list(conflict)).astype(float) if conflict else np.nan_to_num(dual)
-    bent = above_a_chord(ready, x, weights)
+    conflict = claim.conflict if ended.status is Status.INFEASIBLE else {}
+    dual = np.nan_to_num(claim.dual)
+    weights = np.isin(np.arange(dual.size), list(conflict)).astype(float) if conflict else dual
+    bent = above_a_chord(claim, weights)
     if bent is not None:
         return Confirmed(Status.NOT_CONVEX, bent, -math.inf)
     if not (conflict or ended.lower > -math.inf):  # an estimate of the gap, which claims nothing
         return ended
-    looks = _Looks(ready, x, dual, state) if is_widened(ready.problem, x) else None
+    looks = _Looks(claim) if is_widened(claim.problem, claim.x) else None
     if conflict:
-        return ended if looks is None else _infeasible(ended, looks, ready.names)
+        return ended if looks is None else _infeasible(ended, looks, claim.names)
     upper = worth.objective + worth.objective_error
     bound = Bound(ended.lower, 0.0, np.ones(1), weights[None]) if looks is None else looks.bound(upper, judge)
     if np.any(worth.constraints > worth.errors):  # the gap is that of another point
@@ -129,30 +133,20 @@ def _infeasible(ended: Confirmed, looks: "_Looks", names: list[str]) -> Confirme
     return ended._replace(status=Status.NO_FEASIBLE_POINT, message=said)
 
 
-def looked_at(ready: "Prepared", state: Any) -> list[Tree]:
-    """Points of the domain at which the run has looked at all rows, those that matter most first."""
-    method = ready.method
-    proof = method.proof(state) if isinstance(method, Refreshing) else None
-    if proof is not None:
-        return [shaped_like(ready.x, point.astype(float_dtype(ready.x))) for point in proof.points]
-    snap = method.snapshot(state) if isinstance(method, Refreshing) else None
-    return [] if snap is None else [snap.w]
-
-
 class _Looks:
     """Looks at all rows in float64: at the output, and as long as they are needed at points that the run has looked at."""
 
-    def __init__(self, ready: "Prepared", x: Tree, dual: np.ndarray, state: Any):
-        self.ready, self.x, self.dual = ready, x, np.nan_to_num(dual)
-        self.conic = ready.problem.domain.conic(x) if ready.problem.domain.has_conic else None
-        self.todo = [x, *looked_at(ready, state)]
+    def __init__(self, claim: Claim):
+        self.problem, self.rows, self.x, self.dual = claim.problem, claim.rows, claim.x, np.nan_to_num(claim.dual)
+        self.conic = self.problem.domain.conic(self.x) if self.problem.domain.has_conic else None
+        self.todo = [self.x, *claim.looked_at]
         self.seen: list[list[np.ndarray]] = []
 
     def bound(self, upper: float, judge: Judge) -> Bound:
         """A lower bound that makes a gap which the run has claimed, if there is one; else the best there is."""
         close = _CLOSE * judge.gap if judge.gap > 0 else judge.allowed
         best = Bound(-math.inf, 0.0, np.ones(1), self.dual[None])
-        if not self.ready.problem.domain.has_lmo:
+        if not self.problem.domain.has_lmo:
             return best
         for k, x in enumerate(self.todo):
             self._look(x)
@@ -186,15 +180,15 @@ class _Looks:
         return self.conic is not None and len(self.seen) * self.seen[0][4].size <= _MOST_NUMBERS
 
     def _look(self, x: Tree) -> None:
-        problem, rows = self.ready.problem, self.ready.sampler.rows
+        problem, rows = self.problem, self.rows
         d, n = ravel(x)[0].size, self.dual.size
         self.seen.append(taken_apart(exactly(see, problem, x, rows), shapes_of_a_look(d, n)[:5]))
 
     def _model(self, which: slice) -> Model:
         """The cuts of some looks. Levels and the domain are known in the precision of the point; sums are float64's."""
         x, f, h, grad, rows = (np.stack(v) for v in zip(*self.seen[which], strict=True))
-        far, unit, held = distance_across(self.ready.problem), UNITS * np.finfo(float).eps, eps_of(self.x)
-        levels = held * np.abs(np.broadcast_to(np.asarray(self.ready.problem.levels, float), h.shape[1:]))
+        far, unit, held = distance_across(self.problem), UNITS * np.finfo(float).eps, eps_of(self.x)
+        levels = held * np.abs(np.broadcast_to(np.asarray(self.problem.levels, float), h.shape[1:]))
         steep, steeps = np.linalg.norm(grad, axis=1), np.linalg.norm(rows, axis=2)
         errors = unit * np.abs(f), unit * np.abs(h) + levels, (unit + held) * far * steep, (unit + held) * far * steeps
         region = Region(x[-1], np.ones(x.shape[1]), np.zeros((0, x.shape[1])), np.zeros((0, 0)), np.zeros(0), ())
@@ -206,19 +200,19 @@ class _Looks:
 
     def _support(self, g: np.ndarray) -> float:
         with jax.enable_x64(True):
-            return float(reach(on_host(self.ready.problem.domain), on_host(shaped_like(self.x, g))))
+            return float(reach(on_host(self.problem.domain), on_host(shaped_like(self.x, g))))
 
 
 # ---- chords ------------------------------------------------------------------------------------------------------------
 
 
-def above_a_chord(ready: "Prepared", x: Tree, weights: np.ndarray) -> str | None:
+def above_a_chord(claim: Claim, weights: np.ndarray) -> str | None:
     """A sentence where the objective, or a constraint of positive weight, is above one of its chords on all rows; None where
     no such chord is found. A few rows are asked first, along lines from the output to the start and into the domain."""
-    problem, rows = ready.problem, ready.sampler.rows
+    problem, rows, x = claim.problem, claim.rows, claim.x
     if not can_widen(problem) or not problem.domain.additive:
         return None
-    ends, values = exactly(_along_lines, problem, x, ready.x, _directions(x), few(rows))
+    ends, values = exactly(_along_lines, problem, x, claim.start, _directions(x), few(rows))
     counts = [*problem.knows_objective * [0], *(1 + i for i in np.flatnonzero(weights > 0))]
     for k in counts:
         found = _worst(values[:, :, k])
@@ -231,7 +225,7 @@ def above_a_chord(ready: "Prepared", x: Tree, weights: np.ndarray) -> str | None
         v = [float(np.append(f, h)[k]) for f, h in at]
         excess = _excess(_ALONG[list(places)], np.array(v))
         if excess > _allowed(values[:, :, k]):
-            name = "the objective" if k == 0 else ready.names[k - 1]
+            name = "the objective" if k == 0 else claim.names[k - 1]
             return (
                 f"{name[:1].upper()}{name[1:]} is above a chord by {excess:.3g}, on all rows and in float64, where its "
                 f"values are {v[0]:.6g}, {v[1]:.6g} and {v[2]:.6g}: it is not convex, or loses that many digits."

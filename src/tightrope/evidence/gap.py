@@ -28,7 +28,6 @@ from tightrope.problem.rounding import (
     distance_across,
     eps_of,
     few,
-    glance,
     sizes_of,
 )
 from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, norm
@@ -95,14 +94,6 @@ def gap_of(problem: Problem, snap: Snapshot, inside: Inside, data: Tree, best: B
     above = f + float(seen.f_rounding) + _pulled(h + seen.margin, inside.h + seen.margin) * rise
     value = above - best.certain
     return Gap(value, value - (f + _pulled(h, inside.h) * rise - best.value), best)
-
-
-def judged_by_every_row(problem: Problem, x: Tree, data: Tree) -> float:
-    """How many times larger the sizes at x are by every row than by a few; at least one."""
-    if count(data) <= LOOK:
-        return 1.0
-    few, every = (glance(problem, x, data, each).sizes for each in (False, True))
-    return max(float(np.max(b / np.where(a == 0, 1, a), initial=1)) for a, b in zip(few, every, strict=True))
 
 
 def refuse_below_rounding(problem: Problem, x: Tree, lam: Array, seen: Glance, tol: float) -> None:

@@ -6,32 +6,46 @@ without a violation that would tell. For any weights nu >= 0 of sum 1 the mixtur
 below its tangent at x, and the least value of that over the domain is at most min over x of max_i H_i(x) = -sigma.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from tightrope.evidence.gap import on_host
-from tightrope.methods import Method
+from tightrope.problem import Problem
 from tightrope.problem.conflict import SURE, best_weights, tangents_of
 from tightrope.tree import Tree, float_dtype
-
-if TYPE_CHECKING:
-    from tightrope.loop.prepare import Prepared
 
 _LONGEST = 2**62  # steps; more than that is never
 
 
-def margin_note(ready: "Prepared", x: Tree, step: int, samples: Tree) -> str | None:
+class Margin(NamedTuple):
+    """What a run keeps below its levels."""
+
+    name: str  # of the coefficient
+    value: float  # of it, the largest
+    after: Callable[[int], float]  # the margin after so many steps
+    constraints: int  # how many keep it
+
+
+def margin_note(problem: Problem, x: Tree, data: Tree, all_rows: bool, margin: Margin, step: int) -> str | None:
     """A sentence where the margin after so many steps is more than half of the room there is, as the theory asks for; None
-    where it is not, or where nothing is known. `samples` are fresh ones, of a generator."""
-    method, upsilon = ready.method, ready.method.tightening(step)
-    sigma = _room(ready, x, samples) if upsilon > 0 else np.inf
+    where it is not, or where nothing is known.
+
+    Args:
+        problem, x: the problem, and the output of the run.
+        data: all rows, or fresh samples; None where there are neither.
+        all_rows: which of them.
+        margin, step: of the run.
+    """
+    upsilon = margin.after(step)
+    sigma = _room(problem, x, data, all_rows, margin.constraints) if upsilon > 0 and data is not None else np.inf
     if not 0 < sigma < 2 * upsilon:
         return None
-    name = method.margin or ""
+    name = margin.name
     what = "leaves no feasible point" if upsilon >= sigma else "takes more than half of the room there is"
-    enough, smaller = _steps_for(method, sigma / 2), float(np.max(getattr(method, name))) * sigma / 2 / upsilon
+    enough, smaller = _steps_for(margin, sigma / 2), margin.value * sigma / 2 / upsilon
     longer = f"{enough:,} steps or more, or " if enough is not None else ""
     return (
         f"the margin {what}: upsilon is {upsilon:.3g} at {step:,} steps, and no point satisfies every constraint by more "
@@ -39,27 +53,25 @@ def margin_note(ready: "Prepared", x: Tree, step: int, samples: Tree) -> str | N
     )
 
 
-def _room(ready: "Prepared", x: Tree, samples: Tree) -> float:
+def _room(problem: Problem, x: Tree, data: Tree, all_rows: bool, n: int) -> float:
     """An upper bound on the Slater margin; inf where nothing is known."""
-    problem, rows = ready.problem, ready.sampler.n is not None
-    data = ready.sampler.rows if rows else samples
-    if data is None or not ready.names or not (problem.domain.has_lmo and problem.domain.additive):
+    if n == 0 or not (problem.domain.has_lmo and problem.domain.additive):
         return np.inf
-    if problem.nested and not rows:  # the error of a tangent is not that of its samples
+    if problem.nested and not all_rows:  # the error of a tangent is not that of its samples
         return np.inf
-    nu, least = best_weights(problem, x, data, jnp.ones(len(ready.names), float_dtype(x)))
-    if rows:
+    nu, least = best_weights(problem, x, data, jnp.ones(n, float_dtype(x)))
+    if all_rows:
         return -float(least)
     tangents, _ = on_host(tangents_of(problem, x, nu, data))
     return float(SURE * tangents.std() / np.sqrt(len(tangents) - 1) - tangents.mean())
 
 
-def _steps_for(method: Method, upsilon: float) -> int | None:
+def _steps_for(margin: Margin, upsilon: float) -> int | None:
     """The fewest steps after which the margin is at most this; None where no number of them will do."""
-    if not method.tightening(_LONGEST) <= upsilon:
+    if not margin.after(_LONGEST) <= upsilon:
         return None
     low, high = 0, _LONGEST
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if method.tightening(middle) <= upsilon else (middle, high)
+        low, high = (low, middle) if margin.after(middle) <= upsilon else (middle, high)
     return high

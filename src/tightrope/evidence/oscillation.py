@@ -12,31 +12,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tightrope.evidence.at_a_point import Worth
-from tightrope.methods.measured import SelfMeasuring
 from tightrope.problem.conflict import SURE
 from tightrope.problem.rounding import count
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tightrope.loop.prepare import Prepared
-
 _SWINGS = 4  # there and back, twice
 _AWAY = 0.25  # of its mean that a multiplier goes up and down
 
 
-def oscillation_note(ready: "Prepared", trace: "pd.DataFrame", worth: Worth) -> str | None:
+def oscillation_note(
+    trace: "pd.DataFrame", names: list[str], worth: Worth, batch_size: int, measures: bool
+) -> str | None:
     """A sentence where constraints of a run on samples of a generator or a stream swing; None where they do not, or where
-    nothing is known."""
-    if worth.samples is None or not ready.method.multipliers or not ready.method.averages:
+    nothing is known.
+
+    Args:
+        trace, names, worth, batch_size: of the run, the names of its constraints.
+        measures: whether it has measured its own steps.
+    """
+    if worth.samples is None:
         return None
     late = trace[trace["step"] >= trace["step"].max() / 2] if len(trace) else trace
     if len(late) <= _SWINGS + 1:  # too few rows to see them between
         return None
-    samples = np.diff(late["step"]) * ready.plan.batch_size
+    samples = np.diff(late["step"]) * batch_size
     noise = worth.errors / 2 * np.sqrt(count(worth.samples))
     found = []
-    for name, sigma in zip(ready.names, noise, strict=True):
+    for name, sigma in zip(names, noise, strict=True):
         h, lam = _between(late, name), _between(late, f"dual {name}")
         sure, middle = SURE * sigma / np.sqrt(samples), float(np.mean(lam))
         times = _alternations(h, -sure, sure)
@@ -48,8 +52,9 @@ def oscillation_note(ready: "Prepared", trace: "pd.DataFrame", worth: Worth) -> 
             )
     if not found:
         return None
-    own = isinstance(ready.method, SelfMeasuring) and ready.method.measures
-    remedy = "more samples a step (batch_size)" if own else "smaller steps, or none given: defaults measure their own"
+    remedy = (
+        "more samples a step (batch_size)" if measures else "smaller steps, or none given: defaults measure their own"
+    )
     return f"{'; '.join(found)}. The output is a mean over such swings. Try {remedy}."
 
 

@@ -5,7 +5,7 @@ in [0, 1] that makes every H_i(x(a)) <= 0 costs at most a (F(s) - F(x)). A theor
 runs; the pull makes it true of this one.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,29 +15,12 @@ from tightrope._jaxlib import COMPILED_SOON
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values, linearised
 from tightrope.problem.wide import exactly
+from tightrope.result import Pull
 from tightrope.sampling.data import one_row
 from tightrope.tree import Array, Tree, float_dtype
 
 MARGIN = 64  # units of eps of what is summed
 BEYOND = 0.1  # of a margin, or rounding would decide on which side of zero the root falls
-
-
-class Pull(NamedTuple):
-    """What the pull did."""
-
-    x: Tree  # the feasible output
-    a: float  # how far it was pulled, in [0, 1]
-    cost: float  # rise of the objective
-    bound: float  # on that rise: a (F(s) - F(x))
-    towards: Tree  # s
-
-    def __str__(self) -> str:
-        if self.a == 0:
-            return "the output satisfies every constraint as it is; nothing was pulled."
-        return (
-            f"pulled towards a strictly feasible point by a = {self.a:.3g}, which cost {self.cost:.3g} in the objective "
-            f"(at most {self.bound:.3g})."
-        )
 
 
 def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from tightrope.methods import Method, registered
+from tightrope.methods import registered
+from tightrope.methods.base import Algorithm
 
 
 class Rule(NamedTuple):
@@ -56,6 +57,6 @@ def one_of(choices: Sequence[str]) -> Rule:
 
 POSITIVE = number(lambda v: v > 0, "a positive number")
 METHOD = Rule(
-    lambda v: isinstance(v, Method) or v in ("auto", *registered()),
+    lambda v: isinstance(v, Algorithm) or v in ("auto", *registered()),
     f"auto, {', '.join(registered())} or a method object",
 )

@@ -40,13 +40,13 @@ class CheckpointError(FileError):
     """
 
 
-FORM = Form("checkpoint", 2, "Give another path, or delete the file to start afresh.", CheckpointError)
+FORM = Form("checkpoint", 3, "Give another path, or delete the file to start afresh.", CheckpointError)
 
 
 class Saved(NamedTuple):
     """What a checkpoint holds."""
 
-    carry: Any
+    state: Any  # of the run: arrays in NumPy
     step: int
     seconds: float
     rows: list[dict[str, float]]
@@ -96,7 +96,7 @@ class Checkpoint:
 
     def save(
         self,
-        carry: Tree,
+        state: Tree,
         *,
         step: int,
         seconds: float,
@@ -105,7 +105,7 @@ class Checkpoint:
         gaps: Sequence[float] = (),
     ) -> None:
         """Write what the run is now: a crash leaves the old file or the new one, never half of either."""
-        leaves = jax.tree_util.tree_flatten_with_path(carry)[0]
+        leaves = jax.tree_util.tree_flatten_with_path(state)[0]
         arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
         about = {
             "fingerprint": self.fingerprint,
@@ -127,10 +127,10 @@ class Checkpoint:
             saved = self._read(like) if leads() else saved
         except CheckpointError as error:
             said = {"error": str(error)}
-        said = said_by_first(said or saved._replace(carry=None)._asdict())
+        said = said_by_first(said or saved._replace(state=None)._asdict())
         if "error" in said:
             raise CheckpointError(said["error"])
-        return Saved(**said)._replace(carry=of_first(saved.carry))
+        return Saved(**said)._replace(state=of_first(saved.state))
 
     def _read(self, like: Tree) -> Saved:
         arrays, about = FORM.read(self.path)
@@ -143,8 +143,8 @@ class Checkpoint:
         kinds = {key: (np.shape(leaf), np.asarray(leaf).dtype) for key, (_, leaf) in zip(keys, paths, strict=True)}
         if kinds != {key: (array.shape, array.dtype) for key, array in arrays.items()}:
             raise FORM.refuse(f"{self.path} holds other arrays than this run's state.")
-        carry = jax.tree.unflatten(treedef, [jnp.asarray(arrays[key]) for key in keys])
-        return Saved(carry, about["step"], about["seconds"], about["rows"], about["bound"], about["gaps"])
+        state = jax.tree.unflatten(treedef, [arrays[key] for key in keys])
+        return Saved(state, about["step"], about["seconds"], about["rows"], about["bound"], about["gaps"])
 
 
 def fingerprint(ready: Prepared, track: Callable[..., Any] | None) -> dict[str, str]:

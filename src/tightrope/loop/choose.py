@@ -7,21 +7,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tightrope.methods import (
-    CFWCSOA,
-    CSCGD,
-    CSOA,
-    FWCSOA,
-    SQP,
-    SVRFCSOA,
-    SVRGCSOA,
-    Bundle,
-    Method,
-    Refreshing,
-    SplitCSOA,
-    registered,
-)
+from tightrope.methods import CFWCSOA, CSCGD, CSOA, FWCSOA, SVRFCSOA, SVRGCSOA, Refreshing, SplitCSOA, registered
+from tightrope.methods.base import Algorithm, Method
 from tightrope.sets import ConvexSet
+from tightrope.solvers import SQP, Bundle, Solver
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
 SECOND_COORDINATES = 500  # ... and up to half a second, a price worth paying where another method does not get there
@@ -42,7 +31,7 @@ class Asked(NamedTuple):
     nested: bool = False  # whether objective or constraints are functions of means
 
 
-def automatic(asked: Asked) -> tuple[Method, str]:
+def automatic(asked: Asked) -> tuple[Algorithm, str]:
     """What "auto" means for what is at hand, and why."""
     domain = asked.domain
     if not domain.additive:
@@ -71,11 +60,11 @@ def automatic(asked: Asked) -> tuple[Method, str]:
     return chosen, f"{data} and {domain.name} has {has}"
 
 
-def second_choice(method: Method, asked: Asked) -> Method | None:
+def second_choice(method: Algorithm, asked: Asked) -> Algorithm | None:
     """What "auto" goes on with where the judge says that its choice is far from a solution; None where nothing better is
     known. Cuts need neither step sizes nor curvature."""
     able = asked.rows and asked.coordinates <= SECOND_COORDINATES and asked.constraints <= CONSTRAINTS
-    judged = isinstance(method, Refreshing) and not isinstance(method, Bundle)
+    judged = isinstance(method, Refreshing | Solver) and not isinstance(method, Bundle)
     return (
         Bundle() if able and judged and misfit(Bundle, asked.domain, rows=True, values=asked.values) is None else None
     )
@@ -93,9 +82,9 @@ def automatic_for_a_fed_run(domain: ConvexSet, nested: bool) -> Method:
     return SplitCSOA(anytime=True) if projection_free(domain) else CSOA(anytime=True)
 
 
-def resolve_method(method: str | Method, asked: Asked) -> tuple[Method, tuple[str, ...]]:
+def resolve_method(method: str | Algorithm, asked: Asked) -> tuple[Algorithm, tuple[str, ...]]:
     """A method object, and a note on how it was chosen where the user left it open."""
-    if isinstance(method, Method):
+    if isinstance(method, Algorithm):
         return method, ()
     if method == "auto":
         chosen, why = automatic(asked)
@@ -108,7 +97,7 @@ def resolve_method(method: str | Method, asked: Asked) -> tuple[Method, tuple[st
 
 
 def misfit(
-    method: Method | type[Method],
+    method: Algorithm | type[Algorithm],
     domain: ConvexSet,
     *,
     rows: bool,
@@ -130,7 +119,7 @@ def misfit(
         endless: whether the run is fed by hand and has no end.
         nested: whether objective or constraints are functions of means.
     """
-    kind = type(method) if isinstance(method, Method) else method
+    kind = type(method) if isinstance(method, Algorithm) else method
     name, needs = kind.title, kind.needs
     if nested and not kind.takes_nested:
         able = " or ".join(f'"{able}"' for able, other in registered().items() if other.takes_nested)
@@ -152,7 +141,7 @@ def misfit(
             f"{name} solves small programmes on the domain, and {domain.name} has no description for them. Use a method "
             'such as "svrg-csoa" or "svrf-csoa", or give the set a `conic`.'
         )
-    if kind.averages and not domain.additive:
+    if issubclass(kind, Method) and kind.averages and not domain.additive:
         return (
             f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
             'Use method="cfw-csoa" ("mfw-csoa" for samples), or hold the matrix dense.'
@@ -168,7 +157,7 @@ def misfit(
         return (
             f'{name} looks at all the data, which a stream does not keep; expected arrays. Use a method such as "csoa".'
         )
-    if endless and not method.anytime:
+    if endless and not getattr(method, "anytime", False):
         return (
             f"the steps of {name} depend on how many there will be, which a fed run does not know. Use a method whose "
             "`anytime` is true, such as CSOA(anytime=True)."
@@ -178,12 +167,10 @@ def misfit(
             f"{name} knows no constraints E h <= 0 and the problem has {constraints}. Put them into the objective with "
             "tr.penalised(problem, weights), or use a method for constraints such as CSOA or FWCSOA."
         )
-    if "one_constraint" in needs and constraints not in (None, 1):
-        return f"{name} takes exactly one constraint and the problem has {constraints}; give their maximum as one."
     return None
 
 
-def missing(method: Method | type[Method], lacks: Callable[[], str | None]) -> str | None:
+def missing(method: Algorithm | type[Algorithm], lacks: Callable[[], str | None]) -> str | None:
     """Why the functions do not suit a method that needs second derivatives, in a sentence; None where they do."""
     found = lacks() if "curvature" in method.needs else None
     name, remedy = method.title, 'Use method="bundle", which needs no curvature and does not mind kinks.'
@@ -198,13 +185,13 @@ def missing(method: Method | type[Method], lacks: Callable[[], str | None]) -> s
     )
 
 
-def needs_rows(method: Method | type[Method]) -> bool:
+def needs_rows(method: Algorithm | type[Algorithm]) -> bool:
     """Whether the method looks at all the data."""
-    kind = type(method) if isinstance(method, Method) else method
+    kind = type(method) if isinstance(method, Algorithm) else method
     return "rows" in kind.needs or issubclass(kind, Refreshing)
 
 
-def refuse_grids(method: Method) -> None:
+def refuse_grids(method: Algorithm) -> None:
     """A single run has one value of every coefficient."""
     grids = [jax.tree_util.keystr(path)[1:] for path, v in jax.tree_util.tree_leaves_with_path(method) if np.ndim(v)]
     if grids:

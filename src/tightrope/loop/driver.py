@@ -47,24 +47,25 @@ class OneRun:
     """The program of a single run."""
 
     def __init__(self, ready: Prepared, track: Any = None):
-        self.ready, self.variant = ready, Variant(ready.sizes, track)
+        assert isinstance(ready.method, Method)
+        self.ready, self.method, self.variant = ready, ready.method, Variant(ready.sizes, track)
 
     def start(self) -> Carry:
         """The carry before the first step."""
         ready, horizon = self.ready, np.int32(self.ready.steps)
-        return start(ready.method, ready.problem, ready.x, ready.lam, horizon, self.variant)
+        return start(self.method, ready.problem, ready.x, ready.lam, horizon, self.variant)
 
     def refresh(self, carry: Carry) -> Carry:
         """After the method's look at all the data."""
         ready = self.ready
-        assert isinstance(ready.method, Refreshing)
-        return carry._replace(state=refresh(ready.method, ready.problem, carry.state, ready.sampler.rows))
+        assert isinstance(self.method, Refreshing)
+        return carry._replace(state=refresh(self.method, ready.problem, carry.state, ready.sampler.rows))
 
     def advance(self, carry: Carry, buffer: Buffer, first: int, count: int) -> tuple[Carry, dict[str, Array], bool]:
         """After so many steps."""
         ready, where = self.ready, (np.int32(buffer.offset), np.int32(first), np.int32(count))
-        carry, record, finite = (advance_on_all_rows if ready.method.full_batch else advance)(
-            ready.method, ready.problem, ready.sampler, carry, buffer.items, *where, variant=self.variant
+        carry, record, finite = (advance_on_all_rows if self.method.full_batch else advance)(
+            self.method, ready.problem, ready.sampler, carry, buffer.items, *where, variant=self.variant
         )
         return carry, record, bool(finite)
 

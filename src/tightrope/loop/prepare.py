@@ -12,14 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
+from tightrope.columns import of_constraints
+from tightrope.loop.budget import default_batch, draws_of, for_rows, steps_within
 from tightrope.loop.choose import Asked, misfit, missing, projection_free, refuse_grids, resolve_method
-from tightrope.methods import Method, Refreshing, steps_within
+from tightrope.loop.steps import Variant, track_names
+from tightrope.methods import Method
+from tightrope.methods.base import Algorithm
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
 from tightrope.problem.rounding import Glance, glance
 from tightrope.sampling import Plan, Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
+from tightrope.solvers import Solver
 from tightrope.tree import Array, Tree, astype, float_dtype, replace
 
 if TYPE_CHECKING:
@@ -36,7 +41,7 @@ class Prepared:
 
     problem: Problem
     sampler: Sampler
-    method: Method
+    method: Algorithm
     x: Tree  # x_1
     lam: Array  # lambda_1
     steps: int
@@ -55,7 +60,7 @@ class Prepared:
         """The same run, of which nothing can be asked of all the data any more."""
         return dataclasses.replace(self, sampler=Stream(()))
 
-    def method_at(self, k: int) -> Method:
+    def method_at(self, k: int) -> Any:
         """The method with the k-th value of every coefficient that is a grid."""
         return jax.tree.map(lambda v: v if np.ndim(v) == 0 else v[k], self.method)
 
@@ -63,7 +68,7 @@ class Prepared:
 def prepare(
     problem: Problem,
     data: Any,
-    method: str | Method,
+    method: str | Algorithm,
     *,
     steps: int | None,
     passes: float | None,
@@ -109,20 +114,24 @@ def prepare(
     exact = problem.exact_constraints is not None
     fits = {"rows": rows, "constraints": n, "exact": exact, "values": problem.knows_objective, "endless": endless}
     _refuse(misfit(chosen, problem.domain, **fits, nested=problem.nested) or missing(chosen, look))
-    chosen = chosen.for_problem(problem, x, theta)
+    if isinstance(chosen, Method):
+        chosen = chosen.for_problem(problem, x, theta)
+    elif isinstance(chosen, Solver):
+        chosen = chosen.fitted(problem, x, sampler.n or 1)
     size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
     if problem.nested and sizes is not None:
         raise ValueError(f"batch_size is {batch_size!r}; expected one number, because the problem is nested.")
     chosen = for_rows(chosen, sampler.n, size)
-    plan = Plan(tuple(_checked_seed(seed) for seed in seeds), chosen.cost.samples, size)
+    plan = Plan(tuple(_checked_seed(seed) for seed in seeds), max(1, draws_of(chosen)), size)
     sampler.check(plan)
     lam = jnp.asarray(np.zeros((n,), dtype)) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
-    jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
-    ceiling = problem.tightening_ceiling(x, theta, levels)
-    if not isinstance(method, Method):
-        chosen, notes = _default_tightening(chosen, ceiling, total, notes)
-    _check_tightening(chosen, ceiling, total)
+    if isinstance(chosen, Method):
+        jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
+        ceiling = problem.tightening_ceiling(x, theta, levels)
+        if not isinstance(method, Method):
+            chosen, notes = _default_tightening(chosen, ceiling, total, notes)
+        _check_tightening(chosen, ceiling, total)
     return Prepared(
         problem=typed,
         sampler=sampler,
@@ -138,21 +147,28 @@ def prepare(
     )
 
 
+def asked_of(ready: Prepared) -> Asked:
+    """What a prepared run knows of its problem and data."""
+    coordinates = sum(np.size(leaf) for leaf in jax.tree.leaves(ready.x))
+    problem = ready.problem
+    return Asked(problem.domain, ready.sampler.n is not None, coordinates, len(ready.names), problem.knows_objective)
+
+
+def refuse_mean(method: Algorithm) -> None:
+    """Refuse to call another point the mean of the iterates of what keeps none."""
+    if not (isinstance(method, Method) and method.averages):
+        raise ValueError(f"{method.title} keeps no mean of its iterates; expected its own output, or the last iterate.")
+
+
+def refuse_tracked(track: Callable[..., Any] | None, ready: Prepared) -> None:
+    """Refuse a wrong `track` before any work."""
+    if track is not None:
+        track_names(Variant(ready.sizes, track), ready.x, of_constraints(ready.names))
+
+
 def _refuse(sentence: str | None) -> None:
     if sentence is not None:
         raise TypeError(sentence)
-
-
-def default_batch(method: Method, n: int | None) -> int:
-    """The batch size where the user gives none; n is the number of rows, None without rows."""
-    if n is None:
-        return 1
-    return n if method.full_batch else method.default_batch(n) if isinstance(method, Refreshing) else 1
-
-
-def for_rows(method: Method, n: int | None, batch_size: int) -> Method:
-    """The method fitted to data of n rows, where they are at hand."""
-    return method.for_rows(n, batch_size) if isinstance(method, Refreshing) and n is not None else method
 
 
 def _batch_sizes(batch_size: int | tuple[int, int]) -> tuple[int, tuple[int, int] | None]:
@@ -171,7 +187,7 @@ def _checked_seed(seed: Any) -> int:
     return int(seed)
 
 
-def _steps(steps: int | None, passes: float | None, sampler: Sampler, method: Method, batch_size: int) -> int:
+def _steps(steps: int | None, passes: float | None, sampler: Sampler, method: Algorithm, batch_size: int) -> int:
     if (steps is None) == (passes is None):
         raise ValueError("Give either steps or passes: how long to run.")
     if steps is not None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.columns import refuse_taken
+from tightrope.evidence.at_a_point import Means
 from tightrope.methods import Info, Method, Refreshing
 from tightrope.problem import Problem
 from tightrope.problem.problem import Split
@@ -140,15 +141,9 @@ advance_on_all_rows = jax.jit(_advance, static_argnames="variant", compiler_opti
 """For methods whose steps look at all rows: they are dear and few, and take no longer than compiling does."""
 
 
-def refresh(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any:
-    """The method's look at all the data, compiled unless it is Python's."""
-    if method.on_host:
-        return method.refresh(problem, state, data)
-    return _refresh_compiled(method, problem, state, data)
-
-
 @jax.jit(compiler_options=COMPILED_SOON)
-def _refresh_compiled(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any:
+def refresh(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any:
+    """The method's look at all the data."""
     return method.refresh(problem, state, data)
 
 
@@ -172,24 +167,14 @@ def _scalars(info: Info, variant: Variant) -> Array:
     return info.weight * jnp.concatenate([heads, info.h.astype(dtype), info.lam])
 
 
-class Summary(NamedTuple):
-    """The running means, on the host; of one run or, with leading axes, of many."""
-
-    objective: Any
-    h: np.ndarray
-    lam: np.ndarray
-    tracked: dict[str, Any]
-    weight: Any  # of all steps so far
-
-
-def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Summary:
+def summarise(scalars: Mean, n: int, track_names: Sequence[str]) -> Means:
     """Unpack the sums of runs with `n` constraints; NaN where nothing was summed yet."""
     sums = np.asarray(scalars.total, float) + np.asarray(scalars.recent, float)
     weight = sums[..., :1]
     means = sums / np.where(weight > 0, weight, np.nan)
     k = sums.shape[-1] - 2 * n
     tracked = {name: means[..., 2 + i] for i, name in enumerate(track_names)}
-    return Summary(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked, weight[..., 0])
+    return Means(means[..., 1], means[..., k : k + n], means[..., k + n :], tracked, weight[..., 0])
 
 
 def track_names(variant: Variant, x: Tree, taken: Sequence[str] = ()) -> list[str]:
@@ -218,23 +203,12 @@ def output(method: Method, carry: Carry, which: str | None = None) -> Tree:
     return carry.state.x if which == "last" else answer(method, carry.state)[0]
 
 
-def answer(method: Method, state: Any) -> tuple[Tree, Array]:
-    """The method's own point and multipliers, as one program unless the method's state is Python's."""
-    on_host = isinstance(method, Refreshing) and method.on_host
-    return method.answer(state) if on_host else _answer_compiled(method, state)
-
-
 @jax.jit  # likewise
-def _answer_compiled(method: Method, state: Any) -> tuple[Tree, Array]:
+def answer(method: Method, state: Any) -> tuple[Tree, Array]:
+    """The method's own point and multipliers."""
     return method.answer(state)
 
 
 def running_mean(method: Method, carry: Carry) -> Tree | None:
     """The mean of the iterates so far; None for a method that keeps none."""
     return average(carry) if method.averages else None
-
-
-def refuse_mean(method: Method) -> None:
-    """Refuse to call another point the mean of the iterates of a method that keeps none."""
-    if not method.averages:
-        raise ValueError(f"{method.title} keeps no mean of its iterates; expected its own output, or the last iterate.")

@@ -14,9 +14,7 @@ from tightrope.problem import Problem
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, set_field, subtract
 
-Need = Literal[
-    "project", "lmo", "exact_constraints", "rows", "unconstrained", "one_constraint", "conic", "values", "curvature"
-]
+Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "conic", "values", "curvature"]
 Output = Literal["average", "last", "own"]
 
 
@@ -85,25 +83,6 @@ class Rates(NamedTuple):
     standing: Standing = "proven"  # whether the proof is one
 
 
-class Proof(NamedTuple):
-    """What a method's looks at all the data prove of its answer x."""
-
-    upper: float  # F(x) but for rounding, with x feasible; inf where no feasible point was found yet
-    lower: float  # a bound on F* but for rounding
-    rounding: float  # by how much upper - lower may be below F(x) - F*, because numbers are rounded
-    scale: float  # of F over the domain: a gap is small or large beside this
-    conflict: dict[int, float] = {}  # noqa: RUF012 (never changed) every point of the domain violates one of these
-    # constraints by as much; empty where no such thing is proven
-    settled: bool = True  # whether a conflict is as well known as it need be
-    interior: bool = True  # False where it is proven that no point satisfies every constraint by more than rounding
-    points: tuple[Any, ...] = ()  # vectors: where all data were looked at, the points that matter most first
-
-    @property
-    def gap(self) -> float:
-        """A bound on F(x) - F*, rounding counted."""
-        return self.upper - self.lower + self.rounding
-
-
 class Inner(NamedTuple):
     """A strictly feasible point that a run came upon."""
 
@@ -112,53 +91,25 @@ class Inner(NamedTuple):
     scale: float  # of F, as that of a `Certificate`
 
 
-class Method(ABC):
-    """A stochastic method: `init` and `step`, both pure, and coefficients.
+class Algorithm(ABC):  # noqa: B024 (its kinds have the abstract methods)
+    """What a `Method`, which sees samples, and a `Solver`, which sees all rows, have in common: a name and coefficients.
 
     A subclass decorated with `tightrope.pytree` has its coefficients as fields. They are leaves, so new values never
     compile again, and each is checked to be finite and not negative; `positive` and `below_one` ask for more. A field
     made with `static()` changes the program: a Literal is checked against its options, an int to be at least one.
-
-    A state is a NamedTuple with at least the fields x (the current point) and lam (its multipliers): a `State`, or one of
-    the method's own, which `init` then makes.
-
-    Example:
-        One step of CSOA by hand, on a batch of two samples:
-
-        >>> import jax.numpy as jnp, tightrope as tr
-        >>> problem = tr.Problem(lambda x, theta: ((x - theta) ** 2).sum(), None, tr.L2Ball(1.0, shape=2))
-        >>> method = tr.CSOA(eta0=0.5)
-        >>> state = method.init(problem, jnp.zeros(2), jnp.zeros(0), horizon=1)
-        >>> state, info = method.step(problem, state, jnp.ones((2, 2)))
-        >>> int(state.t), float(info.f)
-        (2, 2.0)
     """
 
     name: ClassVar[str] = ""  # in the registry
     title: ClassVar[str] = ""  # in reports and errors: that of its class, or of the one by which users know it
     needs: ClassVar[frozenset[Need]] = frozenset()  # of the domain, the problem and the data
-    cost: ClassVar[Cost] = Cost()
-    output: ClassVar[Output] = "average"  # which point a run gives back; "own" is what `answer` says
-    averages: ClassVar[bool] = True  # False where a mean of iterates makes no sense: the loop then keeps none
-    vertices: ClassVar[bool] = False  # True where iterates are vertices of X, and their mean alone is near a solution
-    multipliers: ClassVar[bool] = True  # False for methods that know constraints but estimate no multipliers
     takes_nested: ClassVar[bool] = False  # True where objective and constraints may be functions of means
-    full_batch: ClassVar[bool] = False  # True where a step is meant to see all rows at once
-    anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end
     positive: ClassVar[tuple[str, ...]] = ()  # coefficients that must not be zero
     below_one: ClassVar[tuple[str, ...]] = ()  # coefficients that must be less than one
-    margin: ClassVar[str | None] = None  # the coefficient of the tightening
-    margin_power: ClassVar[float | None] = None  # p, where a run of T steps tightens by margin/T^p at its end
-    published: ClassVar[Rates] = Rates()
-    published_by_steps: ClassVar[dict[str, Rates]] = {}  # where it depends on the steps: of each, the default first
     tuned: ClassVar[tuple[str, ...]] = ()  # the coefficients worth tuning, the most important first
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         cls.title = vars(cls).get("title", cls.__name__)
-        in_full_precision(cls, ("init", "step", "refresh", "answer"))
-        if cls.tightening is not Method.tightening and cls.margin is None:
-            raise TypeError(f"{cls.__name__} has a tightening; expected the name of its coefficient as `margin`.")
 
     def __post_init__(self) -> None:
         owner = self.title
@@ -175,6 +126,43 @@ class Method(ABC):
                 one_of(owner, name, value, (False, True))
             elif int in (field.type, *get_args(field.type)):
                 set_field(self, name, whole_number(owner, name, value, field.metadata["least"]))
+
+
+class Method(Algorithm):
+    """A stochastic method: `init` and `step`, both pure, and coefficients as its fields (see `Algorithm`).
+
+    A state is a NamedTuple with at least the fields x (the current point) and lam (its multipliers): a `State`, or one of
+    the method's own, which `init` then makes.
+
+    Example:
+        One step of CSOA by hand, on a batch of two samples:
+
+        >>> import jax.numpy as jnp, tightrope as tr
+        >>> problem = tr.Problem(lambda x, theta: ((x - theta) ** 2).sum(), None, tr.L2Ball(1.0, shape=2))
+        >>> method = tr.CSOA(eta0=0.5)
+        >>> state = method.init(problem, jnp.zeros(2), jnp.zeros(0), horizon=1)
+        >>> state, info = method.step(problem, state, jnp.ones((2, 2)))
+        >>> int(state.t), float(info.f)
+        (2, 2.0)
+    """
+
+    cost: ClassVar[Cost] = Cost()
+    output: ClassVar[Output] = "average"  # which point a run gives back; "own" is what `answer` says
+    averages: ClassVar[bool] = True  # False where a mean of iterates makes no sense: the loop then keeps none
+    vertices: ClassVar[bool] = False  # True where iterates are vertices of X, and their mean alone is near a solution
+    multipliers: ClassVar[bool] = True  # False for methods that know constraints but estimate no multipliers
+    full_batch: ClassVar[bool] = False  # True where a step is meant to see all rows at once
+    anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end
+    margin: ClassVar[str | None] = None  # the coefficient of the tightening
+    margin_power: ClassVar[float | None] = None  # p, where a run of T steps tightens by margin/T^p at its end
+    published: ClassVar[Rates] = Rates()
+    published_by_steps: ClassVar[dict[str, Rates]] = {}  # where it depends on the steps: of each, the default first
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        in_full_precision(cls, ("init", "step", "refresh", "answer"))
+        if cls.tightening is not Method.tightening and cls.margin is None:
+            raise TypeError(f"{cls.__name__} has a tightening; expected the name of its coefficient as `margin`.")
 
     def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "Method":
         """The method fitted to a problem, its point x and the shapes of a sample: the place to set what depends on them."""
@@ -214,7 +202,7 @@ class Method(ABC):
             return 0.0
         return float(np.max(np.asarray(getattr(self, self.margin)))) / horizon**self.margin_power
 
-    def check(self, horizon: int) -> None:  # noqa: B027 (nothing to refuse is a good answer)
+    def check(self, horizon: int) -> None:
         """Refuse coefficients that cannot work at this horizon."""
 
 
@@ -228,8 +216,6 @@ class Refreshing(Method):
     """
 
     refresh_every: int | None = None  # None until `for_rows` has seen how many rows there are
-    on_host: ClassVar[bool] = False  # True where `refresh` is plain Python and not compiled
-    feasible_output: ClassVar[bool] = False  # True where the answer is feasible as soon as a feasible point is known
 
     @abstractmethod
     def refresh(self, problem: Problem, state: Any, data: Tree) -> Any:
@@ -246,11 +232,6 @@ class Refreshing(Method):
     def snapshot(self, state: Any) -> Any:
         """After a refresh, the `Snapshot` of the answer, from which a bound on its gap is made; None for methods that take
         none."""
-        return None
-
-    def proof(self, state: Any) -> Proof | None:
-        """After a refresh, what it proves of the answer, for methods that make bounds of their own; they need no
-        `snapshot`, and no strictly feasible point."""
         return None
 
     def inner(self, state: Any) -> Inner | None:
@@ -276,22 +257,6 @@ class Refreshing(Method):
 
     def _refreshes(self, steps: int) -> int:
         return -(-steps // self.refresh_every) if self.refresh_every else 0
-
-
-def gradients_used(method: Method, steps: int, batch_size: int, n: int) -> int:
-    """Per-row gradients of a run on n rows, those of refreshes included; n of them are a pass."""
-    refreshes = method.gradients_of_refreshes(steps, n) if isinstance(method, Refreshing) else 0
-    return method.total_cost(steps).gradients * batch_size + refreshes
-
-
-def steps_within(method: Method, passes: float, batch_size: int, n: int) -> int:
-    """The most steps whose gradients are at most so many passes; at least one."""
-    budget = round(passes * n)
-    low, high = 1, max(2, budget + 1)  # a step takes one gradient or more
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if gradients_used(method, middle, batch_size, n) <= budget else (low, middle)
-    return low
 
 
 def refuse_overshoot(method: Method, what: str, shrink: float, where: str, remedy: str) -> None:

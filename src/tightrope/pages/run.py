@@ -260,7 +260,7 @@ def trace(result: Result, most: int = _MOST_PANELS) -> Html:
     if "gap" in steps:
         panels.append(curve(steps[along].to_numpy(), [steps["gap"].to_numpy()], "gap", along, decades=True))
     panels += [_panel(steps, along, name, level=0.0) for name in names]
-    said = f"Means over the {'samples' if along == 'samples' else 'steps'} of the run so far"
+    said = "Means over the samples of the run so far" if along == "samples" else "At each look"
     said += "; dashed: on all rows." if any(str(column).startswith("full ") for column in steps) else "."
     said += " Shaded: violated." if names else ""
     left = len(result.constraints) - len(names)

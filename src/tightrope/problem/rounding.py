@@ -182,3 +182,11 @@ def few(data: Tree) -> Tree:
 def eps_of(x: Tree) -> float:
     """The unit of rounding in a point's precision."""
     return float(jnp.finfo(float_dtype(x)).eps)
+
+
+def judged_by_every_row(problem: Problem, x: Tree, data: Tree) -> float:
+    """How many times larger the sizes at x are by every row than by a few; at least one."""
+    if count(data) <= LOOK:
+        return 1.0
+    few, every = (glance(problem, x, data, each).sizes for each in (False, True))
+    return max(float(np.max(b / np.where(a == 0, 1, a), initial=1)) for a, b in zip(few, every, strict=True))

@@ -6,7 +6,8 @@ from typing import Literal, NamedTuple, get_args
 import pandas as pd
 
 from tightrope.lab.leaderboard.hidden import is_hidden
-from tightrope.methods import Method
+from tightrope.loop.budget import cost_of_a_step
+from tightrope.methods.base import Algorithm
 
 Source = Literal["streams", "finite"]
 """Where samples come from: fresh ones only, or a data set at hand."""
@@ -53,8 +54,8 @@ DIVISIONS = {
 """By their names: first those that count calls, of them first the tuned ones; last those of hidden instances."""
 
 
-def counts(kind: type[Method]) -> tuple[Counted, ...]:
+def counts(kind: type[Algorithm]) -> tuple[Counted, ...]:
     """The budgets that a method is measured at. Linear minimisations are for methods that move by nothing else, and that
     are given nothing that others are not."""
     special = kind.needs & {"project", "unconstrained", "exact_constraints"}
-    return ("calls", "lmos") if kind.cost.lmos and not special else ("calls",)
+    return ("calls", "lmos") if cost_of_a_step(kind).lmos and not special else ("calls",)

@@ -14,8 +14,9 @@ from tightrope.lab.leaderboard.hidden import hidden, is_hidden
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.slsqp import BatchResult, slsqp
 from tightrope.loop import choose
-from tightrope.loop.prepare import default_batch, for_rows
-from tightrope.methods import Method, gradients_used
+from tightrope.loop.budget import cost_of, default_batch, for_rows
+from tightrope.methods import Cost, Method
+from tightrope.methods.base import Algorithm
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem
@@ -42,7 +43,7 @@ class Entry:
         given: what the method is given that others are not.
     """
 
-    method: Method
+    method: Algorithm
     problem: Problem
     data: Sampler
     x0: Tree
@@ -56,16 +57,19 @@ class Entry:
 
     def calls(self, steps: int) -> int:
         """Oracle calls of so many steps: samples of a stream; of rows, gradients or samples, whichever are more."""
-        cost = self.method.total_cost(steps)
+        cost = self.cost(steps)
         if not self.n:
-            return cost.samples * self.batch_size
-        looked_at = gradients_used(self.method, steps, self.batch_size, self.n)
-        return looked_at + max(cost.samples - cost.gradients, 0) * self.batch_size
+            return cost.samples
+        of_steps = cost_of(self.method, self.problem.domain, steps, self.batch_size, 0).gradients  # without looks
+        return cost.gradients + max(cost.samples - of_steps, 0)
+
+    def cost(self, steps: int) -> Cost:
+        """What so many steps cost."""
+        return cost_of(self.method, self.problem.domain, steps, self.batch_size, self.n)
 
     def steps(self, budget: int, counted: Counted = "calls") -> int:
         """The most steps whose calls, or linear minimisations, are within the budget; at least one."""
-        domain = self.problem.domain
-        spent = self.calls if counted == "calls" else lambda steps: self.method.cost_in(domain, steps).lmos
+        spent = self.calls if counted == "calls" else lambda steps: self.cost(steps).lmos
         low, high = 1, budget + 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -73,7 +77,7 @@ class Entry:
         return low
 
 
-def misfit(kind: type[Method], solved: Solved, source: Source) -> str | None:
+def misfit(kind: type[Algorithm], solved: Solved, source: Source) -> str | None:
     """Why the method cannot enter for the problem; None where it can."""
     penalised_away = "unconstrained" in kind.needs
     if penalised_away and not solved.feasible:
@@ -90,14 +94,14 @@ def _lacks(solved: Solved) -> str | None:
     return lacks(astype_problem(solved.problem, float_dtype(x)), x, solved.rows(_LOOK))
 
 
-def enter(kind: type[Method], solved: Solved, source: Source, first_budget: int) -> Entry:
+def enter(kind: type[Algorithm], solved: Solved, source: Source, first_budget: int) -> Entry:
     """The method as it enters; `first_budget` is the smallest, at which a margin is largest."""
     problem, given, x0 = solved.problem, (), None
     if "unconstrained" in kind.needs:
         problem, given = penalised(problem, solved.dual), (PENALTY,)
     if "exact_constraints" in kind.needs:
         problem, given = replace(problem, exact_constraints=_exact(solved)), (EXACT,)
-        if kind.margin and solved.feasible:  # of such a method every iterate is feasible if the first one is
+        if issubclass(kind, Method) and kind.margin and solved.feasible:  # all iterates are feasible if the first is
             x0, given = feasible_point(solved), (EXACT, INSIDE)
     data = solved.samples if source == "streams" else Rows(solved.table)
     method = tunable(kind)
@@ -106,13 +110,13 @@ def enter(kind: type[Method], solved: Solved, source: Source, first_budget: int)
     return dataclasses.replace(entry, method=_within_room(entry, entry.steps(first_budget)))
 
 
-def tunable(kind: type[Method]) -> Method:
+def tunable(kind: type[Algorithm]) -> Algorithm:
     """The method with coefficients: also where it would measure its own scales if it were given none."""
     method: Any = kind()
     return method if jax.tree.leaves(method) else cast(Any, kind)(**{kind.tuned[0]: 1.0})
 
 
-def untouched(entry: Entry, steps: int) -> Method:
+def untouched(entry: Entry, steps: int) -> Algorithm:
     """The method as `minimize` takes it from its name alone, for a run of so many steps."""
     method = for_rows(type(entry.method)(), entry.data.n, entry.batch_size)
     return _within_room(dataclasses.replace(entry, method=method), steps)
@@ -134,18 +138,23 @@ def _exact(solved: Solved) -> Any:
     return constraints
 
 
+def margin_of(method: Algorithm) -> str | None:
+    """The coefficient of the margin; None of what keeps none."""
+    return method.margin if isinstance(method, Method) else None
+
+
 def room(entry: Entry, steps: int) -> float:
     """The largest coefficient of the margin with which the tightening takes at most half of the room that there is."""
-    name, domain = entry.method.margin, entry.problem.domain
-    if name is None:
+    name, domain, method = margin_of(entry.method), entry.problem.domain, entry.method
+    if name is None or not isinstance(method, Method):
         return np.inf
     ceiling = entry.problem.tightening_ceiling(domain.start(), entry.data.example())
-    unit = replace(entry.method, **{name: 1.0}).tightening(steps)
+    unit = replace(method, **{name: 1.0}).tightening(steps)
     return ceiling / 2 / unit if unit > 0 else np.inf
 
 
-def _within_room(entry: Entry, steps: int) -> Method:
-    name = entry.method.margin
+def _within_room(entry: Entry, steps: int) -> Algorithm:
+    name = margin_of(entry.method)
     if name is None or getattr(entry.method, name) is None or getattr(entry.method, name) <= room(entry, steps):
         return entry.method  # None: the run measures the margin, and where it may end
     return replace(entry.method, **{name: room(entry, steps)})
@@ -159,7 +168,7 @@ def grid(entry: Entry, first_budget: int) -> dict[str, np.ndarray]:
     names = entry.method.tuned[:2]
     powers = np.arange(-1.0, 2.0) if len(names) > 1 else np.arange(-2.0, 2.5, 0.5)
     found = {name: (getattr(entry.method, name) or 1.0) * 4.0**powers for name in names}
-    name = entry.method.margin
+    name = margin_of(entry.method)
     if name in found:  # the whole grid gives way, so that it keeps its size
         found[name] *= min(1.0, room(entry, entry.steps(first_budget)) / found[name].max())
     return found
@@ -167,7 +176,7 @@ def grid(entry: Entry, first_budget: int) -> dict[str, np.ndarray]:
 
 def settings(entry: Entry, first_budget: int) -> list[dict[str, float]]:
     """The settings of the grid, each with the margin, also where it is not tuned."""
-    tuned, margin = grid(entry, first_budget), entry.method.margin
+    tuned, margin = grid(entry, first_budget), margin_of(entry.method)
     fixed = {margin: float(getattr(entry.method, margin))} if margin and margin not in tuned else {}
     return [fixed | dict(zip(tuned, map(float, values), strict=True)) for values in itertools.product(*tuned.values())]
 

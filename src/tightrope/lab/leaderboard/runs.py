@@ -27,7 +27,10 @@ from tightrope.lab.leaderboard.entrants import (
 from tightrope.lab.leaderboard.hidden import SEED, is_hidden, name_of
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.work import Tables, Unit
-from tightrope.methods import Cost, Method, gradients_used, registered
+from tightrope.loop.budget import cost_of_a_step
+from tightrope.methods import Method, registered
+from tightrope.methods.base import Algorithm
+from tightrope.solvers import Solver
 from tightrope.tree import Tree, replace
 
 TUNING = 10_000
@@ -106,7 +109,7 @@ def _unit(name: str, method: str, source: Source, size: Size) -> Unit:
         "problem": name,
         "method": repr(tunable(kind)),
         "default": repr(kind()),
-        "cost": list(kind.cost),
+        "cost": list(cost_of_a_step(kind)),
         "budgets": {c: list(budgets(name, kind, source, size, c)) for c in counts(kind)},
         "seeds": size.seeds,
         "tuning_seeds": size.tuning_seeds,
@@ -115,7 +118,9 @@ def _unit(name: str, method: str, source: Source, size: Size) -> Unit:
     return Unit(f"{source}-{name}-{method}", settings, partial(compete, name, method, source, size))
 
 
-def budgets(name: str, kind: type[Method], source: Source, size: Size, counted: Counted = "calls") -> tuple[int, ...]:
+def budgets(
+    name: str, kind: type[Algorithm], source: Source, size: Size, counted: Counted = "calls"
+) -> tuple[int, ...]:
     """The budgets of a method on a problem."""
     solved = challenge(name, source, size.rows)[0]
     numbers = sum(leaf.size for leaf in jax.tree.leaves(solved.samples.example()))
@@ -156,9 +161,7 @@ def _setting(coefficients: Mapping[Any, float]) -> str:
 def _costs(entry: Entry, setting: str, steps: int) -> dict[str, int]:
     """What so many steps cost; of some methods it depends on the coefficients."""
     method = replace(entry.method, **json.loads(setting))
-    cost, size = method.cost_in(entry.problem.domain, steps), entry.batch_size
-    counted = cost.samples * size, gradients_used(method, steps, size, entry.n), cost.projections, cost.lmos
-    return dict(zip(Cost._fields, counted, strict=True))
+    return dataclasses.replace(entry, method=method).cost(steps)._asdict()
 
 
 def _runs(entry: Entry, solved: Solved, allowed: tuple[int, ...], size: Size, counted: Counted) -> pd.DataFrame:
@@ -202,12 +205,13 @@ def _plain_runs(entry: Entry, solved: Solved, allowed: tuple[int, ...], size: Si
 
 def _ways(entry: Entry, allowed: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Budgets by run: a method whose steps do not depend on the horizon passes the smaller on its way to the largest."""
-    return [allowed] if entry.method.anytime else [(budget,) for budget in allowed]
+    method = entry.method
+    return [allowed] if isinstance(method, Solver) or getattr(method, "anytime", False) else [(b,) for b in allowed]
 
 
-def _same_for_all_seeds(method: Method) -> bool:
-    """Whether a step sees all rows, or none of its own: the order of the samples is then nothing to the run."""
-    return method.full_batch or method.cost.gradients == 0
+def _same_for_all_seeds(method: Algorithm) -> bool:
+    """Whether a step sees all rows: the order of the samples is then nothing to the run."""
+    return isinstance(method, Solver) or (isinstance(method, Method) and method.full_batch)
 
 
 def _way(

@@ -13,12 +13,14 @@ from tightrope.learn.cli.options import Json
 from tightrope.learn.cli.printing import print_table
 
 if TYPE_CHECKING:
-    from tightrope.methods import Method, Rates
+    from tightrope.methods import Rates
+    from tightrope.methods.base import Algorithm
     from tightrope.sets import ConvexSet
 
 
 def methods(as_json: Json = False, debug: Debug = False) -> None:
     """The methods: what each needs, what a step costs, and the proven rates; with --json also what they are."""
+    from tightrope.loop.budget import cost_of_a_step
     from tightrope.methods import registered
 
     if as_json:
@@ -27,8 +29,9 @@ def methods(as_json: Json = False, debug: Debug = False) -> None:
     heads = ("S", "G", "P", "L", "gap", "violation")
     table = Table("name", "class", "needs", *heads, box=None, pad_edge=False)
     for name, kind in registered().items():
-        counts = [str(count or "") for count in kind.cost]
-        rates = [rate and rate + "*" * bool(kind.published.proof) for rate in map(_rate, kind.published[:2])]
+        published = _rates(kind)
+        counts = [str(count or "") for count in cost_of_a_step(kind)]
+        rates = [rate and rate + "*" * bool(published.proof) for rate in map(_rate, published[:2])]
         table.add_row(name, kind.__name__, ", ".join(sorted(kind.needs)), *counts, *rates)
     print_table(table)
     print("A step takes S samples, G gradients, P projections and L linear minimisations.")
@@ -56,20 +59,30 @@ def datasets(as_json: Json = False, debug: Debug = False) -> None:
     _print_list(found, as_json)
 
 
-def _method(name: str, kind: "type[Method]") -> dict[str, Any]:
+def _method(name: str, kind: "type[Algorithm]") -> dict[str, Any]:
+    from tightrope.loop.budget import cost_of_a_step
+
     return {
         "name": name,
         "class": kind.__name__,
         "what": _first_paragraph(kind),
         "needs": sorted(kind.needs),
-        "cost": {unit: count for unit, count in kind.cost._asdict().items() if count},
-        "published": _published(kind.published),
-        "published by steps": {steps: _published(rates) for steps, rates in kind.published_by_steps.items()},
-        "output": kind.output,
+        "cost": {unit: count for unit, count in cost_of_a_step(kind)._asdict().items() if count},
+        "published": _published(_rates(kind)),
+        "published by steps": {
+            steps: _published(rates) for steps, rates in getattr(kind, "published_by_steps", {}).items()
+        },
+        "output": getattr(kind, "output", "own"),
         "tuned": list(kind.tuned),
-        "margin": kind.margin,
-        "anytime": bool(kind.anytime),
+        "margin": getattr(kind, "margin", None),
+        "anytime": bool(getattr(kind, "anytime", False)),
     }
+
+
+def _rates(kind: "type[Algorithm]") -> "Rates":
+    from tightrope.methods import Rates
+
+    return getattr(kind, "published", Rates())
 
 
 def _published(rates: "Rates") -> dict[str, Any]:

@@ -12,10 +12,10 @@ from slow import quick_first
 
 import tightrope as tr
 from studies.finite_sums import finite
-from tightrope.methods.bundle.look import Look
-from tightrope.methods.bundle.model import Bound, Looks, Model, Units, best_combination
-from tightrope.methods.bundle.solve import region_of, solve
 from tightrope.methods.curvature import with_secants
+from tightrope.solvers.bundle import BundleSurvey
+from tightrope.solvers.cuts import Bound, Looks, Model, Units, best_combination
+from tightrope.solvers.programmes import region_of, solve
 from tightrope.tree import replace
 
 RNG = np.random.default_rng(7)
@@ -198,18 +198,25 @@ def test_two_looks_that_violate_different_constraints_make_a_feasible_combinatio
     assert best.f == pytest.approx(1.0, abs=1e-5)
 
 
+class Known:
+    """A memory of which a test needs some fields only."""
+
+    def __init__(self, **fields):
+        vars(self).update(fields)
+
+
 def test_a_bound_replaces_another_where_it_is_surely_higher():
-    state = SimpleNamespace(lower=1.0, lower_error=0.5, _replace=lambda **new: new)
+    state: Any = Known(lower=1.0, lower_error=0.5)
     turn: Any = SimpleNamespace(_rounded=lambda value, _: value)
     for value, better in ((0.9, True), (0.4, False)):  # against 1/2, which is what is certain
         bound = Bound(value, 0.0, np.zeros(1), np.zeros((1, 1)))
-        assert (Look._with_bound(turn, state, bound) is not state) is better
+        assert (BundleSurvey._with_bound(turn, state, bound) is not state) is better
 
 
 def test_what_a_look_gained_is_the_fall_of_the_distance_and_one_for_a_first_feasible_point():
     def gain(before, now, distance):
         turn: Any = SimpleNamespace(before=SimpleNamespace(feasible=before))
-        return Look._gain(turn, SimpleNamespace(feasible=now, distance=1.0), distance)
+        return BundleSurvey._gain(turn, SimpleNamespace(feasible=now, distance=1.0), distance)
 
     assert gain(True, True, 0.8) == pytest.approx(-np.log(0.8))
     assert [gain(True, True, 0.1), gain(True, True, 2.0), gain(False, True, 0.9), gain(True, True, 0.0)] == [1, 0, 1, 1]
@@ -220,7 +227,7 @@ def test_a_level_step_aims_as_low_as_the_last_promise_was_broken():
     turn: Any = SimpleNamespace(values=np.array([1.2, 0.4]), units=Units(1e3, np.ones(1)))
     for distance, aim in ((1e-3, 0.5), (1e-2, 0.05), (1e-6, 0.9)):
         state = SimpleNamespace(promised=np.array([1.0, 0.3]), lam=np.array([3.0]), distance=distance)
-        assert Look._aim(turn, state, 0.9) == pytest.approx(aim)
+        assert BundleSurvey._aim(turn, state, 0.9) == pytest.approx(aim)
 
 
 def test_the_least_linear_function_of_a_large_semidefinite_matrix_is_its_least_eigenvalue():

@@ -14,13 +14,13 @@ import pytest
 
 import tightrope as tr
 from tightrope.loop.choose import Asked, automatic, missing
-from tightrope.methods.bundle.model import Looks, Units
-from tightrope.methods.bundle.solve import region_of, solve
 from tightrope.methods.curvature import lacks, updated
-from tightrope.methods.second_order.look import Turn, _less
-from tightrope.methods.second_order.quadratic import Ball, Inconsistent, Step, _multipliers, best_step
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
+from tightrope.solvers.cuts import Looks, Units
+from tightrope.solvers.programmes import region_of, solve
+from tightrope.solvers.quadratic import Ball, Inconsistent, Step, _multipliers, best_step
+from tightrope.solvers.sqp_survey import SQPSurvey, _less
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 4))
@@ -139,7 +139,7 @@ def test_from_outside_onto_a_face_the_output_follows_the_steps():
 
 def test_two_looks_that_cannot_be_combined_are_not_pulled_at_for_ever():
     h = np.array([[-0.05, 0.05], [0.1, -0.01]])  # the one violates what the other satisfies, and too much of it
-    turn: Any = object.__new__(Turn)
+    turn: Any = object.__new__(SQPSurvey)
     none = np.zeros(2)
     turn.t, turn.places, turn.units, turn.kept = 3, np.arange(2), Units(1.0, np.ones(2)), SimpleNamespace(used=none)
     turn.looks = Looks(
@@ -282,6 +282,13 @@ def test_after_a_step_that_gained_too_little_the_least_of_the_parabola_is_tried(
     assert _less(1.0, -1.0, -100.0) == pytest.approx(0.1)
 
 
+class Known:
+    """A memory of which a test needs some fields only."""
+
+    def __init__(self, **fields):
+        vars(self).update(fields)
+
+
 @pytest.mark.parametrize(
     ("roomy", "feasible", "interior", "t", "level"),
     [(False, True, True, 2, True), (False, True, True, 3, False), (False, True, False, 2, False),
@@ -293,9 +300,9 @@ def test_every_other_look_goes_inside_as_long_as_none_was_there(roomy, feasible,
     turn._try = lambda state, c, share: (state, False)
     c: Any = SimpleNamespace(grad=np.array([-1.0, 0.5]), h=np.array([0.5, -1.0]))
     known = {"price": np.zeros(2), "bend": np.eye(2), "feasible": feasible, "interior": interior}
-    state: Any = SimpleNamespace(**known, _replace=lambda **new: SimpleNamespace(**known | new))
+    state: Any = Known(**known)
     step = Step(np.array([0.2, 0.0]), np.array([3.0, 0.0]))
-    found: Any = Turn._from(turn, state, c, step)
+    found: Any = SQPSurvey._from(turn, state, c, step)
     after, went = found
     assert went is level
     assert after.drop == pytest.approx(-0.2 - 1.1 * 3 * 0.5)

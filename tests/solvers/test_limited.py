@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.methods.bundle.solve import region_of, solve
 from tightrope.methods.curvature import updated
-from tightrope.methods.second_order.bounds import Bounds, within_bounds
-from tightrope.methods.second_order.limited import Memory
-from tightrope.methods.second_order.low_rank import LowRank
-from tightrope.methods.second_order.quadratic import Ball, Step, _free, best_step
 from tightrope.sets import conic
+from tightrope.solvers.bounds import Bounds, within_bounds
+from tightrope.solvers.limited import Bends
+from tightrope.solvers.low_rank import LowRank
+from tightrope.solvers.programmes import region_of, solve
+from tightrope.solvers.quadratic import Ball, Step, _free, best_step
 
 D = 60
 
@@ -42,7 +42,7 @@ def test_a_diagonal_with_terms_of_rank_one_is_the_matrix_that_it_stands_for():
 def test_pairs_update_as_a_matrix_is_updated_and_the_oldest_is_forgotten():
     rng = np.random.default_rng(4)
     scales, U = rng.uniform(0.5, 2, size=D), np.linalg.qr(rng.normal(size=(D, 2)))[0].T
-    start = Memory.of(scales, U, np.array([50.0, 20.0]), 0.7, np.zeros((6, D)))
+    start = Bends.of(scales, U, np.array([50.0, 20.0]), 0.7, np.zeros((6, D)))
     inner = 0.7 * np.eye(D) + U.T @ np.diag([50 - 0.7, 20 - 0.7]) @ U
     np.testing.assert_allclose(start.matrix.matrix(), inner / scales[:, None] / scales, atol=1e-12)
     H = np.cov(rng.normal(size=(D, 200)))
@@ -50,7 +50,7 @@ def test_pairs_update_as_a_matrix_is_updated_and_the_oldest_is_forgotten():
     memory = start
     for step in steps:
         memory = memory.after(step, H @ step)
-    again = Memory(np.asarray(memory))  # as a checkpoint has it
+    again = Bends(np.asarray(memory))  # as a checkpoint has it
     s, y = steps[-1] / scales, H @ steps[-1] * scales
     s, y = s - U.T @ (U @ s), y - U.T @ (U @ y)
     usual = y @ y / (s @ y)
@@ -135,11 +135,14 @@ def test_runs_without_a_matrix_prove_what_they_find_in_any_units():
     assert np.ptp(passes) <= 2
 
 
+PLAIN = tr.Problem(lambda x, theta: jnp.sum((x - theta) ** 2), None, tr.L2Ball(1.0, shape=3))
+
+
 def test_a_matrix_is_for_as_many_rows_as_it_needs():
     def pairs(n: int, d: int) -> int | None:
-        return tr.SQP(coordinates=d).for_rows(n, 1).pairs
+        return tr.SQP().fitted(PLAIN, np.zeros(d), n).pairs
 
     assert [pairs(28_350, d) for d in (14, 200, 670, 680, 1_000)] == [0, 0, 0, 30, 30]
     assert pairs(1_000_000, 1_000) == 0
     assert [pairs(50, d) for d in (30, 64, 65)] == [0, 0, 30]  # a Hessian on all rows, as long as that is cheap
-    assert tr.SQP(pairs=0, coordinates=1_000).for_rows(2_000, 1).pairs == 0
+    assert tr.SQP(pairs=0).fitted(PLAIN, np.zeros(1_000), 2_000).pairs == 0

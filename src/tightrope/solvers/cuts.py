@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tightrope.methods.bundle.solve import Region, Solution, region_of, solve
 from tightrope.sets.conic import simplex
+from tightrope.solvers.programmes import Region, Solution, region_of, solve
 
 _ALL = 400  # cuts of the constraints that enter a programme together; of more, those that matter, found in rounds
 _ROUNDS = 8

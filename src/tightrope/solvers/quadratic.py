@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.methods.bundle.solve import Region, solve
-from tightrope.methods.second_order.bounds import Bounds, within_bounds
-from tightrope.methods.second_order.low_rank import LowRank
+from tightrope.solvers.bounds import Bounds, within_bounds
+from tightrope.solvers.low_rank import LowRank
+from tightrope.solvers.programmes import Region, solve
 
 MOST = 50  # inequalities up to which nonnegative least squares is the fastest way
 _TINY = 1e-12

@@ -13,9 +13,9 @@ import numpy as np
 
 from tightrope.methods.curvature import is_flat, secant
 from tightrope.methods.directions import curvatures
-from tightrope.methods.second_order.look import Place, Turn
-from tightrope.methods.second_order.low_rank import LowRank
 from tightrope.problem.rounding import count
+from tightrope.solvers.low_rank import LowRank
+from tightrope.solvers.sqp_survey import Place, SQPSurvey
 
 FEW, MANY = 16, 64  # directions that are looked for: many where the few are not all that stand out
 _ROWS, _MORE_ROWS = 1, 2  # for each coordinate, on which they are looked for
@@ -29,7 +29,7 @@ def rows_of(pairs: int | None) -> int:
     return _NUMBERS + MANY + 2 * pairs if pairs else 0
 
 
-class Memory:
+class Bends:
     """What the matrix is made of, in one table for checkpoints. Its rows are the scales of the coordinates, the curvatures
     along the leading directions, what is usual elsewhere, these directions, and then the steps and the changes of the
     gradient that are remembered, the oldest first.
@@ -44,7 +44,7 @@ class Memory:
     @classmethod
     def of(
         cls, scales: np.ndarray, directions: np.ndarray, bends: np.ndarray, usual: float, pairs: np.ndarray
-    ) -> "Memory":
+    ) -> "Bends":
         """Of what was found, with steps and changes that are remembered: as many rows of zeros where there are none yet."""
         first = np.zeros((_NUMBERS + MANY, len(scales)))
         first[0], first[1, : len(bends)], first[2] = scales, bends, usual
@@ -60,10 +60,10 @@ class Memory:
     def __truediv__(self, unit: float) -> LowRank:
         return self.matrix / unit
 
-    def after(self, step: np.ndarray, change: np.ndarray) -> "Memory":
+    def after(self, step: np.ndarray, change: np.ndarray) -> "Bends":
         """With one pair more, and without the oldest."""
         first, (steps, changes) = self.table[: _NUMBERS + MANY], self._remembered
-        return Memory(np.vstack([first, steps[1:], step, changes[1:], change]))
+        return Bends(np.vstack([first, steps[1:], step, changes[1:], change]))
 
     @cached_property
     def matrix(self) -> LowRank:
@@ -101,13 +101,13 @@ def _met(step: np.ndarray, change: np.ndarray, directions: np.ndarray) -> float:
     return float(change @ change) / bent if bent > 0 else 0.0
 
 
-class LimitedTurn(Turn):
+class LimitedSurvey(SQPSurvey):
     """A look and the step after it, with curvature of limited memory."""
 
-    def _curvature(self, state: Any) -> Memory:
-        return state.bend if isinstance(state.bend, Memory) else Memory(np.asarray(state.bend, float))
+    def _curvature(self, memory: Any) -> Bends:
+        return memory.bend if isinstance(memory.bend, Bends) else Bends(np.asarray(memory.bend, float))
 
-    def _corrected(self, bend: Memory, move: np.ndarray, change: np.ndarray) -> Memory:
+    def _corrected(self, bend: Bends, move: np.ndarray, change: np.ndarray) -> Bends:
         return bend.after(move, change)
 
     def _on_some_rows(self, rows: int, begin: Any) -> None:
@@ -118,7 +118,7 @@ class LimitedTurn(Turn):
         return False
 
     def _hessian(self, x: np.ndarray, lam: np.ndarray, c: Place, rows: int) -> Any:
-        """A `Memory` with scales and leading directions as some rows have them here, and with the steps so far."""
+        """A `Bends` with scales and leading directions as some rows have them here, and with the steps so far."""
         d, pairs = len(self.widths), np.asarray(self.before.bend, float)[_NUMBERS + MANY :]
         for weights in (lam, self.balanced):  # a linear objective, until a constraint that bends is met
             found = self._leading(x, weights, c, pairs, FEW, _ROWS)
@@ -126,9 +126,9 @@ class LimitedTurn(Turn):
                 break
             if not is_flat(np.array([[found.matrix.trace]]), np.ones(1), self.units.f):
                 return found
-        return Memory.of(np.ones(d), np.zeros((0, d)), np.zeros(0), self.units.f, pairs)
+        return Bends.of(np.ones(d), np.zeros((0, d)), np.zeros(0), self.units.f, pairs)
 
-    def _leading(self, x: np.ndarray, lam: np.ndarray, c: Place, pairs: np.ndarray, k: int, rows: int) -> Memory:
+    def _leading(self, x: np.ndarray, lam: np.ndarray, c: Place, pairs: np.ndarray, k: int, rows: int) -> Bends:
         """With the directions that stand out: in d coordinates the Hessian on m rows bends up to (1 + sqrt(d/m))^2 times as
         much as usual where that on all rows bends the same everywhere (Marchenko and Pastur)."""
         n, d = count(self.data), len(self.widths)
@@ -140,4 +140,4 @@ class LimitedTurn(Turn):
         apart = bends > _APART * (1 + np.sqrt(d / some)) ** 2 * usual
         if k == FEW and np.all(apart):
             return self._leading(x, lam, c, pairs, MANY, _MORE_ROWS)
-        return Memory.of(scales, directions.reshape(few, d)[apart], bends[apart], float(usual[0]), pairs)
+        return Bends.of(scales, directions.reshape(few, d)[apart], bends[apart], float(usual[0]), pairs)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tightrope.methods.bundle.solve import Region
-from tightrope.methods.second_order.low_rank import LowRank, restricted
+from tightrope.solvers.low_rank import LowRank, restricted
+from tightrope.solvers.programmes import Region
 
 _ROUNDS = 50
 _PATIENCE = 5  # rounds without fewer coordinates on the wrong side than ever before, until they are moved one by one

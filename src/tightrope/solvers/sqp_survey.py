@@ -1,21 +1,20 @@
-"""One look at all the data, on the host: what it proves, and the step of sequential quadratic programming that follows."""
+"""A look of sequential quadratic programming at all rows: what it proves, and the step that follows from it."""
 
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.methods.bundle.look import MARGIN, NO_ROOM, Look, all_finite, see, units_of
-from tightrope.methods.bundle.model import Combination, Looks, Model, best_combination
-from tightrope.methods.bundle.solve import Region, one_thread, region_of
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, updated
-from tightrope.methods.second_order.bounds import Bounds
-from tightrope.methods.second_order.quadratic import MOST, Ball, Inconsistent, Step, best_step
-from tightrope.methods.second_order.state import Known
 from tightrope.problem.full_data import Some, rows_a_slice_of
 from tightrope.problem.rounding import count
 from tightrope.sets import Box, L2Ball, LinfBall
-from tightrope.tree import platform, shaped_like
+from tightrope.solvers.bounds import Bounds
+from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
+from tightrope.solvers.programmes import Region, one_thread, region_of
+from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step
+from tightrope.solvers.survey import MARGIN, NO_ROOM, Memory, Survey, all_finite, see, units_of
+from tightrope.tree import platform, pytree, replace, shaped_like
 
 _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's
 _DEARER = 1.1  # a price of violations above the multipliers
@@ -32,6 +31,22 @@ _ENOUGH_ROWS = 8192  # fewer are not worth a first run on some of them
 _PART = 8  # of the rows, in the first run on some of them
 _FIRST_STEPS = 8  # at most, of that run
 _INWARDS = 1e-3  # of the way from where it ends back to a start that is strictly feasible
+
+
+@pytree
+class SQPMemory(Memory):
+    """What sequential quadratic programming remembers beside the looks that are kept."""
+
+    widths: Any  # (d,) of the domain
+    bend: Any  # (d, d) the curvature of the Lagrangian, in widths; of limited memory, what it is made of
+    centre: Any  # the number of the look from which steps are made
+    push: Any  # (N,) the multipliers of the programme there
+    price: Any  # (N,) of violations in the exact penalty
+    move: Any  # (d,) from the centre to the programme's solution, in widths
+    share: Any  # of it that is tried; 0 where the look is taken elsewhere
+    drop: Any  # by how much the exact penalty falls for a small share, over that share
+    failures: Any  # shares tried in a row that were refused
+    bent: Any  # the look at which the last Hessian was taken
 
 
 class Place(NamedTuple):
@@ -60,8 +75,8 @@ class Goal(NamedTuple):
     fallen: float  # by how much the exact penalty has fallen on the way
 
 
-class Turn(Look):
-    """A look at the point `state.ahead`, and the step after it."""
+class SQPSurvey(Survey):
+    """A look at the point `memory.ahead`, and the step after it."""
 
     goal: Goal | None = None  # where a first run has ended
     begun: Place  # and begun, as some of its rows see it
@@ -96,21 +111,16 @@ class Turn(Look):
         held, most = (1 << 22, 1024) if platform() == "cpu" else (1 << 26, 1 << 17)
         return min(count(self.data), max(64, min(most, held // numbers)))
 
-    def after(self, trust: float) -> Known:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The state with everything that follows from the look."""
+    def after(self, trust: float) -> Any:
+        """The memory with everything that follows from the look."""
         self.trust = min(trust, 1.0)
-        state = self.before._replace(seen=self.values, units=self.steepest, widths=self.widths)
-        if not self.finite:
-            return self._stored(state)
+        memory = replace(self.before, seen=self.values, units=self.steepest, widths=self.widths)
         with one_thread():
             here = self._place(-1)
-            state = self._with_output(state, self._best_output())
-            state = self._after_the_first(state, here) if self.t == 1 else self._after(state, here)
-            self.kept.used[self.places[self._index(state.centre)]] = self.t + 1
-            return self._stored(state)
-
-    def _stored(self, state: Known) -> Known:
-        return state._replace(kept=self.kept)
+            memory = self._with_output(memory, self._best_output())
+            memory = self._after_the_first(memory, here) if self.t == 1 else self._after(memory, here)
+            self.kept.used[self.places[self._index(memory.centre)]] = self.t + 1
+            return self._stored(memory)
 
     # ---- the first look ----------------------------------------------------------------------------------------------
 
@@ -140,13 +150,13 @@ class Turn(Look):
     def _start(self) -> float:
         return super()._start() if self.goal is None else self.begun.f
 
-    def _after_the_first(self, state: Known, here: Place) -> Known:
+    def _after_the_first(self, memory: Any, here: Place) -> Any:
         """Curvature where the first look was taken, and a step."""
-        lam = np.asarray(state.push, float)
+        lam = np.asarray(memory.push, float)
         if not np.any(lam):
             lam = self.balanced if self.goal is None else self.goal.lam
         bend = self._hessian(here.x, lam, here, self.rows_for_hessian)
-        return self._from(state._replace(bend=bend, centre=self.t, bent=self.t), here)
+        return self._from(replace(memory, bend=bend, centre=self.t, bent=self.t), here)
 
     def _on_some_rows(self, rows: int, begin: Goal) -> Goal | None:
         """Where the same method ends on a part of so many rows, as near as that part can tell; None where they are few.
@@ -201,43 +211,45 @@ class Turn(Look):
 
     # ---- later looks -------------------------------------------------------------------------------------------------
 
-    def _after(self, state: Known, here: Place) -> Known:
+    def _after(self, memory: Any, here: Place) -> Any:
         """Take the step if it was good, and go on from where it led; otherwise try less of it."""
         centre, lam, price = (
-            self._place(self._index(state.centre)),
-            np.asarray(state.push, float),
-            np.asarray(state.price, float),
+            self._place(self._index(memory.centre)),
+            np.asarray(memory.push, float),
+            np.asarray(memory.price, float),
         )
-        bend, move = self._curvature(state), here.x - centre.x
+        bend, move = self._curvature(memory), here.x - centre.x
         change = here.slope(lam) - centre.slope(lam)
         thought, found = float(move @ (bend @ move)), float(move @ change)
-        known = self.t == int(state.bent)  # the curvature is that of this very point
+        known = self.t == int(memory.bent)  # the curvature is that of this very point
         bend = bend if known else self._corrected(bend, move, change)
-        lower = float(state.lower)
-        state = state._replace(bend=bend)
-        step = self._programme(here, bend, state)
+        lower = float(memory.lower)
+        memory = replace(memory, bend=bend)
+        step = self._programme(here, bend, memory)
         if step is None:
-            return self._level(state, here)
-        state = self._with_lower(state, step.lam)
+            return self._level(memory, here)
+        memory = self._with_lower(memory, step.lam)
         slack = self.looks.f_error[-1] + price @ self.looks.h_error[-1]
         gain = centre.penalty(price) - here.penalty(price)
-        promised = -_ENOUGH * float(state.share) * float(state.drop)
-        left, was = here.penalty(price) - float(state.lower), centre.penalty(price) - lower
+        promised = -_ENOUGH * float(memory.share) * float(memory.drop)
+        left, was = here.penalty(price) - float(memory.lower), centre.penalty(price) - lower
         if gain >= promised - slack or left <= _HALVED * was:
-            state = state._replace(centre=self.t, failures=0)
-            if not known and self._stale(thought, found, centre.slope(lam), here.slope(step.lam), int(state.bent)):
+            memory = replace(memory, centre=self.t, failures=0)
+            if not known and self._stale(thought, found, centre.slope(lam), here.slope(step.lam), int(memory.bent)):
                 bend = self._hessian(here.x, step.lam, here, self.rows_for_hessian)
-                state, step = state._replace(bend=bend, bent=self.t), None
-            return self._from(state, here, step)
-        if not state.share:  # no step was tried: what it taught is in the curvature
-            return self._from(state, centre)
-        failures = int(state.failures) + 1
+                memory, step = replace(memory, bend=bend, bent=self.t), None
+            return self._from(memory, here, step)
+        if not memory.share:  # no step was tried: what it taught is in the curvature
+            return self._from(memory, centre)
+        failures = int(memory.failures) + 1
         if failures >= 2 * _SHARES:
-            return self._level(state._replace(failures=_SHARES), here)
+            return self._level(replace(memory, failures=_SHARES), here)
         if failures == _SHARES:
             bend = self._hessian(centre.x, lam, centre, self.rows_for_hessian)
-            return self._from(state._replace(bend=bend, bent=self.t, failures=failures), centre)
-        return self._try(state._replace(failures=failures), centre, _less(float(state.share), float(state.drop), gain))
+            return self._from(replace(memory, bend=bend, bent=self.t, failures=failures), centre)
+        return self._try(
+            replace(memory, failures=failures), centre, _less(float(memory.share), float(memory.drop), gain)
+        )
 
     def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
         """Whether it is time for another Hessian: at every look where one of all rows costs no more than a pass, unless
@@ -246,25 +258,25 @@ class Turn(Look):
             return float(np.linalg.norm(now)) > _QUICK * float(np.linalg.norm(was))
         return not (thought <= _OFF * found and found <= _OFF * thought) and self.t >= 2 * bent
 
-    def _from(self, state: Known, c: Place, step: Step | None = None) -> Known:
+    def _from(self, memory: Any, c: Place, step: Step | None = None) -> Any:
         """The whole step of the programme at a place, to be tried next."""
-        step = self._programme(c, self._curvature(state), state) if step is None else step
+        step = self._programme(c, self._curvature(memory), memory) if step is None else step
         if step is None:
-            return self._level(state, c)
+            return self._level(memory, c)
         if self.t == 1:
-            state = self._with_lower(state, step.lam)
-        price = _dearer(np.asarray(state.price, float), step.lam)
+            memory = self._with_lower(memory, step.lam)
+        price = _dearer(np.asarray(memory.price, float), step.lam)
         drop = min(float(c.grad @ step.y - price @ np.maximum(c.h, 0)), 0.0)
-        state = state._replace(push=step.lam, price=price, move=step.y, drop=drop)
-        if not (self.roomy or (state.feasible and not state.interior)) and self.t % 2 == 0:
-            return self._level(state, c)
-        return self._try(state, c, self.trust)
+        memory = replace(memory, push=step.lam, price=price, move=step.y, drop=drop)
+        if not (self.roomy or (memory.feasible and not memory.interior)) and self.t % 2 == 0:
+            return self._level(memory, c)
+        return self._try(memory, c, self.trust)
 
-    def _try(self, state: Known, c: Place, share: float) -> Known:
-        y = c.x + share * np.asarray(state.move, float)
-        return state._replace(share=share, ahead=self._point(y * self.widths))
+    def _try(self, memory: Any, c: Place, share: float) -> Any:
+        y = c.x + share * np.asarray(memory.move, float)
+        return replace(memory, share=share, ahead=self._point(y * self.widths))
 
-    def _level(self, state: Known, c: Place) -> Known:
+    def _level(self, memory: Any, c: Place) -> Any:
         """Without a step: where the cuts of the looks that are kept lead, as in the bundle method. Until a look was taken
         that is strictly feasible, towards which others can be pulled, that is one with slack, near where the step would
         have led."""
@@ -272,18 +284,17 @@ class Turn(Look):
         if self.roomy:
             bound = model.lower_bound()
             if bound is not None:
-                state = self._with_bound(state, bound)
-            aim = (float(state.lower) + float(state.upper)) / 2
-            x = model.level_point(aim, self._vector(state.x), 0.5)
+                memory = self._with_bound(memory, bound)
+            aim = (float(memory.lower) + float(memory.upper)) / 2
+            x = model.level_point(aim, self._vector(memory.x), 0.5)
         else:
             worst = float(np.max(self.looks.h / self.units.h, axis=1).min())
             found = model.infeasibility()
-            state = self._with_conflict(state, found, worst)._replace(
-                distance=worst, interior=found is None or found.certain < -NO_ROOM
-            )
-            x = model.level_point(None, (c.x + np.asarray(state.move, float)) * self.widths, 0.5)
-        ahead = state.x if x is None else self._point(x)
-        return state._replace(ahead=ahead, share=0.0, centre=state.centre or self.t)
+            memory = self._with_conflict(memory, found, worst)
+            memory = replace(memory, distance=worst, interior=found is None or found.certain < -NO_ROOM)
+            x = model.level_point(None, (c.x + np.asarray(memory.move, float)) * self.widths, 0.5)
+        ahead = memory.x if x is None else self._point(x)
+        return replace(memory, ahead=ahead, share=0.0, centre=memory.centre or self.t)
 
     # ---- what is proven ----------------------------------------------------------------------------------------------
 
@@ -308,23 +319,23 @@ class Turn(Look):
                 return Combination(weights, float(weights @ looks.f), h, worst)
         return best_combination(looks, self.units, margin)
 
-    def _with_lower(self, state: Known, lam: np.ndarray) -> Known:
+    def _with_lower(self, memory: Any, lam: np.ndarray) -> Any:
         """The bound that these multipliers give at the last look, where it is better."""
         last, none = Looks(*(v[-1:] for v in self.looks)), np.zeros(0)
         bare = Region(last.x[0], self.widths, np.zeros((0, len(self.widths))), none[:, None][:, :0], none, ())
-        return self._with_bound(state, Model(last, self.units, bare, self._support).bound(np.ones(1), lam[None]))
+        return self._with_bound(memory, Model(last, self.units, bare, self._support).bound(np.ones(1), lam[None]))
 
     # ---- programmes and curvature ------------------------------------------------------------------------------------
 
-    def _curvature(self, state: Known) -> Any:
+    def _curvature(self, memory: Any) -> Any:
         """Of the Lagrangian, as far as it is known: a matrix, or what stands for one."""
-        return np.asarray(state.bend, float)
+        return np.asarray(memory.bend, float)
 
     def _corrected(self, bend: Any, move: np.ndarray, change: np.ndarray) -> Any:
         """With what a move has met."""
         return updated(bend, move, change)
 
-    def _programme(self, c: Place, bend: Any, state: Known) -> Step | None:
+    def _programme(self, c: Place, bend: Any, memory: Any) -> Step | None:
         """The quadratic programme at a place; multipliers in the units of the problem."""
         f, h = self.units.f, self.units.h
         try:

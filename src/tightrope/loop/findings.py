@@ -1,0 +1,186 @@
+"""What a run has found: the point is chosen, made feasible where that was asked for, measured on all the data, and what is
+claimed of it is confirmed. Evidence is asked here, and nowhere else on the way from a run to its `Result`."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tightrope.evidence.at_a_point import Worth, conflict_of, worth_of
+from tightrope.evidence.confirm import Claim, Confirmed, confirmed
+from tightrope.evidence.held_out_rows import marks_of_sampler
+from tightrope.evidence.margin import Margin, margin_note
+from tightrope.evidence.oscillation import oscillation_note
+from tightrope.evidence.pull import mended, pull
+from tightrope.loop.budget import cost_of
+from tightrope.loop.prepare import Prepared
+from tightrope.loop.record import Outcome
+from tightrope.methods import Method
+from tightrope.methods.base import Algorithm
+from tightrope.methods.measured import SelfMeasuring
+from tightrope.problem.wide import said_of_narrow
+from tightrope.result import Pull, Result, Status, TotalCost
+from tightrope.sampling.data import UnreadableError, plain_errors
+from tightrope.solvers import Solver
+from tightrope.tree import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_POINTS = {
+    "average": "average of the iterates",
+    "last": "last iterate",
+    "own": "method's own output",
+}
+
+
+def output_of(algorithm: Algorithm) -> str:
+    """Which point a run gives back where nobody asks for another."""
+    return algorithm.output if isinstance(algorithm, Method) else "own"
+
+
+def result_of(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, left_open: bool) -> Result:
+    """The result of a run. Where files have become unreadable nothing can be measured on all rows any more; what there is
+    is returned all the same.
+
+    Args:
+        ready, outcome: the run.
+        output: the point that was asked for.
+        towards: a strictly feasible point, where one is known.
+        left_open: whether the output may be made feasible though nobody asked for it.
+    """
+    if outcome.status is not Status.STREAM_RAISED or ready.sampler.n is None:
+        try:
+            with plain_errors():
+                return _measured(ready, outcome, output, towards, left_open)
+        except UnreadableError as error:
+            said = f"After all {outcome.steps:,} steps: {error}"
+            outcome = dataclasses.replace(outcome, status=Status.STREAM_RAISED, message=said, error=error)
+    if output == "feasible":
+        outcome = dataclasses.replace(outcome, message=f"{outcome.message} The output was not made feasible.")
+    found = _measured(ready.without_rows(), outcome, None, None, False)
+    return dataclasses.replace(found, cost=total_cost(ready, outcome.steps, outcome.seconds))
+
+
+def total_cost(ready: Prepared, steps: int, seconds: float) -> TotalCost:
+    """What so many steps have used."""
+    domain, size, n = ready.problem.domain, ready.plan.batch_size, ready.sampler.n or 0
+    return TotalCost(steps, *cost_of(ready.method, domain, steps, size, n), seconds)
+
+
+def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, left_open: bool) -> Result:
+    """Choose the point, make it feasible where that was asked for or nothing was, and measure it on the full data."""
+    import pandas as pd
+
+    method, sampler, problem, step = ready.method, ready.sampler, ready.problem, outcome.steps
+    chosen = output_of(method) if output in (None, "feasible") else output
+    x, dual = outcome.points[chosen], outcome.duals[chosen]
+    sampled = isinstance(method, Method)
+    if sampled and not method.multipliers:
+        dual = np.full_like(dual, np.nan)
+    status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
+    own = isinstance(method, Solver)
+    if output is None and left_open and outcome.inner is not None:
+        output = "feasible"
+    towards = outcome.inner.x if towards is None and outcome.inner is not None else towards
+    if output == "feasible" and ready.names:
+        if own:  # it is feasible as it is, or there is nothing to be pulled towards
+            pulled = None if status.no_point else Pull(x, 0.0, 0.0, 0.0, x)
+        elif towards is None:
+            status = Status.NO_FEASIBLE_POINT
+        else:
+            pulled = pull(problem, sampler.rows, x, towards)
+            x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
+    worth, said = worth_of(problem, x, sampler, ready.plan, step, outcome.means), outcome.message
+    if step and worth.at_random:
+        least = np.broadcast_to(outcome.least_errors, worth.errors.shape)
+        worth = worth._replace(errors=np.where(least > 0, np.fmax(worth.errors, least), worth.errors))
+    if own and ready.names and not status.no_point and np.any(worth.constraints > worth.errors):
+        pulled = mended(problem, sampler.rows, x, outcome.looked_at)
+        if pulled is None:
+            worst = int(np.argmax(worth.constraints))
+            said = f"In float64 the output violates {ready.names[worst]} by {worth.constraints[worst]:.3g}. {said}"
+            status = Status.NO_FEASIBLE_POINT
+        else:
+            x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
+            worth = worth_of(problem, x, sampler, ready.plan, step, outcome.means)
+    ended = Confirmed(status, said, outcome.lower)
+    if sampler.n is not None and step:
+        claim = Claim(problem, sampler.rows, ready.names, ready.x, x, dual, outcome.looked_at, outcome.conflict)
+        ended = confirmed(claim, worth, ended, outcome.judge)
+    status, message = ended.status, ended.message
+    if status.proven and pulled is None and output != "feasible" and not own:
+        worst = max(float(np.max(worth.constraints, initial=0.0)), 0.0)
+        said = f"violates a constraint by {worst:.3g}" if worst > 0 else "satisfies every constraint on the data"
+        message += f' It is that of output="feasible", not of the {_POINTS[chosen]}, which was asked for and {said}.'
+    conflict = None
+    if step and np.any(worth.constraints > 0):
+        conflict = conflict_of(problem, x, dual, sampler, ready.plan.seeds[0], ready.names, worth)
+    if conflict is not None and status is Status.FINISHED:
+        status, message, conflict = Status.INFEASIBLE_IN_SAMPLES, conflict, None
+    names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
+    if "gap" in trace and np.isfinite(ended.gap):
+        trace.loc[trace.index[-1], "gap"] = ended.gap
+    trace = trace.drop(columns="gap", errors="ignore") if status.unproven else trace
+    notes = [*ready.notes, outcome.note]
+    if sampled and step:
+        notes += _notes_on_steps(ready, method, x, step, worth, trace)
+    notes += [conflict, worth.note, said_of_narrow(problem, x) if status.proven else None, pulled and str(pulled)]
+    return Result(
+        x=x,
+        output=chosen,
+        mean=outcome.points.get("average"),
+        last=outcome.points["last"],
+        dual=dual,
+        dual_last=outcome.dual_last,
+        objective=worth.objective if problem.knows_objective else None,
+        constraints=pd.Series(worth.constraints, index=names),
+        measured_on=worth.measured_on,
+        point=where,
+        status=status,
+        message=message,
+        trace=trace,
+        cost=total_cost(ready, step, outcome.seconds),
+        state=outcome.state,
+        method=method,
+        objective_error=worth.objective_error if problem.knows_objective else None,
+        errors=pd.Series(worth.errors, index=names),
+        at_random=worth.at_random,
+        unsettled=_unsettled(method, trace, dual, worth, ready.names) if sampled else (),
+        pull=pulled,
+        lower=ended.lower if np.isfinite(ended.lower) and status is not Status.INFEASIBLE else None,
+        seen=None if sampler.n is None else marks_of_sampler(sampler),
+        notes=tuple(note for note in notes if note),
+        error=outcome.error,
+    )
+
+
+def _notes_on_steps(
+    ready: Prepared, method: Method, x: Tree, step: int, worth: Worth, trace: "pd.DataFrame"
+) -> list[str | None]:
+    """What the steps of a method have to say: on its margin, and on swings."""
+    notes, rows = [], ready.sampler.n is not None
+    if method.margin is not None:
+        value = getattr(method, method.margin)
+        margin = Margin(
+            method.margin, float(np.max(value)) if value is not None else np.nan, method.tightening, len(ready.names)
+        )
+        data = ready.sampler.rows if rows else worth.samples
+        notes.append(margin_note(ready.problem, x, data, rows, margin, step))
+    if method.multipliers and method.averages:
+        measures = isinstance(method, SelfMeasuring) and method.measures
+        notes.append(oscillation_note(trace, ready.names, worth, ready.plan.batch_size, measures))
+    return notes
+
+
+def _unsettled(
+    method: Method, trace: "pd.DataFrame", dual: np.ndarray, worth: Worth, names: list[str]
+) -> tuple[str, ...]:
+    """The constraints whose mean multiplier still changed by a third over the second half of the run, and matters."""
+    if not method.multipliers or method.output == "own" or len(trace) < 2:
+        return ()
+    half = trace.iloc[(trace["step"] - trace["step"].iloc[-1] / 2).abs().argmin()]
+    force = np.nan_to_num(dual * np.where(np.isfinite(worth.errors), worth.errors, 0.0))  # multipliers in common units
+    changed = np.abs(dual - [half[f"dual {name}"] for name in names]) > np.abs(dual) / 3
+    matters = force > 0.1 * np.max(force, initial=0.0)
+    return tuple(name for name, yes in zip(names, changed & matters, strict=True) if yes)

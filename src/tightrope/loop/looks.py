@@ -1,0 +1,170 @@
+"""A run of a solver: look after look, and between them plain Python, which records, calls back, reads the clock, writes the
+checkpoint and judges what is proven. It knows no solver, no set, no estimator."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.evidence.at_a_point import Means
+from tightrope.loop.checkpoint import Checkpoint
+from tightrope.loop.prepare import Prepared
+from tightrope.loop.progress import Progress
+from tightrope.loop.record import Options, Outcome, Recorder
+from tightrope.problem.conflict import said_of_conflict
+from tightrope.problem.full_data import full_constraints
+from tightrope.problem.rounding import judged_by_every_row
+from tightrope.result import Status
+from tightrope.sampling.data import UnreadableError, plain_errors
+from tightrope.sampling.mesh.processes import agreed
+from tightrope.solvers import Look, NotFiniteLook, Solver
+from tightrope.tree import Tree, float_dtype, shaped_like
+
+
+def run_looks(ready: Prepared, options: Options, checkpoint: Checkpoint | None = None) -> Outcome:
+    """Look until every look of the budget is taken or something ends the run; what is known then is always returned."""
+    loop = _Looks(ready, options, checkpoint)
+    with Progress(ready.steps, options.progress if loop.leads else False) as bar:
+        try:
+            with plain_errors():
+                loop.go(bar)
+        except NotFiniteLook as error:
+            loop.back_to_the_last(error)
+        except UnreadableError as error:  # in a pass over files; it must not cost the run
+            if loop.step == 0:
+                raise
+            loop.unreadable(error)
+        except KeyboardInterrupt:
+            if loop.together:  # the other processes have no way to know where this one stands
+                raise
+            loop.stop(Status.INTERRUPTED)
+    loop.save_the_last()
+    return loop.ended()
+
+
+class _Looks(Recorder):
+    """The moving parts of such a run."""
+
+    def __init__(self, ready: Prepared, options: Options, checkpoint: Checkpoint | None):
+        super().__init__(ready, options, checkpoint)
+        assert isinstance(ready.method, Solver)
+        self.solver: Solver = ready.method
+        self.look: Look | None = None
+        # What the last look was taken from. That is what is saved, so that a run which is resumed ends by it again.
+        self.before: tuple[Any, int, list[float]] = (self.solver.start(ready.x, np.asarray(ready.lam)), 0, [])
+
+    def go(self, bar: Progress) -> None:
+        """Take look after look."""
+        memory = self._begin()
+        looks = self.solver.looks(self.ready.problem, self.ready.sampler.rows, memory)
+        while self.step < self.ready.steps:
+            gaps = list(self.judge.best)
+            look = next(looks)
+            self.before, memory = (memory, self.step, gaps), look.memory
+            self.look, self.step = look, self.step + 1
+            late = self.clock()
+            due = self.checkpoint is not None and self.checkpoint.due(self.step)
+            if self.together:
+                late, due = agreed(self.together, late, due)
+            if self._proves_enough(look, bar) or self._out_of_reach(look, bar):
+                return
+            if self.step in self.records and self._record(look, bar):
+                return
+            if late:
+                self.stop(Status.FINISHED if self.step >= self.ready.steps else Status.TIME_LIMIT)
+                return
+            if due:
+                self.save_the_last()
+        self.spent(self.judge)
+
+    def _begin(self) -> Any:
+        """The memory to go on from: that of a checkpoint, where there is one."""
+        memory = self.before[0]
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return memory
+        saved = self.checkpoint.load(memory)
+        self.step, self.resumed_at, self.out.rows = saved.step, saved.seconds, saved.rows
+        self.judge.best = list(saved.gaps)
+        self.before = (saved.state, saved.step, saved.gaps)
+        return saved.state
+
+    # ---- what ends it ------------------------------------------------------------------------------------------------
+
+    def _proves_enough(self, look: Look, bar: Progress) -> bool:
+        """Whether what a look proves ends the run: a gap that is small enough, or that no point is feasible."""
+        ready = self.ready
+        if look.conflict and (look.settled or self.step >= ready.steps):
+            self._record(look, bar)
+            self.stop(Status.INFEASIBLE, said_of_conflict(look.conflict, ready.names))
+            return True
+        rounding, status = look.rounding, self.judge.look(look.gap, look.rounding, look.scale)
+        if status not in (None, Status.STALLED) and not self.judge.sure(rounding):  # judge again, by every row
+            more = judged_by_every_row(ready.problem, look.x, ready.sampler.rows)
+            rounding = more * look.rounding
+            status = self.judge.look(look.gap + (more - 1) * look.rounding, rounding, look.scale)
+        self.out.lower = look.lower - rounding
+        if status is None:
+            return False
+        self._record(look, bar)
+        self.stop_at_gap(status, rounding)
+        return True
+
+    def _out_of_reach(self, look: Look, bar: Progress) -> bool:
+        """Whether a look at half of the budget says that another solver had better have the rest, which ends the run."""
+        asked, all_of_it = self.options.replaceable and not self.options.until_solved, self.ready.steps
+        if not (asked and self.step == -(-all_of_it // 2) < all_of_it and self.judge.out_of_reach()):
+            return False
+        self._record(look, bar)
+        self.stop(Status.STALLED, self.said_of_gap(self.judge))
+        return True
+
+    def said_of_interior(self) -> str:
+        """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not."""
+        look, ready = self.look, self.ready
+        if look is None or look.interior or look.conflict:
+            return ""
+        h = np.asarray(full_constraints(ready.problem, look.x, ready.sampler.rows), float)
+        worst = int(np.argmax(h))
+        return (
+            " No point satisfies every constraint strictly, as where an equality is written as two inequalities: a bound "
+            f"needs room. The output violates {ready.names[worst]} by {max(h[worst], 0.0):.3g}; raise the levels by what "
+            "you can bear."
+        )
+
+    def back_to_the_last(self, error: NotFiniteLook) -> None:
+        """Stand at the last look whose point is finite on all rows, and say what was not."""
+        what, at = self.culprit(error.seen[0], error.seen[1:], {}), self.step + 1
+        if self.look is not None and not self.is_sound(self.look.x):
+            self.look, self.step = None, 0
+        self.not_finite(what, at, self.look is None and not self.is_sound(self.ready.x))
+
+    # ---- what is kept ------------------------------------------------------------------------------------------------
+
+    def _record(self, look: Look, bar: Progress) -> bool:
+        """Add a row to the trace; True when the callback ends the run."""
+        tracked = {} if self.options.track is None else self.options.track(look.x)
+        means = Means(look.seen[0], look.seen[1:], np.asarray(look.lam), tracked, 1.0)
+        row = self.row(means, {name: tracked[name] for name in sorted(tracked)} | self.on_all_rows(look.x))
+        return self.written(row, bar, None, look.x, np.asarray(look.lam))
+
+    def save_the_last(self) -> None:
+        """Write what the last look was taken from."""
+        memory, step, gaps = self.before
+        self.save(memory, step, gaps=gaps)
+
+    def ended(self) -> Outcome:
+        """What the run has found."""
+        out, look, x = self.out, self.look, self.ready.x
+        point, lam = (x, self.ready.lam) if look is None else (jax.tree.map(jnp.asarray, look.x), look.lam)
+        out.steps, out.dual_last = self.step, np.asarray(lam)
+        out.points, out.duals = dict.fromkeys(("own", "last"), point), dict.fromkeys(("own", "last"), out.dual_last)
+        if look is None:
+            return out
+        out.state, out.note, out.conflict = look.memory, look.note, look.conflict
+        out.looked_at = [_point(at, x) for at in look.points]
+        return out
+
+
+def _point(vector: np.ndarray, like: Tree) -> Tree:
+    return shaped_like(like, vector.astype(float_dtype(like)))

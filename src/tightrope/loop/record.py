@@ -1,0 +1,223 @@
+"""What a run of either kind records and says: its options, rows of its trace, callbacks, its gap, how it ended."""
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from tightrope.evidence.at_a_point import Means
+from tightrope.evidence.gap import Inside
+from tightrope.evidence.stopping import ADVICE, Judge
+from tightrope.loop.budget import draws_of, gradients_used
+from tightrope.loop.checkpoint import Checkpoint
+from tightrope.loop.prepare import Prepared
+from tightrope.loop.progress import Progress
+from tightrope.methods.base import Inner
+from tightrope.problem import full_values
+from tightrope.result import Status
+from tightrope.sampling.data import UnreadableError
+from tightrope.sampling.mesh.processes import leads, said_by_first
+from tightrope.tree import Array, Tree
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Run-wide options; every one of them is an argument of `minimize`, or follows from its arguments."""
+
+    record: int = 60
+    trace_full: bool = False
+    track: Callable[[Tree], dict[str, Array]] | None = None
+    callback: Callable[["Snapshot"], Any] | None = None
+    progress: bool | None = None
+    time_limit: float | None = None
+    tol: float | None = None
+    until_solved: bool = False  # whether the run has no budget, and ends when its gap is small or stalls
+    inside: Inside | None = None  # a strictly feasible point, for the duality gap
+    estimates: bool = False  # whether the gap that a method estimates speaks of the output, where none is proven
+    replaceable: bool = False  # whether another algorithm could go on where this one is far from a solution
+    chunk: int | None = None
+
+
+class Snapshot(NamedTuple):
+    """What a callback sees."""
+
+    step: int
+    average: Tree  # the mean of the iterates so far; None for a method that keeps none
+    last: Tree
+    dual: np.ndarray
+    row: dict[str, float]
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Where a run ended and how, whatever kind it was."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    rows: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    status: Status = Status.FINISHED
+    message: str = ""
+    error: BaseException | None = None
+    lower: float = -np.inf  # a bound on F* on the data, rounding counted
+    judge: Judge = dataclasses.field(default_factory=lambda: Judge(None, False))  # of the gap that stands on it
+    points: dict[str, Tree] = dataclasses.field(
+        default_factory=dict
+    )  # "average", "last", "own", as far as there are any
+    duals: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # the multipliers of each ...
+    dual_last: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))  # ... and those to go on with
+    means: Means | None = None  # over the steps
+    state: Any = None  # of the algorithm
+    looked_at: list[Tree] = dataclasses.field(default_factory=list)  # points at which it looked at all rows
+    conflict: dict[int, float] = dataclasses.field(default_factory=dict)  # as that of a `Look`
+    inner: Inner | None = None  # a strictly feasible point that it came upon
+    least_errors: Any = 0.0  # what two standard errors of every constraint are at least, by what it saw
+    note: str | None = None  # on what it chose for itself
+
+
+def record_steps(steps: int, points: int) -> list[int]:
+    """Steps worth a row of the trace: half spread evenly, half in ratio, and the last one."""
+    half = max(1, min(points, 2 * steps) // 2)
+    even = np.linspace(steps / half, steps, half)
+    ratio = np.geomspace(1, steps, half)
+    at = np.maximum(np.round(np.concatenate([even, ratio])), 1).astype(int).tolist() if points else []
+    return sorted({steps, *at})
+
+
+class Recorder:
+    """What runs of methods and of solvers have in common; it takes no step."""
+
+    def __init__(self, ready: Prepared, options: Options, checkpoint: Checkpoint | None):
+        self.ready, self.options, self.checkpoint = ready, options, checkpoint
+        self.together = ready.sampler.together  # of several processes the first decides what clocks and users decide
+        self.leads = not self.together or leads()
+        self.records = record_steps(ready.steps, options.record)
+        self.out = Outcome()
+        self.judge = self.out.judge = Judge(options.tol, options.until_solved)
+        self.step = 0
+        self.resumed_at = 0.0  # seconds that the run had taken when it was resumed
+        self.began = time.perf_counter()
+
+    def clock(self) -> bool:
+        """Look at the clock; whether the time limit has passed."""
+        spent = time.perf_counter() - self.began
+        self.out.seconds = self.resumed_at + spent
+        return self.options.time_limit is not None and spent >= self.options.time_limit
+
+    # ---- rows of the trace -------------------------------------------------------------------------------------------
+
+    def row(self, means: Means, more: dict[str, Any]) -> dict[str, float]:
+        """What every row of a trace has, and what this one has more."""
+        step, plan, n = self.step, self.ready.plan, self.ready.sampler.n
+        row: dict[str, float] = {"step": step, "samples": step * draws_of(self.ready.method) * plan.batch_size}
+        row |= {} if n is None else {"passes": gradients_used(self.ready.method, step, plan.batch_size, n) / n}
+        row["seconds"] = self.out.seconds
+        row |= {} if self.options.tol is None and not np.isfinite(self.judge.gap) else {"gap": self.judge.gap}
+        row |= {"objective": float(means.objective)} if self.ready.problem.knows_objective else {}
+        row |= dict(zip(self.ready.names, means.h.tolist(), strict=True))
+        row |= {f"dual {name}": v for name, v in zip(self.ready.names, means.lam.tolist(), strict=True)}
+        return row | {name: float(value) for name, value in more.items()}
+
+    def on_all_rows(self, x: Tree) -> dict[str, float]:
+        """Objective and constraints on all rows, where they are at hand and asked for."""
+        if self.ready.sampler.n is None or not self.options.trace_full:
+            return {}
+        f, h = full_values(self.ready.problem, x, self.ready.sampler.rows)
+        row = {"full objective": float(f)} if self.ready.problem.knows_objective else {}
+        return row | {f"full {name}": float(v) for name, v in zip(self.ready.names, h, strict=True)}
+
+    def written(self, row: dict[str, float], bar: Progress, average: Tree, last: Tree, dual: np.ndarray) -> bool:
+        """Add a row to the trace, show it, call back; True when the callback ends the run."""
+        self.out.rows.append(row)
+        bar.show(self.step, row.get("objective"), np.array([row[name] for name in self.ready.names]))
+        if self.options.callback is None:
+            return False
+        stop, raised = False, ""
+        try:
+            if self.leads:
+                said = self.options.callback(Snapshot(self.step, average, last, dual, row))
+                stop = isinstance(said, bool | np.bool_ | jax.Array) and bool(said)  # comparisons of arrays give these
+        except Exception as error:  # a user's mistake must not cost them the run
+            self.out.error, raised = error, f"{type(error).__name__}: {error}"
+        stop, raised = said_by_first([stop, raised]) if self.together else (stop, raised)
+        if raised:
+            self.stop(Status.CALLBACK_RAISED, raised)
+        elif stop:
+            self.stop(Status.CALLBACK_STOPPED)
+        return bool(stop or raised)
+
+    # ---- how it ends -------------------------------------------------------------------------------------------------
+
+    def stop(self, status: Status, message: str = "") -> None:
+        """Say how the run ended."""
+        self.out.status, self.out.message = status, message
+
+    def stop_at_gap(self, status: Status, rounding: float) -> None:
+        """End the run because of its gap, which the last row then has."""
+        self.out.rows[-1]["gap"] = self.judge.gap
+        more = f", of which rounding is {rounding:.3g}" * (status is Status.PRECISION)
+        advice = f" {ADVICE}" * (status is Status.CONTRADICTION)
+        self.stop(status, self.said_of_gap(self.judge, more) + advice)
+
+    def said_of_gap(self, judge: Judge, more: str = "") -> str:
+        """The gap in a sentence, and what to do about a large one."""
+        said = str(judge) if judge is self.judge else str(judge).replace("gap is", "gap is about")
+        remedy = ""
+        if judge.at_the_end() is not Status.FINISHED:
+            remedy = self.said_of_interior() or " Give more passes, or let tr.check_problem look at the problem."
+        return f"{said[:1].upper()}{said[1:]} after {self.step:,} steps{more}.{remedy}"
+
+    def said_of_interior(self) -> str:
+        """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not."""
+        return ""
+
+    def spent(self, judge: Judge) -> None:
+        """The budget has been spent: say what is known of the gap."""
+        if judge.gap == np.inf:
+            self.stop(Status.NO_FEASIBLE_POINT, self.said_of_interior().strip())
+        elif np.isfinite(judge.gap):
+            self.stop(judge.at_the_end(), self.said_of_gap(judge))
+
+    def unreadable(self, error: Exception) -> None:
+        """Stop where the samples cannot be read any further."""
+        self.out.error = error
+        said = str(error) if isinstance(error, UnreadableError) else f"{type(error).__name__}: {error}"
+        self.stop(Status.STREAM_RAISED, f"After {self.step:,} steps: {said}")
+
+    def is_sound(self, x: Tree) -> bool:
+        """Whether all rows have finite values at a point. What is not at hand cannot be asked."""
+        if self.ready.sampler.n is None:
+            return True
+        f, h = full_values(self.ready.problem, x, self.ready.sampler.rows)
+        return bool(np.isfinite(f) and np.all(np.isfinite(h)))
+
+    def not_finite(self, what: str, step: int, nowhere: bool) -> None:
+        """Stop at a value that is not finite."""
+        self.out.rows = [row for row in self.out.rows if row["step"] <= self.step]
+        said = f"{what} is not finite in step {step:,}."
+        self.stop(Status.NOT_FINITE, said + " Nor is it at the starting point: give an x0 where it is." * nowhere)
+
+    def culprit(self, objective: float, h: Sequence[float] | np.ndarray, tracked: dict[str, Any]) -> str:
+        """What was not finite."""
+        if not np.isfinite(objective):
+            return "The objective"
+        for name, value in zip(self.ready.names, h, strict=True):
+            if not np.isfinite(value):
+                return f"The constraint {name}"
+        for name, value in tracked.items():
+            if not np.isfinite(value):
+                return f"The tracked {name}"
+        return "The gradient, the point or a multiplier"
+
+    def save(self, state: Tree, step: int, bound: Sequence[float] = (), gaps: Sequence[float] = ()) -> None:
+        """Write the checkpoint, where one is kept."""
+        if self.checkpoint is None or not self.leads:
+            return
+        rows = [row for row in self.out.rows if row["step"] <= step]
+        try:
+            self.checkpoint.save(state, step=step, seconds=self.out.seconds, rows=rows, bound=bound, gaps=gaps)
+        except OSError as error:  # a full disk must not cost the run; the file of the last time is intact
+            warnings.warn(f"The checkpoint could not be written ({error}); the run goes on.", stacklevel=2)

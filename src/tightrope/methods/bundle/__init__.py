@@ -1,1 +1,0 @@
-"""Bundles: cuts from full passes, small programmes on the host."""

@@ -1,1 +1,0 @@
-"""Sequential quadratic programming on all rows, for smooth functions of few coordinates."""

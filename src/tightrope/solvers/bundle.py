@@ -1,0 +1,218 @@
+"""The bundle method: cuts from full passes, small programmes on the host. What cuts prove is in cuts.py."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
+from tightrope.problem import Problem
+from tightrope.problem.full_data import Some
+from tightrope.problem.rounding import count
+from tightrope.solvers.base import Look, Solver
+from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
+from tightrope.solvers.programmes import one_thread, region_of
+from tightrope.solvers.survey import MARGIN, NO_ROOM, Memory, Survey, look_of, no_looks
+from tightrope.tree import Array, Tree, pytree, replace, shaped_like, static
+
+_LOWEST = 0.01  # of the way from the lower bound to the value of the output
+_LEAST_GAIN = 0.05  # in the logarithm of the distance: less is none
+_LONGEST = 8  # level steps for which sequential programming pauses at most
+_OF_USE = 1e-9  # a smaller multiplier, in units, is none
+
+
+@pytree
+class Bundle(Solver):
+    """A bundle method on full passes: for few coordinates, with or without curvature.
+
+    A look at all rows at one point x_k gives F_k, H_k and their gradients, hence cuts: linear functions that
+    F and H are nowhere below. From all of them, on the host::
+
+        lower bound  F* >= min over x in X of max_k (cut of F), subject to every cut of H being <= 0; by a formula that
+                     holds for any multipliers, so that a solver's inaccuracy never makes a false claim
+        output       sum_k w_k x_k, the weights of least sum_k w_k F_k with sum_k w_k H_k <= 0: feasible by convexity
+        next look    where sequential quadratic programming leads, with curvature from some rows and from differences of
+                     gradients; where that lowers the gap by less than level steps do, and where there is no curvature, a
+                     level step: of the points at which the cuts promise a value of F between the two bounds, and keep
+                     half of the largest slack in H that this allows, the one nearest the output
+
+    No step sizes, no strictly feasible point to begin with, and the same whatever the units of x, f and h_i are. Where
+    the cuts of H alone prove that no point satisfies all constraints, the run ends and says so.
+
+    A look costs a pass; looks 1, 2, 4, 8, ... cost one more, for curvature. Programmes on the host grow with the number of
+    coordinates, constraints and looks.
+
+    Args:
+        level: where a level step aims at most between the lower bound (0) and the value of the output (1); lower where
+            the cuts have kept what they promised.
+        slack: the share of the largest slack in the constraints that it keeps.
+        memory: how many looks are kept; those that have been of no use for longest give way.
+
+    Example:
+        >>> import numpy as np, tightrope as tr
+        >>> theta = np.random.default_rng(0).normal([-1.0, 0.0, 1.0], 1.0, size=(500, 3))
+        >>> problem = tr.Problem(
+        ...     lambda x, theta: abs(x - theta).sum(),
+        ...     lambda x, theta: x[2:] - x[:1],
+        ...     tr.Box(-3.0, 3.0, shape=3),
+        ...     levels=1.0,
+        ... )
+        >>> tr.minimize(problem, theta, method="bundle", tol=1e-3).status.name
+        'TOLERANCE'
+
+    References:
+        C. Lemarechal, A. Nemirovskii, Yu. Nesterov: New Variants of Bundle Methods, Mathematical Programming 69, 1995.
+        M. J. D. Powell: A Fast Algorithm for Nonlinearly Constrained Optimization Calculations, 1978 (damped updates).
+    """
+
+    level: Any = 0.5
+    slack: Any = 0.5
+    memory: int = static(default=128, least=8)
+
+    name = "bundle"
+    tuned = ("level", "slack")
+    positive = ("level",)
+    below_one = ("level", "slack")
+    needs = frozenset({"rows", "lmo", "conic", "values"})
+    takes_nested = True
+
+    def start(self, x: Tree, lam: np.ndarray) -> "BundleMemory":
+        """Room for every look that is kept."""
+        known = no_looks(x, lam, self.memory)
+        d, dtype, number = known["kept"].x.shape[1], lam.dtype, np.zeros((), np.int32)
+        return BundleMemory(
+            **known, promised=known["seen"], hessian=np.zeros((d, d), dtype), newton=np.zeros((), bool),
+            pace=np.zeros((), dtype), pause=number, patience=number + np.int32(1),
+        )  # fmt: skip
+
+    def looks(self, problem: Problem, rows: Tree, memory: "BundleMemory") -> Iterator[Look]:
+        """Each where the last one said."""
+        while True:
+            memory = BundleSurvey(problem, memory, rows).after(float(self.level), float(self.slack))
+            yield look_of(memory)
+
+    def gradients(self, looks: int, n: int) -> int:
+        """A pass for each look, and one more for the curvature at looks 1, 2, 4, 8, ..."""
+        return n * (looks + looks.bit_length())
+
+
+@pytree
+class BundleMemory(Memory):
+    """What the bundle method remembers beside the looks that are kept."""
+
+    promised: Any  # (1 + N,) F and H where the next look is taken, by the cuts so far
+    hessian: Any  # (d, d) of the Lagrangian, on some rows, the last time it was taken
+    newton: Any  # whether the next look is where sequential quadratic programming leads
+    pace: Any  # by how much level steps have lowered the logarithm of the distance of late
+    pause: Any  # for how many level steps sequential programming pauses ...
+    patience: Any  # ... and would, if it failed again
+
+
+class BundleSurvey(Survey):
+    """A look, what follows from it, and where to look next."""
+
+    def after(self, level: float, slack: float) -> Any:
+        """The memory with everything that follows from the look."""
+        memory = replace(self.before, seen=self.values, units=self.steepest)
+        with one_thread():
+            output = best_combination(self.looks, self.units, MARGIN * self.looks.h_error)
+            memory = self._with_output(memory, output)
+            self.model = Model(self.looks, self.units, region_of(self.conic, self._vector(memory.x)), self._support)
+            bound = self.model.lower_bound()
+            memory = self._with_bound(memory, bound)
+            self.kept.used[self.places[self._of_use(output, bound)]] = self.t
+            distance = output.worst
+            inside = np.min(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf)) < -NO_ROOM
+            found = None if inside else self.model.infeasibility()
+            memory = replace(memory, interior=found is None or found.certain < -NO_ROOM)
+            if memory.feasible:
+                distance = (float(memory.upper) - float(memory.lower)) / self.units.f
+            else:
+                memory = self._with_conflict(memory, found, output.worst)
+            memory = replace(memory, hessian=self._hessian_at_times(memory))
+            return self._stored(self._with_next(memory, max(distance, 0.0), level, slack))
+
+    def _of_use(self, output: Combination, bound: Bound | None) -> np.ndarray:
+        """Which looks the output or the bound stand on."""
+        weights = output.weights
+        if bound is not None:
+            weights = weights + bound.mu + np.max(bound.nu * self.units.h, axis=1, initial=0.0) / self.units.f
+        return weights > _OF_USE
+
+    # ---- where to look next ------------------------------------------------------------------------------------------
+
+    def _with_next(self, memory: Any, distance: float, level: float, slack: float) -> Any:
+        """Sequential quadratic programming as long as it does better than level steps, otherwise one of these."""
+        pause, patience, pace = int(memory.pause), int(memory.patience), float(memory.pace)
+        gain = self._gain(memory, distance)
+        if not memory.newton:
+            pace = (pace + gain) / 2
+        elif gain >= max(pace, _LEAST_GAIN):
+            pause, patience = 0, 1
+        else:
+            pause, patience = patience, min(2 * patience, _LONGEST)
+        x = self._newton_point(memory) if pause == 0 else None
+        newton = x is not None
+        if x is None:
+            lower, upper = float(memory.lower), float(memory.upper)
+            aim = lower + self._aim(memory, level) * (upper - lower) if memory.feasible else None
+            x, pause = self.model.level_point(aim, self.model.region.centre, slack), max(pause - 1, 0)
+        ahead = memory.x if x is None else self._point(x)
+        return replace(memory,
+            ahead=ahead, promised=self.model.values(self._vector(ahead)), distance=distance, newton=newton, pace=pace,
+            pause=pause, patience=patience,
+        )  # fmt: skip
+
+    def _gain(self, memory: Any, distance: float) -> float:
+        """By how much the last look has lowered the logarithm of the distance; one at most, and for a first feasible
+        point."""
+        if bool(self.before.feasible) != bool(memory.feasible) or distance == 0:
+            return 1.0
+        return float(np.clip(np.log(float(memory.distance) / distance), 0.0, 1.0))
+
+    def _aim(self, memory: Any, level: float) -> float:
+        """Where between the bounds a level step aims: as low as the cuts' last promise was broken, in units of the gap."""
+        short = self.values - np.asarray(memory.promised, float)
+        broken = short[0] + np.asarray(memory.lam, float) @ np.maximum(short[1:], 0)
+        return float(np.clip(broken / max(float(memory.distance) * self.units.f, 1e-300), _LOWEST, level))
+
+    def _newton_point(self, memory: Any) -> np.ndarray | None:
+        """Where a step of sequential quadratic programming leads; None without curvature, where it leads to a point that
+        was looked at, and where only the least violation is looked for."""
+        if np.any(memory.conflict):
+            return None
+        looks, at, lam = self.looks, self._centre(memory), np.asarray(memory.lam, float)
+        slopes = looks.grad + np.einsum("n,knd->kd", lam, looks.rows)
+        rows = rows_for_hessian(count(self.data), len(self.widths))
+        hessian = with_secants(np.asarray(memory.hessian, float), rows, at, looks.x, slopes, self.widths)
+        if is_flat(hessian, self.widths, self.units.f):
+            return None
+        x = self.model.newton_point(at, hessian, float(memory.upper) if memory.feasible else None)
+        if x is None:
+            return None
+        nearest = np.min(np.linalg.norm((looks.x - x) / self.widths, axis=1))
+        return x if nearest > 16 * np.finfo(self.dtype).eps else None
+
+    def _centre(self, memory: Any) -> int:
+        """The look of least F + 2 <lam, H_+>."""
+        return int(np.argmin(self.looks.f + 2 * np.maximum(self.looks.h, 0) @ np.asarray(memory.lam, float)))
+
+    def _hessian_at_times(self, memory: Any) -> np.ndarray | Array:
+        """The Hessian of the Lagrangian at looks 1, 2, 4, 8, ..., each time on other rows; else the one there is."""
+        if self.t & (self.t - 1) or self.problem.oracle is not None:
+            return memory.hessian
+        n = count(self.data)
+        size = rows_for_hessian(n, len(self.widths))
+        some = Some(np.int32(1), np.int32(self.t.bit_length() - 1))
+        x, lam = (
+            shaped_like(memory.x, self.looks.x[self._centre(memory)].astype(self.dtype)),
+            jnp.asarray(memory.lam, self.dtype),
+        )
+        found = np.asarray(lagrangian_hessian(self.problem, x, lam, self.data, some, size))
+        return found if np.all(np.isfinite(found)) else memory.hessian
+
+
+def rows_for_hessian(n: int, d: int) -> int:
+    """So many of n rows that a Hessian in d coordinates, d products of two gradients a row, costs a pass at most."""
+    return max(1, n // (2 * d))

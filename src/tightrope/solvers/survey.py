@@ -1,0 +1,276 @@
+"""A survey: one look at all rows, on the host. What was seen, what that and the looks before prove, and what is kept.
+
+A `Memory` is made of NumPy arrays in the precision of the run, so that a run which was saved and resumed takes the
+same looks, bit for bit. What a solver remembers beside it stands in its own file.
+"""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._jaxlib import COMPILED_SOON
+from tightrope.problem import Problem
+from tightrope.problem.full_data import Some, full_jacobian
+from tightrope.problem.rounding import UNITS, distance_across, eps_of, glance_at, read_glance
+from tightrope.sets import ConvexSet
+from tightrope.sets.conic import Conic
+from tightrope.solvers.base import Look, NotFiniteLook
+from tightrope.solvers.cuts import Bound, Combination, Looks, Units
+from tightrope.tree import Array, Tree, as_numpy, pytree, ravel, replace, shaped_like, taken_apart
+
+MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
+_CLOSE = 1.1  # a violation this many times the least that is proven is as small as it need be
+NO_ROOM = 1e-9  # a smaller slack, in units, is none: programmes are solved to less
+
+
+class Kept(NamedTuple):
+    """What is kept of looks; arrays with a place for each. Errors are bounds on what was lost to rounding."""
+
+    x: np.ndarray  # (places, d)
+    f: np.ndarray  # (places,)
+    h: np.ndarray  # (places, N)
+    grad: np.ndarray  # (places, d)
+    rows: np.ndarray  # (places, N, d)
+    f_error: np.ndarray  # (places,) of the values ...
+    h_error: np.ndarray  # (places, N)
+    f_tilt: np.ndarray  # (places,) ... and of slopes, over the widths of the domain
+    h_tilt: np.ndarray  # (places, N)
+    number: np.ndarray  # (places,) of the look, from 1; 0 where there is none
+    used: np.ndarray  # (places,) the last look at which it was of use
+
+
+def shapes_of_a_look(d: int, N: int) -> list[tuple[int, ...]]:
+    """The shapes of what is seen at a look, as `Kept` has it."""
+    return [(d,), (), (N,), (d,), (N, d), (), (N,), (), (N,)]
+
+
+@pytree
+class Memory:
+    """What the next look needs; arrays in NumPy, of shapes and dtypes that stay."""
+
+    x: Any  # the output: feasible if `feasible`, else of least violation
+    lam: Any  # the multipliers of the best bound
+    t: Any  # the number of the next look, from 1
+    ahead: Any  # where it is taken
+    seen: Any  # (1 + N,) F and H where the last one was taken
+    kept: Kept
+    units: Any  # (1 + N,) of F and H: what the steepest slope seen does over the widths of the domain
+    start: Any  # F at the first look
+    inner: Any  # F at the look of least violation, or of most slack
+    feasible: Any  # whether a feasible point is known
+    upper: Any  # F at the output is at most this ...
+    upper_error: Any  # ... but for rounding
+    margin: Any  # (N,) how far below zero the output was aimed, because H is rounded too
+    lower: Any  # F* is at least this ...
+    lower_error: Any  # ... but for rounding
+    distance: Any  # from the goal, in units: the gap; without a feasible point, the worst violation
+    conflict: Any  # (N,) by how much every point violates one of these constraints; 0 where nothing is proven
+    settled: Any  # whether a conflict is as well known as it need be
+    interior: Any  # whether some point may satisfy every constraint by more than rounding, for all that is known
+
+
+def no_looks(x: Tree, lam: np.ndarray, places: int) -> dict[str, Any]:
+    """The fields of a memory before the first look; with room for so many."""
+    x, lam = as_numpy(x), np.asarray(lam)
+    d, N, dtype = sum(np.size(leaf) for leaf in jax.tree.leaves(x)), lam.size, lam.dtype
+    zero, most, no = np.zeros((), dtype), np.asarray(np.finfo(dtype).max, dtype), np.zeros((), bool)
+    values, each = np.zeros(1 + N, dtype), np.zeros(N, dtype)
+    seen = (np.zeros((places, *shape), dtype) for shape in shapes_of_a_look(d, N))
+    kept = Kept(*seen, *np.zeros((2, places), np.int32))
+    return {
+        "x": x, "lam": lam, "t": np.ones((), np.int32), "ahead": x, "seen": values, "kept": kept, "units": values,
+        "start": zero, "inner": zero, "feasible": no, "upper": most, "upper_error": zero, "margin": each, "lower": -most,
+        "lower_error": zero, "distance": most, "conflict": each, "settled": no, "interior": ~no,
+    }  # fmt: skip
+
+
+def look_of(memory: Memory, note: str | None = None) -> Look:
+    """What a memory knows of its output."""
+    conflict, upper, lower = np.asarray(memory.conflict, float), float(memory.upper), float(memory.lower)
+    margin = float(np.asarray(memory.lam, float) @ np.asarray(memory.margin, float))  # what it costs, for small ones
+    feasible = bool(memory.feasible)
+    return Look(
+        x=memory.x,
+        lam=memory.lam,
+        seen=memory.seen,
+        memory=memory,
+        upper=upper - margin if feasible else np.inf,
+        lower=lower if lower > -np.finfo(memory.lower.dtype).max else -np.inf,
+        rounding=float(memory.upper_error) + float(memory.lower_error) + margin,
+        scale=max(abs(float(value) - upper) for value in (memory.start, memory.inner)) if feasible else np.nan,
+        conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
+        settled=bool(memory.settled),
+        interior=bool(memory.interior),
+        points=_points(memory.kept),
+        note=note,
+    )
+
+
+def _points(kept: Kept) -> tuple[np.ndarray, ...]:
+    """Where was looked, the points that were of use last first, and of these the latest."""
+    order = np.lexsort((-kept.number, -kept.used))
+    return tuple(kept.x[k].astype(float) for k in order if kept.number[k])
+
+
+class Survey:
+    """A look at the point `memory.ahead`.
+
+    Args:
+        problem: the problem.
+        memory: what is known so far.
+        data: all rows.
+
+    Raises:
+        NotFiniteLook: where what is seen is not finite.
+    """
+
+    def __init__(self, problem: Problem, memory: Any, data: Tree):
+        self.problem, self.data, self.before = problem, data, memory
+        self.t, self.dtype = int(memory.t), memory.lam.dtype
+        self.widths = self._widths()
+        seen = self._see(memory.ahead)
+        if not all_finite(seen):
+            raise NotFiniteLook(np.append(seen[1], seen[2]))
+        self.kept, self.places = _with(memory.kept, (*seen, self.t, self.t))
+        self.looks = Looks(*(np.asarray(v[self.places], float) for v in self.kept[: len(Looks._fields)]))
+        self.values = np.append(self.looks.f[-1], self.looks.h[-1])
+        slopes = np.concatenate([self.looks.grad[-1:], self.looks.rows[-1]]) * self.widths
+        self.steepest = np.maximum(np.asarray(memory.units, float), np.linalg.norm(slopes, axis=1))
+        self.units = units_of(self.values, self.steepest)
+
+    @cached_property
+    def conic(self) -> Conic:
+        """The domain as programmes have it."""
+        return self.problem.domain.conic(self.before.x)
+
+    def _widths(self) -> np.ndarray:
+        """Of the domain; one for coordinates that are fixed."""
+        return np.where(self.conic.upper > self.conic.lower, self.conic.upper - self.conic.lower, 1.0)
+
+    def _see(self, x: Tree) -> list[np.ndarray]:
+        """What a pass over all rows finds at a point."""
+        return self._with_rounding(see(self.problem, x, self.data), x)
+
+    def _with_rounding(self, seen: Array, x: Tree) -> list[np.ndarray]:
+        """What `see` gives, and bounds on its rounding: one array for each field of `Kept`."""
+        some, unit = glance_at(self.problem, x, self.data, False), UNITS * eps_of(x)
+        point, f, h, grad, rows = self._taken_apart(seen)
+        sizes, farthest = read_glance(some, x).sizes, distance_across(self.problem)
+        lost = np.vstack([sizes.grad, sizes.rows])
+        over = unit * np.minimum(lost @ self.widths, np.linalg.norm(lost, axis=1) * farthest)
+        errors = unit * np.maximum(sizes.f, np.abs(f)), unit * np.maximum(sizes.h, np.abs(h))
+        return [point, f, h, grad, rows, *errors, over[0], over[1:]]
+
+    def _taken_apart(self, seen: Array) -> list[np.ndarray]:
+        """The point, values and slopes."""
+        return taken_apart(np.asarray(seen), shapes_of_a_look(len(self.widths), self.before.lam.size)[:5])
+
+    # ---- what is proven ----------------------------------------------------------------------------------------------
+
+    def _with_output(self, memory: Any, output: Combination) -> Any:
+        """The new output where it is better: feasible, and lower; until then, of less violation."""
+        inner = self.looks.f[np.argmin(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf))]
+        memory = replace(memory, inner=inner, start=self._start() if self.t == 1 else memory.start)
+        feasible = output.worst <= 0
+        if memory.feasible and not (feasible and output.f < float(memory.upper)):
+            return memory
+        x = self._point(output.weights @ self.looks.x)
+        if not feasible:
+            return replace(memory, x=x)
+        error, margin = output.weights @ self.looks.f_error, MARGIN * output.weights @ self.looks.h_error
+        return replace(
+            memory, x=x, feasible=True, upper=self._rounded(output.f, np.inf), upper_error=error, margin=margin
+        )
+
+    def _start(self) -> float:
+        """F where the run starts."""
+        return float(self.looks.f[0])
+
+    def _with_bound(self, memory: Any, bound: Bound | None) -> Any:
+        if bound is None or bound.certain <= float(memory.lower) - float(memory.lower_error):
+            return memory
+        return replace(memory, lower=self._rounded(bound.value, -np.inf), lower_error=bound.rounding, lam=bound.lam)
+
+    def _with_conflict(self, memory: Any, found: Bound | None, worst: float) -> Any:
+        """Whether a bound on the worst of H proves that no point is feasible. The point of least violation is looked for
+        until the worst one there is close to what is proven, or does not fall any more."""
+        if found is None or found.certain <= 0:
+            return memory
+        stuck = np.any(memory.conflict) and worst > float(memory.distance) / _CLOSE
+        involved = found.lam * self.units.h > 1e-3 / len(self.units.h)
+        return replace(
+            memory,
+            conflict=np.where(involved, found.certain * self.units.h, 0.0),
+            settled=stuck or worst <= _CLOSE * found.certain,
+        )
+
+    # ---- between the host and the problem ----------------------------------------------------------------------------
+
+    def _point(self, x: np.ndarray) -> Tree:
+        """A vector as a point of the domain: what a solver or a sum has left of it by rounding is put back."""
+        return into_domain(self.problem, shaped_like(self.before.x, x.astype(self.dtype)))
+
+    @staticmethod
+    def _vector(x: Tree) -> np.ndarray:
+        return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(x)])
+
+    def _rounded(self, value: float, towards: float) -> np.ndarray:
+        """A bound in the run's precision, on the safe side."""
+        return np.nextafter(np.asarray(value, self.dtype), np.asarray(towards, self.dtype))
+
+    def _support(self, g: np.ndarray) -> float:
+        """The domain's support function, in float64 whatever the run's precision is."""
+        with jax.enable_x64(True):
+            return float(reach(self.problem.domain, shaped_like(self.before.x, np.asarray(g, float))))
+
+    def _stored(self, memory: Any) -> Any:
+        """The memory after this look, in the dtypes that it had."""
+        memory = replace(memory, kept=self.kept, t=self.t + 1)
+        return jax.tree.map(lambda new, old: np.asarray(new, old.dtype), memory, self.before)
+
+
+def all_finite(seen: list[np.ndarray]) -> bool:
+    """Whether a look has met finite numbers only."""
+    return bool(np.isfinite(np.concatenate([np.ravel(v) for v in seen])).all())
+
+
+def units_of(values: np.ndarray, steepest: np.ndarray) -> Units:
+    """Of F and H, by the steepest slopes seen; where there is none yet, any unit will do."""
+    units = np.where(steepest > 0, steepest, np.where(values != 0, np.abs(values), 1.0))
+    return Units(float(units[0]), units[1:])
+
+
+def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
+    """What is kept with one look more, and the places of all, the latest last. Where there is no room left, it takes the
+    place of the one that has been of no use for longest."""
+    kept = jax.tree.map(np.array, kept)
+    place = int(np.argmin(np.where(kept.number == 0, -1, kept.used)))
+    for array, value in zip(kept, look, strict=True):
+        array[place] = value
+    places = np.flatnonzero(kept.number)
+    return kept, places[np.argsort(kept.number[places], kind="stable")]
+
+
+@jax.jit(static_argnames="rows_a_slice")
+def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int | None = None) -> Array:
+    """One pass over all rows, or some: the point, values and slopes, one after the other in one array because every array
+    that is brought to the host takes its time."""
+    f, h, grad, rows = full_jacobian(problem, x, data, rows_a_slice, some)
+    leaves = zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)
+    each = jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
+    return jnp.concatenate([jnp.ravel(v) for v in (ravel(x)[0], f, h, ravel(grad)[0], each)])
+
+
+@jax.jit(compiler_options=COMPILED_SOON)
+def into_domain(problem: Problem, x: Tree) -> Tree:
+    """What solvers and sums have left by rounding is put back."""
+    return problem.domain.project(x) if problem.domain.has_projection else x
+
+
+@jax.jit(compiler_options=COMPILED_SOON)
+def reach(domain: ConvexSet, g: Tree) -> Array:
+    """The domain's support function."""
+    return domain.support(g)
