@@ -36,7 +36,6 @@ class Part(Spread):
         return jax.tree.map(of, jax.vmap(fn)(self.rows))
 
     def total(self, fn: Callable[[Tree], Tree]) -> Tree:
-        """It is all there is here."""
         return fn(self)
 
 

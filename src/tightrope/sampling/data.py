@@ -85,7 +85,6 @@ class Indexed(Data):
         return point
 
     def take(self, start: Any, size: int, step: Any = None) -> Tree:
-        """Rows one after the other, or some steps apart."""
         return self.rows(start + jnp.arange(size) * (1 if step is None else step))
 
 
@@ -104,11 +103,9 @@ class Arrays(Indexed):
 
     @property
     def marks(self) -> Tree:
-        """They tell themselves."""
         return self.arrays
 
     def rows(self, index: Any) -> Tree:
-        """The rows with these numbers."""
         return jax.tree.map(lambda a: jnp.take(a, index, axis=0, mode="clip"), self.arrays)
 
     def take(self, start: Any, size: int, step: Any = None) -> Tree:
@@ -118,15 +115,12 @@ class Arrays(Indexed):
         return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), self.arrays)
 
     def few(self, step: int | None = None) -> Tree:
-        """All of them, or every `step`-th."""
         return self.arrays if step is None else jax.tree.map(lambda a: a[::step], self.arrays)
 
     def draws(self, plan: Plan, replace: bool) -> Draws:
-        """Row numbers, by a counter-based generator on the host."""
         return Blocks(plan, 4, Order(self.n, replace, plan))
 
     def pick(self, item: Tree) -> Tree:
-        """Look the rows up."""
         return jax.tree.map(lambda a: a[item], self.arrays)
 
 
@@ -139,11 +133,9 @@ class Numbered(Data):
         self.arrays = self.data.arrays, np.zeros(0, jnp.result_type(int))
 
     def take(self, start: Any, size: int, step: Any = None) -> Tree:
-        """Rows and numbers."""
         return self.data.take(start, size, step), start + jnp.arange(size) * (1 if step is None else step)
 
     def few(self, step: int | None = None) -> Tree:
-        """Rows alone."""
         return self.data.few(step)
 
 

@@ -30,7 +30,6 @@ class Generator(Sampler):
             raise TypeError(f"Generator: fn is {self.fn!r}; expected a function of a random key.")
 
     def example(self) -> Tree:
-        """The shapes and dtypes of one sample."""
         return jax.eval_shape(self.fn, jax.random.key(0))
 
     def fresh(self, seed: int, count: int) -> Tree:
@@ -38,7 +37,6 @@ class Generator(Sampler):
         return _fresh(self.fn, np.uint32(seed), count)
 
     def open(self, plan: Plan) -> Draws:
-        """Blocks of samples, each from a key of its own."""
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.example()))
         seeds = jnp.asarray(plan.seeds, jnp.uint32)
 

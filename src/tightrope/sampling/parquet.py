@@ -125,7 +125,6 @@ class Parquet(Sampler):
 
     @property
     def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether several processes read parts of the files."""
         return self.place.together
 
     def __repr__(self) -> str:
@@ -208,11 +207,9 @@ class Parquet(Sampler):
         return self.files.content, str(self.columns), str(self.shuffle), str(self.categories), *shards
 
     def example(self) -> Tree:
-        """The shapes and dtypes of one sample."""
         return self._example
 
     def some(self, count: int, seed: int) -> Tree:
-        """At most so many of the rows that are kept."""
         return Arrays(kept(self.rows)).some(count, seed)
 
     def check(self, plan: Plan) -> None:
@@ -223,15 +220,12 @@ class Parquet(Sampler):
             )
 
     def open(self, plan: Plan) -> Draws:
-        """Blocks of samples; a visit of its own for every seed and draw."""
         return self.place.draws(self, plan)
 
     def placed(self, point: Tree) -> Tree:
-        """A point on every device of a mesh; without one, as it is."""
         return self.place.placed(point)
 
     def pick(self, item: Tree) -> Tree:
-        """The samples themselves; on a mesh each device has its own."""
         return self.place.pick(item)
 
 

@@ -71,21 +71,17 @@ class Rows(Sampler):
 
     @property
     def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether several processes have parts of the rows."""
         return self._all.together
 
     @property
     def rows(self) -> Tree:
-        """All the data, a pytree of arrays with one sample per row."""
         return self.data
 
     @property
     def content(self) -> tuple[Any, ...]:
-        """The data, and how it is drawn."""
         return self._all.marks, str(self.replace)
 
     def some(self, count: int, seed: int) -> Tree:
-        """At most so many rows, drawn without replacement."""
         return self._all.some(count, seed)
 
     def in_order(self, count: int) -> Tree | None:
@@ -97,7 +93,6 @@ class Rows(Sampler):
         return self._all.rows(jnp.asarray(np.unique(starts[:, None] + np.arange(each))[:count]))
 
     def example(self) -> Tree:
-        """The shapes and dtypes of one row."""
         return self._all.row
 
     def check(self, plan: Plan) -> None:
@@ -109,15 +104,12 @@ class Rows(Sampler):
             )
 
     def open(self, plan: Plan) -> Draws:
-        """Indices by a counter-based generator on the host."""
         return self._all.draws(plan, self.replace)
 
     def placed(self, point: Tree) -> Tree:
-        """A point on every device of a mesh; without one, as it is."""
         return self._all.placed(point)
 
     def pick(self, item: Tree) -> Tree:
-        """Look the rows up."""
         return self._all.pick(item)
 
 

@@ -83,7 +83,6 @@ class Stream(Sampler):
         return first
 
     def open(self, plan: Plan) -> Draws:
-        """Read batches as they are needed and cut them to size."""
         self._opened = _StreamDraws(self, plan)
         return self._opened
 

@@ -53,7 +53,6 @@ class Streamed(Data):
         return jax.lax.cond(jnp.asarray(step) == 1, one_by_one, lambda: Arrays(self.arrays).rows(nearest))
 
     def few(self, step: int | None = None) -> Tree:
-        """Some of those that are kept."""
         return Arrays(self.arrays).few(None if step is None else max(1, step * self.held // self.n))
 
     @property

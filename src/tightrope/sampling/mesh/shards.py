@@ -31,11 +31,9 @@ class Share(Spread):
     mesh: Mesh = static()
 
     def total(self, fn: Callable[[Tree], Tree]) -> Tree:
-        """The sum over devices, in one collective."""
         return _total(self.mesh, lambda rows, weights: fn(Part(rows, weights)), self.rows, self.weights)
 
     def mean(self, fn: Callable[[Tree], Tree]) -> Tree:
-        """The mean of a function of one row."""
         return self.total(lambda part: part.mean(fn))
 
 
@@ -59,7 +57,6 @@ class Shards(Indexed):
         return starts_of(self.n, self.number)
 
     def few(self, step: int | None = None) -> Tree:
-        """Every `step`-th row, on every device."""
         return self.rows(np.arange(0, self.n, -(-self.n // _FEW) if step is None else step))
 
     def fold(self, sums: Sums, of_slice: OfSlice) -> Tree:
@@ -75,7 +72,6 @@ class Shards(Indexed):
 
     @property
     def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether several processes have parts of the rows."""
         return spans_processes(self.mesh)
 
     @property
@@ -92,7 +88,6 @@ class Shards(Indexed):
         return " ".join([str(self.n), *(mark for marks in said for mark in marks)])
 
     def rows(self, index: Any) -> Tree:
-        """The rows with these numbers, on every device."""
         return _rows(self, jnp.asarray(index))
 
     def draws(self, plan: Plan, replace: bool) -> Draws:
@@ -110,7 +105,6 @@ class Shards(Indexed):
         return Share(over_mesh(self.mesh, local, spec, spec)(self.arrays, at), weights, self.mesh)
 
     def placed(self, point: Tree) -> Tree:
-        """A point on every device."""
         return on_every_device(self.mesh, point)
 
 
