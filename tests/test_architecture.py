@@ -5,6 +5,7 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import re
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,14 @@ def test_the_rooms_that_matter_most_know_little():
             assert imported_rooms(path) <= known, path
         if path.name in ("steps.py", "driver.py", "run.py"):
             assert "sets" not in imported_rooms(path), path
+
+
+def test_kinds_of_data_are_told_apart_at_one_edge():
+    asked = re.compile(r"isinstance\([^)]*\b(Data|Indexed|Arrays|Streamed|Shards|Parts|Spread|Share)\b")
+    knowing = {door(path) for path in modules() if asked.search(path.read_text())}
+    assert knowing == {"sampling/data", "sampling/batch"}
+    behind = {path.name for path in (SOURCE / "sampling").glob("*.py") if "sampling.mesh" in path.read_text()}
+    assert behind == {"rows.py", "parquet.py"}, "a mesh stands behind these two"
 
 
 def test_the_engine_loads_no_scikit_learn():

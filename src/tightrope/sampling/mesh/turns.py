@@ -26,7 +26,6 @@ AXIS = "shards"  # of every mesh, whatever a user has called theirs
 _AT_ONCE = (
     1 << 15
 )  # rows of a shard whose order is made at once: a guess; to begin anew takes 12 us. Samples depend on it
-_IN_CACHE = 512  # rounds that are put in their order at once: a guess, 128 kB with 64 shards
 _ROUNDS = 1024  # rounds whose rotations are drawn at once: a guess. Samples depend on it
 _ROTATIONS, _OF_SHARD = 1, 2  # what random numbers are for; shards count on from the second
 
@@ -117,7 +116,7 @@ class Turns:
                 rows[self.where[s] if alone else column] = (
                     self.entries(key, int(s), first, rows.shape[1]) + offsets[column]
                 )
-            place = _turned_over(rows)
+            place = np.ascontiguousarray(rows.T)
             if self.whole_rounds:
                 at[:, k] = place.reshape(steps, room)
                 if weights is not None:
@@ -190,14 +189,6 @@ class ShardOrder:
             self.weights = kept
         assert kept is not None
         return turns.spread(at), kept
-
-
-def _turned_over(rows: np.ndarray) -> np.ndarray:
-    """The transpose, written in parts that a cache holds."""
-    turned = np.empty(rows.shape[::-1], rows.dtype)
-    for k in range(0, len(turned), _IN_CACHE):
-        turned[k : k + _IN_CACHE] = rows[:, k : k + _IN_CACHE].T
-    return turned
 
 
 def _rotated(rounds: np.ndarray, rotations: np.ndarray) -> np.ndarray:
