@@ -32,8 +32,8 @@ class Data(ABC):
 
     @abstractmethod
     def take(self, start: Any, size: int, step: Any = None) -> Tree:
-        """Rows start .. start+size-1, as arrays; with a step rows start, start + step, ..., repeated beyond the end. Numbers
-        may be traced."""
+        """Rows start .. start+size-1, as arrays; with a step rows start, start + step, ..., repeated beyond the end, or of
+        what is not at hand the nearest ones that are. Numbers may be traced."""
 
     @abstractmethod
     def few(self, step: int | None = None) -> Tree:
