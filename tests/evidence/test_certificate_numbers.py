@@ -16,6 +16,7 @@ from core_cases import PROBLEM, ROWS
 from scipy.stats import beta
 
 import tightrope as tr
+from tightrope._certify import _lowest
 from tightrope.certificate import ConstraintBound
 from tightrope.confidence import Anytime, bounded_upper, studentised_upper
 from tightrope.evidence import certificates
@@ -321,33 +322,56 @@ def test_the_inner_point_is_asked_for_with_lowered_levels(monkeypatch):
 
 
 def test_the_gap_in_expectation_by_hand():
-    """Batches are tenths of the rows in a fixed order; each lower bound is what `solve` says of the Lagrangian."""
+    """Batches are tenths of the rows in a fixed order; each lower bound is of the Lagrangian, begun at x."""
     rows = np.random.default_rng(6).normal(size=(207, 3))
     dual, asked = np.array([0.7, -0.3]), []
 
-    def solve(problem, batch, **options):
-        asked.append((np.asarray(batch), options))
+    def lowest(problem, x, batch):
+        asked.append(np.asarray(batch))
         lam = np.array([0.7, 0.0])
-        value = full_values(problem, X, jnp.asarray(batch))[0]
+        value = full_values(problem, x, jnp.asarray(batch))[0]
         f = ((np.asarray(X) - batch) ** 2).sum(1).mean() / 2
         assert float(value) == pytest.approx(f + lam @ h_of(np.asarray(X), batch).mean(axis=0))
-        return SimpleNamespace(lower=f - 0.1 * len(asked))
+        return f - 0.1 * len(asked)
 
-    found = population.population_gap(PROBLEM, X, dual, rows, 0.9, solve)
+    found = population.population_gap(PROBLEM, X, dual, rows, 0.9, lowest)
     assert found == pytest.approx(float(studentised_upper(0.1 * np.arange(1.0, 11.0), 0.9)), rel=1e-9)
     order = np.random.default_rng(0).permutation(207)[:200].reshape(10, 20)
-    assert all(np.array_equal(batch, rows[at]) for (batch, _), at in zip(asked, order, strict=True))
-    assert asked[0][1] == {"x0": None, "record": 0, "progress": False}
-    without = replace(PROBLEM, domain=tr.L2Ball(2.0))
-    assert population.population_gap(without, X, dual, rows, 0.9, lambda *a, **o: SimpleNamespace(lower=9e9)) == 0.0
-    starts = []
-    population.population_gap(
-        without, X, dual, rows, 0.9, lambda *a, **o: (starts.append(o["x0"]), SimpleNamespace(lower=None))[1]
-    )
-    assert starts == [X]
-    assert population.population_gap(PROBLEM, X, dual, rows[:199], 0.9, solve) is None
-    assert population.population_gap(PROBLEM, X, np.array([np.nan, 1.0]), rows, 0.9, solve) is None
-    assert population.population_gap(PROBLEM, X, dual, rows, 0.9, lambda *a, **o: SimpleNamespace(lower=None)) is None
+    assert all(np.array_equal(batch, rows[at]) for batch, at in zip(asked, order, strict=True))
+    assert population.population_gap(PROBLEM, X, dual, rows, 0.9, lambda *a: 9e9) == 0.0
+    assert population.population_gap(PROBLEM, X, dual, rows[:199], 0.9, lowest) is None
+    assert population.population_gap(PROBLEM, X, np.array([np.nan, 1.0]), rows, 0.9, lowest) is None
+    assert population.population_gap(PROBLEM, X, dual, rows, 0.9, lambda *a: None) is None
+
+
+@pytest.mark.parametrize("kinks", [False, True])
+def test_a_lower_bound_of_a_batch_is_one_and_close(kinks: bool):
+    rows = np.random.default_rng(7).normal(1.0, 1.0, size=(200, 3)).astype(np.float32)
+    ball, x = tr.L2Ball(2.0, shape=3), jnp.zeros(3)
+    loss = (lambda x, theta: jnp.abs(x - theta).sum()) if kinks else (lambda x, theta: ((x - theta) ** 2).sum() / 2)
+    problem = tr.Problem(loss, None, ball)
+    point = np.median(rows, axis=0) if kinks else rows.mean(axis=0)
+    least = float(full_values(problem, jnp.asarray(point), jnp.asarray(rows))[0])
+    found = _lowest(problem, x, rows)
+    assert found is not None
+    assert least - 0.01 <= found <= least + 1e-5
+    assert _lowest(problem, x, rows * np.nan) is None
+    known = tr.Problem(lambda x, theta: loss(x["a"], theta), None, tr.Product({"a": tr.LinfBall(3.0, shape=3)}))
+    found = _lowest(known, {"a": x}, rows)
+    assert found is not None
+    assert least - 0.01 <= found <= least + 1e-5
+
+
+def test_without_a_form_for_solvers_a_run_bounds_a_batch():
+    rows = np.random.default_rng(7).normal(1.0, 1.0, size=(200, 600)).astype(np.float32)
+    problem = tr.Problem(
+        lambda x, theta: ((x - theta) ** 2).sum() / 2, None, tr.L2Ball(2.0, shape=600)
+    )  # too many coordinates
+    mean = rows.mean(axis=0)
+    least = ((2.0 * mean / np.linalg.norm(mean) - rows) ** 2).sum(axis=1).mean() / 2
+    found = _lowest(problem, jnp.zeros(600), rows)
+    assert found is not None
+    assert least * 0.99 <= found <= least * (1 + 1e-5)
 
 
 def test_a_watched_point_by_hand():

@@ -11,7 +11,6 @@ docs/certificates.md has how often it was false.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
@@ -27,7 +26,12 @@ _LEAST = 20  # rows in a batch
 
 
 def population_gap(
-    problem: Problem, x: Tree, dual: np.ndarray, rows: Tree, confidence: float, solve: Callable[..., Any]
+    problem: Problem,
+    x: Tree,
+    dual: np.ndarray,
+    rows: Tree,
+    confidence: float,
+    lowest: Callable[[Problem, Tree, Tree], float | None],
 ) -> float | None:
     """An upper bound on F(x) - F* in expectation; None where multipliers, values or rows are missing.
 
@@ -38,19 +42,19 @@ def population_gap(
         dual: multipliers that were not made from these rows.
         rows: held-out rows.
         confidence: of the bound.
-        solve: `minimize`.
+        lowest: a lower bound on the objective's mean over rows, of a problem without constraints, given a point to begin
+            at; None where there is none.
     """
     size = count(rows) // _BATCHES
     if size < _LEAST or problem.nested or not problem.knows_objective or not np.all(np.isfinite(dual)):
         return None
     lagrangian = penalised(sampled(problem), np.maximum(dual, 0))
-    start = x if problem.domain.shape is None else None  # at x itself a gap would be judged by too small a scale
     order = np.random.default_rng(0).permutation(count(rows))  # files are sorted
     f = values_at(sampled(problem), x, rows)[0]
     gaps = []
     for batch in order[: size * _BATCHES].reshape(_BATCHES, size):
-        found = solve(lagrangian, jax.tree.map(lambda a, at=batch: a[at], rows), x0=start, record=0, progress=False)
-        if found.lower is None:
+        bound = lowest(lagrangian, x, jax.tree.map(lambda a, at=batch: a[at], rows))
+        if bound is None:
             return None
-        gaps.append(float(f[batch].mean()) - found.lower)
+        gaps.append(float(f[batch].mean()) - bound)
     return max(float(studentised_upper(gaps, confidence)), 0.0)
