@@ -156,7 +156,8 @@ def minimize(
         trace_full, track, callback, progress, time_limit, tol, checkpoint, checkpoint_every, chunk,
     )  # fmt: skip
     leg = _Leg(asked)
-    judges = None if heldout is None else Judges(leg.ready, heldout, confidence, ranges, accept)  # or a refusal
+    at = leg.ready.problem, leg.ready.x, leg.ready.sampler
+    judges = None if heldout is None else Judges(*at, heldout, confidence, ranges, accept)  # or a refusal
     result = _solve(leg)
     if judges is None:
         return result

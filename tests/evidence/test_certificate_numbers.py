@@ -427,7 +427,7 @@ class Case:
 
     def __init__(self, monkeypatch):
         self.ready = prepare(PROBLEM, ROWS, tr.CSOA(), steps=5, passes=None, batch_size=None, seeds=(0,), x0=None)
-        self.judges = certificates.Judges(self.ready, MORE, 0.9, (-9.0, 9.0))
+        self.judges = certificates.Judges(self.ready.problem, self.ready.x, self.ready.sampler, MORE, 0.9, (-9.0, 9.0))
         self.monkeypatch, self.asked = monkeypatch, []
 
     def pulled(self, found, again: Any = "again", inner: Any = "inner", inside=None, **changed):
@@ -499,7 +499,8 @@ def test_what_becomes_of_a_status(monkeypatch):
 
 def test_judges_refuse_what_they_cannot_judge_by():
     ready = prepare(PROBLEM, ROWS, tr.CSOA(), steps=5, passes=None, batch_size=None, seeds=(0,), x0=None)
-    assert "are also among the rows" in refusal(certificates.Judges, ready, ROWS, 0.9, None)
-    assert "confidence" in refusal(certificates.Judges, ready, MORE, 1.0, None)
-    assert "ranges" in refusal(certificates.Judges, ready, MORE, 0.9, 3)
-    assert "shapes" in refusal(certificates.Judges, ready, MORE[:, :2], 0.9, None)
+    at = ready.problem, ready.x, ready.sampler
+    assert "are also among the rows" in refusal(certificates.Judges, *at, ROWS, 0.9, None)
+    assert "confidence" in refusal(certificates.Judges, *at, MORE, 1.0, None)
+    assert "ranges" in refusal(certificates.Judges, *at, MORE, 0.9, 3)
+    assert "shapes" in refusal(certificates.Judges, *at, MORE[:, :2], 0.9, None)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,9 @@ from tightrope.problem import Problem
 from tightrope.problem.check import check_shapes
 from tightrope.problem.rounding import count
 from tightrope.result import Pull, Result, Status
+from tightrope.sampling import Sampler
 from tightrope.sampling.data import one_row
 from tightrope.tree import Tree
-
-if TYPE_CHECKING:
-    from tightrope.loop.prepare import Prepared
 
 _NO_INNER = (
     "No point to pull towards is shown to be inside by the held-out rows; give one as feasible_point, or more rows."
@@ -31,20 +29,28 @@ _NO_INNER = (
 class Judges:
     """Rows that nothing is chosen on, checked before the run begins."""
 
-    def __init__(self, ready: "Prepared", heldout: Any, confidence: float, ranges: Any, accept: Any = "proven"):
-        self.ready, self.confidence = ready, checked_confidence(confidence)
-        self.rows = read_held_out(heldout, ready.sampler.example())
-        self.ranges = read_ranges(ranges, ready.names)
+    def __init__(
+        self,
+        problem: Problem,
+        x: Tree,
+        sampler: Sampler,
+        heldout: Any,
+        confidence: float,
+        ranges: Any,
+        accept: Any = "proven",
+    ):
+        self.problem, self.sampler, self.confidence = problem, sampler, checked_confidence(confidence)
+        self.rows = read_held_out(heldout, sampler.example())
+        self.names = problem.constraint_names(check_shapes(problem, x, one_row(self.rows)))
+        self.ranges = read_ranges(ranges, self.names)
         self.accept: Accept = checked_accept(accept)
-        check_shapes(ready.problem, ready.x, one_row(self.rows))
-        if ready.sampler.n is not None:
-            refuse_seen(marks_of_sampler(ready.sampler), self.rows)
+        if sampler.n is not None:
+            refuse_seen(marks_of_sampler(sampler), self.rows)
 
     def judged(self, result: Result) -> Result:
         """The result with a certificate of its x."""
-        ready = self.ready
-        asked = self.rows, ready.names, self.ranges, self.confidence
-        bounds = bound_constraints(ready.problem, result.x, *asked, False, self.accept)
+        asked = self.rows, self.names, self.ranges, self.confidence
+        bounds = bound_constraints(self.problem, result.x, *asked, False, self.accept)
         return dataclasses.replace(result, certificate=self._certificate(result, bounds))
 
     def pulled(self, result: Result, again: Callable[[Problem], Result] | None, inside: Tree) -> Result:
@@ -55,15 +61,15 @@ class Judges:
             again: solves another problem on the rows at hand; None without rows.
             inside: what is pulled towards without rows.
         """
-        ready, x, asked = self.ready, result.x, (self.ready.names, self.ranges, self.confidence)
+        x, asked = result.x, (self.names, self.ranges, self.confidence)
         status = result.status
-        if not ready.names or status.no_point or status.unproven or status is Status.NOT_FINITE:
+        if not self.names or status.no_point or status.unproven or status is Status.NOT_FINITE:
             return self.judged(result)
         if again is None:
             inner = jax.tree.map(lambda p, v: jnp.asarray(p, v.dtype), inside, x)
         else:
-            inner = inner_point(ready.problem, x, ready.sampler.rows, count(self.rows), *asked, again)
-        found = None if inner is None else certified_pull(ready.problem, x, inner, self.rows, *asked, self.accept)
+            inner = inner_point(self.problem, x, self.sampler.rows, count(self.rows), *asked, again)
+        found = None if inner is None else certified_pull(self.problem, x, inner, self.rows, *asked, self.accept)
         undecided = status.ended_well or status.gap_too_large
         if found is None:
             judged = self.judged(result)
@@ -87,7 +93,7 @@ class Judges:
 
         if a == 0:
             return dataclasses.replace(result, output="certified", message="Nothing had to be pulled.")
-        problem, sampler, index = self.ready.problem, self.ready.sampler, result.constraints.index
+        problem, sampler, index = self.problem, self.sampler, result.constraints.index
 
         def worth(point: Tree) -> Worth:
             if sampler.n is not None:
