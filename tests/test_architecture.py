@@ -153,11 +153,12 @@ def test_every_exported_method_and_set_is_registered():
     written = {
         kind
         for kind in written
-        if issubclass(kind, tr.Method)
-        and kind.__module__.startswith(("tightrope.methods.", "tightrope.lab.methods."))
+        if issubclass(kind, tr.Method | tr.Solver)
+        and kind.__module__.startswith(("tightrope.methods.", "tightrope.solvers.", "tightrope.lab.methods."))
         and "name" in vars(kind)
     }
-    assert exported(tr.Method) <= set(tr.METHODS.values()) == {kind for kind in written if not inspect.isabstract(kind)}
+    kinds = exported(tr.Method) | exported(tr.Solver)
+    assert kinds <= set(tr.METHODS.values()) == {kind for kind in written if not inspect.isabstract(kind)}
     assert all(name and kind.name == name for name, kind in tr.METHODS.items())
     assert exported(tr.ConvexSet) == set(tr.SETS.values())
 
