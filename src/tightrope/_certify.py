@@ -67,7 +67,7 @@ def certify(
         anytime: bounds that may be looked at again and again while rows are added, until they hold; they need ranges,
             and are about twice as wide.
         data: the rows that a bare point was made from, so that they are recognised among the held-out ones.
-        population_gap: whether to bound the optimality gap in expectation too, which solves ten small problems. It needs a
+        population_gap: whether to bound the optimality gap in expectation too, which looks for ten small minima. It needs a
             result with multipliers.
 
     Returns:
