@@ -35,7 +35,7 @@ def judgeable(read: Sensitive, counted: np.ndarray, rate: float) -> Sensitive:
 
     Args:
         read: the attributes of n rows.
-        counted: (n,) booleans, the rows that count; or how often each of them does.
+        counted: (n,) booleans, the rows that count.
         rate: what share of them is expected to be decided positive.
     """
     least = smallest_group(rate)
@@ -68,7 +68,7 @@ def intersected(read: Sensitive, counted: np.ndarray, rate: float, merge: bool =
 
     Args:
         read: the attributes of n rows.
-        counted: (n,) booleans, the rows that count; or how often each of them does.
+        counted: (n,) booleans, the rows that count.
         rate: what share of them is expected to be decided positive.
         merge: whether those are merged that cannot be judged, or only as many as are too many.
     """

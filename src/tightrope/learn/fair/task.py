@@ -93,11 +93,11 @@ def read_task(
     """
     first = known is None
     X, y = from_arrow(X), from_arrow(y)
-    sensitive = read_attributes(model, X, sensitive_features, known)
+    sensitive = _read_attributes(model, X, sensitive_features, known)
     checked: Any = validate_data(model, features_of(model, X), y, reset=first, dtype=np.float64, accept_sparse="csr")
     features, y = _dense(checked[0]), checked[1]
     people = _check_sample_weight(from_arrow(sample_weight), features, dtype=np.float64, ensure_non_negative=True)
-    positive = is_positive(model, y, classes, first)
+    positive = _is_positive(model, y, classes, first)
     weight = people
     if model.class_weight is not None:
         weight = weight * compute_sample_weight(model.class_weight, y)
@@ -108,14 +108,14 @@ def read_task(
     if first and classes is None and len(np.unique(positive[weight > 0])) < 2:
         raise ValueError("y has only one class among the rows with weight; expected two.")
     if first and sensitive is not None:
-        refuse_weightless(sensitive, weight)
+        _refuse_weightless(sensitive, weight)
         counted, rate = weight > 0, float(np.average(positive, weights=people))
         if model.notion != "demographic_parity":  # by the rarer of the labels among whose owners groups are compared
             labels = [counted & (positive == label) for label in NOTIONS[model.notion]]
             counted, rate = min(labels, key=np.sum), 0.5
         if model.merge_rare and model.covariance is None:  # a covariance is held on the rows at hand, and not judged
             sensitive = judgeable(sensitive, counted, rate)
-        if crosses(model, sensitive):
+        if _crosses(model, sensitive):
             sensitive = intersected(sensitive, counted, rate, model.merge_rare)
     y, bounds = np.where(positive, 1.0, -1.0), (float(model.l2), float(model.radius), model.fit_intercept)
     return Task(features, y, sensitive, weight, model.notion, *bounds, people)
@@ -134,7 +134,7 @@ def _dense(X: Any) -> np.ndarray:
     return X.toarray()
 
 
-def refuse_weightless(sensitive: Sensitive, weight: np.ndarray) -> None:
+def _refuse_weightless(sensitive: Sensitive, weight: np.ndarray) -> None:
     """Refuse groups that have rows and no weight: nothing can be learnt or said of them."""
     for i in grouped_attributes(sensitive):
         groups, codes = sensitive.attributes[i].groups, sensitive.groups(i)
@@ -147,7 +147,7 @@ def refuse_weightless(sensitive: Sensitive, weight: np.ndarray) -> None:
             )
 
 
-def crosses(model: "FairLogisticRegression", sensitive: Sensitive) -> bool:
+def _crosses(model: "FairLogisticRegression", sensitive: Sensitive) -> bool:
     """Whether the intersection is to be constrained; thresholds by name constrain what they name."""
     if not model.intersections:
         return False
@@ -182,7 +182,7 @@ def sensitive_columns(model: "FairLogisticRegression", X: Any, given: Any) -> An
     return X[named]
 
 
-def read_attributes(
+def _read_attributes(
     model: "FairLogisticRegression", X: Any, given: Any, known: tuple[Attribute, ...] | None
 ) -> Sensitive | None:
     """The sensitive attributes, from columns of X or from `sensitive_features`; None without a constraint."""
@@ -223,7 +223,7 @@ def read_attributes(
     return sensitive
 
 
-def is_positive(model: "FairLogisticRegression", y: np.ndarray, classes: Any, first: bool) -> np.ndarray:
+def _is_positive(model: "FairLogisticRegression", y: np.ndarray, classes: Any, first: bool) -> np.ndarray:
     """Which rows have the second label; the model learns both labels from the first data."""
     check_classification_targets(y)
     if first:
