@@ -42,3 +42,7 @@ def test_help_adds_the_printing_alone():
 def test_every_name_is_visible_and_there():
     assert set(tr.__all__) <= set(dir(tr))
     assert all(getattr(tr, name) is not None for name in tr.__all__)
+
+
+def test_a_folder_of_a_wing_is_there_though_nobody_has_loaded_it():
+    assert "jax" in modules_after("import tightrope; assert tightrope.theory.RULES")

@@ -113,6 +113,8 @@ def __getattr__(name: str) -> typing.Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = importlib.import_module(_HOME.get(name, "tightrope.core"))
+    if name == "theory":  # a folder, which its wing does not load by itself
+        importlib.import_module(f"{home.__name__}.{name}")
     globals()[name] = getattr(home, name)
     return globals()[name]
 
