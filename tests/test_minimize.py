@@ -169,6 +169,13 @@ def test_a_warm_start_keeps_point_and_multipliers_and_counts_anew():
     assert again.cost.steps == 1
 
 
+@pytest.mark.parametrize("method", ["sqp", "bundle", "svrg-csoa"])
+def test_a_warm_start_of_what_looks_at_all_rows_begins_where_the_run_ended(method):
+    first = tr.minimize(PROBLEM, ROWS, method=method, passes=60)
+    again = tr.minimize(PROBLEM, ROWS, method=method, passes=1, warm_start=first)
+    np.testing.assert_allclose(again.x, first.x, atol=1e-3)
+
+
 def test_a_warm_start_outside_the_domain_is_projected():
     first = solve()
     small = tr.Problem(objective, constraints, tr.L2Ball(0.1, shape=3), (0.5, 0.4))

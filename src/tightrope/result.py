@@ -249,7 +249,8 @@ class Result:
     @property
     def where_to_go_on(self) -> Tree:
         """Where a warm start begins: the last iterate, or the average for a method whose iterates are vertices."""
-        return self.average if self.method.vertices else self.last
+        vertices = self.mean is not None and self.method.vertices
+        return self.average if vertices else self.last
 
     @property
     def average(self) -> Tree:

@@ -95,7 +95,7 @@ def test_plain_problems_stay_what_they_are():
     problem = EXACT["simplex"]().problem
     assert linearised(problem, None, None) is problem
     assert bent_like(problem, None, None, Some(1), 1) is problem
-    for kind in METHODS.values():
+    for kind in (kind for kind in METHODS.values() if issubclass(kind, tr.Method)):
         assert type(kind().for_problem(problem, problem.domain.start(), None)) is kind
 
     def f(x, theta):
@@ -123,7 +123,7 @@ def test_every_method_takes_a_nested_problem_or_says_which_do():
             with pytest.raises(TypeError, match=f"^{kind.title} takes plain .*is nested.*Use method=") as said:
                 tr.minimize(problem, ROWS, method=name, steps=1)
             assert all(f'"{other}"' in str(said.value) for other in able)
-        else:  # and in reports it has the name that it is known by
+        elif issubclass(kind, tr.Method):  # and in reports it has the name that it is known by
             assert kind().for_problem(problem, X, ROWS[0]).title == kind.__name__
 
 
