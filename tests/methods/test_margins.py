@@ -30,7 +30,8 @@ SEEDS = 40
 
 def test_every_method_that_claims_zero_violation_has_a_case():
     without_a_claim = {"mfw-csoa", "svrg-csoa", "svrf-csoa"}  # they can be told to tighten, and promise nothing of it
-    assert set(CASES) | without_a_claim == {name for name, kind in tr.METHODS.items() if issubclass(kind, tr.Method) and kind.margin}
+    sampled = {name: kind for name, kind in tr.METHODS.items() if issubclass(kind, tr.Method)}
+    assert set(CASES) | without_a_claim == {name for name, kind in sampled.items() if kind.margin}
 
 
 def significantly_positive(values):
