@@ -188,6 +188,15 @@ def test_heavy_tails_are_seen():
     assert skewness_shortfall(one, 0.95) == pytest.approx(0.1103, abs=1e-3)  # whatever n
 
 
+def test_next_to_nobody_selected_is_no_error():
+    """Rates are known up to rounding where decisions are moved: 1e-16 of a group, and none of another."""
+    for a in (1e-13, 3e-15, 1e-17):
+        assert ratio.effective_ratio_lower(a, 300.0, 0.0, 200.0, 0.95) == 0.0
+        assert ratio.ratio_score(1.0, a, 300.0, 0.0, 200.0) == pytest.approx(0.0, abs=1e-6)
+    assert ratio_lower(2, 400, 0, 300, 0.95) > 0.3
+    assert ratio_lower(2, 400, 0, 300, 0.5) == math.inf
+
+
 @pytest.mark.parametrize("counts", [(80, 400, 100, 400), (5, 100, 5, 90), (100, 100, 90, 100), (3, 50, 1, 60)])
 def test_a_ratio_s_bound_is_where_the_score_test_changes_its_mind(counts):
     a, n_a, b, n_b = counts

@@ -33,6 +33,8 @@ def effective_ratio_lower(a: float, n_a: float, b: float, n_b: float, confidence
     z = float(ndtri(checked_confidence(confidence)))
     if a == 0 or n_b == 0 or n_a == 0:
         return 0.0
+    if b == 0 and z <= 0:  # even odds or less: what is as likely as the estimate, which is infinite
+        return math.inf
     high = (a / n_a) / (b / n_b) if b else 1.0  # at the estimate the score is 0; without one, look for a small one
     while b == 0 and ratio_score(high, a, n_a, b, n_b) > z:
         high *= 2
@@ -59,7 +61,10 @@ def ratio_score(rho: float, a: float, n_a: float, b: float, n_b: float) -> float
     """
     total = n_a + n_b
     big, half = rho * total, (rho * (n_a + b) + a + n_b) / 2
-    p_b = (half - math.sqrt(max(half * half - big * (a + b), 0.0))) / big
+    root = math.sqrt(max(half * half - big * (a + b), 0.0))
+    p_b = (half - root) / big
+    if p_b <= 0 < a + b:  # all digits are lost where next to nobody is decided positive; so written, none is
+        p_b = (a + b) / (half + root)
     p_b = min(max(p_b, 0.0), 1.0, 1 / rho)
     p_a = min(rho * p_b, 1.0)
     variance = (p_a * (1 - p_a) / n_a + rho**2 * p_b * (1 - p_b) / n_b) * total / (total - 1)
