@@ -140,6 +140,32 @@ def test_the_reader_of_imports_sees_them():
     assert "learn.tables" in imported_rooms(SOURCE / "learn" / "cli" / "complete.py", inside=True)
 
 
+# ---- tests -------------------------------------------------------------------------------------------------------------
+
+TESTS = Path(__file__).parent
+# What a file of tests is about, where that is no module and no room: a property of all of a room, or of the whole.
+ABOUT = {"architecture", "bad_input", "compiler", "documentation", "import", "paths", "stored", "torture", "updates"}
+BESIDE = {path.stem for path in (TESTS.parent / "studies").iterdir()} | {"studies"}
+
+
+def homes(test: Path) -> set[str]:
+    """What a file of tests may be called after: modules and rooms below the folder that it mirrors, and that folder."""
+    mirrored = test.relative_to(TESTS).parent
+    below = SOURCE / mirrored
+    assert below.is_dir(), f"{test} mirrors no folder of the package"
+    found = {path.stem.lstrip("_") for path in (below.rglob("*.py") if mirrored.parts else below.glob("*"))}
+    return found | {path.name for path in below.rglob("*") if path.is_dir()} | {below.name}
+
+
+@pytest.mark.parametrize("test", sorted(TESTS.rglob("test_*.py")), ids=lambda p: str(p.relative_to(TESTS)))
+def test_a_file_of_tests_is_called_after_what_it_tests(test):
+    name = test.stem.removeprefix("test_")
+    if test.relative_to(TESTS).parts[0] in {"cli", "datasets", "estimators", "fairness", "tables"}:
+        return
+    if name not in ABOUT | BESIDE:
+        assert any(name == home or name.startswith(f"{home}_") for home in homes(test)), name
+
+
 # ---- registries and exports ------------------------------------------------------------------------------------------
 
 

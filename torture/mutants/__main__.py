@@ -25,20 +25,15 @@ from torture.mutants.operators import Mutant, head, sites
 from torture.mutants.recorder import FOLDER
 
 PACKAGE = Path("src/tightrope")
-CORE = ["methods", "sets", "evidence", "loop", "fairness/metrics.py", "files.py"]
-# The tests that may see a mutant of the core. Those of what is built on it (estimators, experiments, the command line) take
+CORE = [
+    *("methods", "lab/methods", "sets", "solvers", "evidence", "loop"),
+    *("learn/fairness/metrics.py", "files.py"),
+]
+# The tests that may see a mutant of the core. Those of what is built on it (estimators, the paper, the command line) take
 # longer than all of these together and would hide that a part has no test of its own.
 TESTS = [
-    *(
-        "tests/methods",
-        "tests/sets",
-        "tests/evidence",
-        "tests/loop",
-        "tests/problem",
-        "tests/sampling",
-        "tests/fairness",
-        "tests/test_tree.py",
-    ),
+    *("tests/methods", "tests/lab/methods", "tests/sets", "tests/solvers", "tests/evidence", "tests/loop"),
+    *("tests/problem", "tests/sampling", "tests/fairness", "tests/test_files.py", "tests/test_tree.py"),
     *("tests/test_minimize.py", "tests/test_online.py", "tests/test_sweep.py", "tests/test_certify.py"),
     *("tests/test_precision.py", "tests/test_bad_input.py", "tests/test_strangers.py", "tests/test_architecture.py"),
 ]
@@ -122,6 +117,18 @@ def found_again(survivors: list[Row]) -> list[Mutant]:
     return list({mutant.key: mutant for mutant in made if mutant and mutant.key in wanted}.values())
 
 
+def room_and_place(file: str) -> tuple[str, str]:
+    """The room that a file of the package is in, as tests mirror it, and where in the room it is.
+
+    Example:
+        >>> room_and_place("methods/conservative/csoa.py"), room_and_place("lab/methods/primal/csa.py")
+        (('methods', 'conservative'), ('lab/methods', 'primal'))
+    """
+    *folders, _ = Path(file).parts
+    rooms = 2 if folders[:1] in (["lab"], ["learn"]) else 1
+    return "/".join(folders[:rooms]), "/".join(folders[rooms:])
+
+
 def tests_of(mutant: Mutant, tests: Tests, seconds: float) -> list[str]:
     """Tests that ran its statement: first those that bear the file's name or its folder's, in their own or in that of their
     file, then those in the folder that mirrors its own, as many as the time allows. What runs on import alone, such as a
@@ -129,15 +136,13 @@ def tests_of(mutant: Mutant, tests: Tests, seconds: float) -> list[str]:
     lines = {name: set(test["lines"].get(mutant.file, ())) for name, test in tests.items()}
     concerned = [name for name in lines if lines[name] & mutant.lines]
     concerned = concerned or [name for name in lines if lines[name]]
-    folder, _, place = mutant.file.removesuffix(".py").rpartition("/")[0].partition("/")
+    room, place = room_and_place(mutant.file)
     stem = Path(mutant.file).stem
     names = [f"{place}/{stem}", f"{place}/:"] if place else [f"{stem}:"]  # what cases of a test are called
 
     def distance(name: str) -> int:
         file, _, case = name.partition("::")
-        return (
-            0 if stem in file or any(own in case for own in names) else 1 if file.startswith(f"tests/{folder}") else 2
-        )
+        return 0 if stem in file or any(own in case for own in names) else 1 if file.startswith(f"tests/{room}") else 2
 
     chosen, left = [], seconds
     for name in sorted(concerned, key=lambda name: (distance(name), tests[name]["seconds"])):

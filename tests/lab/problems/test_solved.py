@@ -1,6 +1,8 @@
 """All problems with known solutions: optimality conditions, samples, constants, tables, and what other solvers say."""
 
+import re
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import cvxpy as cp
@@ -9,10 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from studies import problems as page
 from tightrope.lab.problems.solved import normals
 from tightrope.problem import Problem
 from tightrope.problems import EXACT, PROBLEMS
 
+DOCS = Path(__file__).parents[3] / "docs"
 ROWS, VERTICES = 500, 3
 FINITE = ["neyman-pearson", "fair-logistic", "portfolio", "power", "completion"]
 
@@ -209,6 +213,19 @@ def _solve(objective, constraint, domain) -> tuple[Any, Any]:
 def _model(name) -> tuple[Any, Any, Any, Any]:
     """(x, F, H, domain) as cvxpy expressions, from the table and the formulas in words."""
     table: Any = PROBLEMS[name]().table
+    if name == "ball":
+        x = cp.Variable(5)
+        return x, np.array([0.6, 0, -0.8, 0, 0]) @ x, cp.sum_squares(x) / 2 - 0.5, [cp.norm(x) <= 2]
+    if name == "simplex":
+        x, rows = cp.Variable(5), np.array([[1, -1, 0, 0.5, 0], [0, 1, -1, 0, 0.5]])
+        point, dual = np.array([0.4, 0.3, 0.15, 0.1, 0.05]), np.array([0.5, 0.3])
+        return x, cp.sum_squares(x - (point + rows.T @ dual)) / 2, rows @ (x - point), [x >= 0, cp.sum(x) == 1]
+    if name == "scalar":
+        x = cp.Variable(1)
+        return x, cp.sum_squares(x - 2) / 2, x - 1, [x >= -1, x <= 2]
+    if name == "l1-lp":
+        x = cp.Variable(10)
+        return x, -2 * x[0] - x[1], x[0] - 0.4, [cp.norm1(x) <= 1]
     if name == "neyman-pearson":
         x = cp.Variable(3)
         H = cp.sum(cp.logistic(table["b"] @ x)) / 500 - 0.2
@@ -228,7 +245,7 @@ def _model(name) -> tuple[Any, Any, Any, Any]:
     return x, F, np.stack([table["price"].mean(0), table["heard"].mean(0)]) @ x - [3, 1], [x >= 0, x <= 3]
 
 
-@pytest.mark.parametrize("name", ["neyman-pearson", "fair-logistic", "portfolio", "power"])
+@pytest.mark.parametrize("name", [*EXACT, "neyman-pearson", "fair-logistic", "portfolio", "power"])
 def test_solutions_agree_with_cvxpy(name):
     solved, (x, F, H, domain) = PROBLEMS[name](), _model(name)
     value, dual = _solve(F, H <= 0, domain)
@@ -240,10 +257,10 @@ def test_solutions_agree_with_cvxpy(name):
     assert truth[1][0].max() <= 1e-9
 
 
-@pytest.mark.parametrize("name", ["neyman-pearson", "portfolio"])
+@pytest.mark.parametrize("name", [*EXACT, "neyman-pearson", "portfolio"])
 def test_margins_agree_with_cvxpy(name):
     _, _, H, domain = _model(name)
-    model = cp.Problem(cp.Minimize(H), domain)
+    model = cp.Problem(cp.Minimize(cp.max(H)), domain)
     least: Any = model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     assert PROBLEMS[name]().slater == pytest.approx(-least, abs=1e-7)
 
@@ -274,3 +291,16 @@ def test_margins_over_sets_of_matrices(name):
     A = dH[0, 0].reshape(solved.x.shape)
     least = np.linalg.eigvalsh(A)[0] if name == "spectraplex" else -2 * np.linalg.norm(A, 2)
     assert solved.slater == pytest.approx(np.vdot(A, solved.x) - H[0, 0] - least, abs=1e-12)
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_that_of_the_code_and_its_pictures_are_there(tmp_path):
+    def without_numbers(text):  # last digits are a matter of the machine
+        return re.sub(r"-?\d[\d.]*(e[+-]\d+)?", "#", text)
+
+    assert without_numbers((DOCS / "problems.md").read_text()) == without_numbers(page.report())
+    assert {path.stem for path in (DOCS / "problems").glob("*.png")} == set(PROBLEMS)
+    page.draw(PROBLEMS["infeasible"](), tmp_path / "pictures" / "one.png")
+    assert (tmp_path / "pictures" / "one.png").stat().st_size > 10_000
