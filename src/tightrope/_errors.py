@@ -3,6 +3,9 @@
 Values that are being traced (`jax.vmap`, `jax.grad` or `jax.jit` around the call) have no numbers yet; they pass unchecked.
 """
 
+import contextlib
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -60,3 +63,36 @@ def whole_number(owner: str, name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{owner}: {name} is {value!r}; expected a whole number of at least {least}.")
     return int(value)
+
+
+# ---- what readers raise -------------------------------------------------------------------------------------------------
+
+failures: list[BaseException] = []  # of calls back, until whoever has called hears of them
+
+
+class UnreadableError(ValueError):
+    """Data that cannot be read, or not used as it is: the sentence names the file."""
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """What a reader raises inside compiled code comes out wrapped; here it is as it was said."""
+    failures.clear()  # of those whom nobody asked
+    try:
+        yield
+    except Exception as error:
+        said = [failure for failure in failures if str(failure) in str(error)]
+        failures.clear()
+        if not said:
+            raise
+        raise said[-1] from None
+
+
+class _Known(logging.Filter):
+    """JAX logs what a call back raises; what is about to be said in a sentence need not be said twice."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and any(record.exc_info[1] is failure for failure in failures))
+
+
+logging.getLogger("jax._src.callback").addFilter(_Known())

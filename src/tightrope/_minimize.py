@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightrope._compilation_cache import hints_at_cache
-from tightrope._errors import whole_number
+from tightrope._errors import plain_errors, whole_number
 from tightrope.evidence.certificates import Judges
 from tightrope.evidence.gap import inside_of, refuse_below_rounding
 from tightrope.evidence.strictly_feasible import strictly_feasible
@@ -27,7 +27,6 @@ from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import Sampler, as_sampler
-from tightrope.sampling.data import plain_errors
 from tightrope.sets.base import Shape
 from tightrope.solvers import Solver
 from tightrope.tree import Array, Tree, float_dtype

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tightrope._errors import whole_number
+from tightrope._errors import plain_errors, whole_number
 from tightrope.columns import of_constraints, refuse_taken
 from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
@@ -22,7 +22,6 @@ from tightrope.methods.base import Algorithm
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
-from tightrope.sampling.data import plain_errors
 from tightrope.solvers import Look, NotFiniteLook, Solver
 from tightrope.tree import Array, Mean, Tree, replace
 

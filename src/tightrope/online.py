@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.certificate import Certificate
-from tightrope.confidence.checks import checked_confidence
+from tightrope.confidence.means import checked_confidence
 from tightrope.evidence.at_a_point import conflict_of, worth_of_a_run
 from tightrope.evidence.constraint_bounds import follow, read_ranges, sampled
 from tightrope.evidence.watched_point import Watch
@@ -23,7 +23,7 @@ from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import Buffer, Draws, Plan, Stream
-from tightrope.sampling.base import block_length, filled
+from tightrope.sampling.data import block_length, filled
 from tightrope.sampling.stream import Lately
 from tightrope.tree import Tree
 

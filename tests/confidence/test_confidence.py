@@ -11,12 +11,12 @@ from tightrope.confidence import (
     Anytime,
     binomial_lower,
     binomial_upper,
-    bounded,
     bounded_below,
     bounded_lower,
     bounded_upper,
     fixed_sequence,
-    ratio,
+    means,
+    rates,
     ratio_lower,
     skewness_shortfall,
     studentised_upper,
@@ -78,7 +78,7 @@ def test_what_is_rejected_is_an_interval():
     lanes = np.linspace(0.001, 0.999, 400)[:, None]
     for n in (1, 2, 5, 40):
         for a, b in ((0.05, 0.05), (1, 1), (0.2, 5), (5, 0.2)):
-            rejected = bounded._rejects(rng.beta(a, b, (n, 30)), lanes * np.ones(30), ALPHA)
+            rejected = means._rejects(rng.beta(a, b, (n, 30)), lanes * np.ones(30), ALPHA)
             assert np.all(np.diff(rejected.astype(int), axis=0) >= 0)
 
 
@@ -108,7 +108,7 @@ def test_a_fixed_sample_costs_little_beside_the_normal_approximation():
 def test_long_samples_are_bet_on_in_blocks(monkeypatch):
     values = np.random.default_rng(8).random(1003)
     whole = bounded_upper(values, 0, 1, 0.95) - values.mean()
-    monkeypatch.setattr(bounded, "_BETS", 250)
+    monkeypatch.setattr(means, "_BETS", 250)
     assert bounded_upper(values, 0, 1, 0.95) - values.mean() == pytest.approx(whole, rel=0.5)
 
 
@@ -191,8 +191,8 @@ def test_heavy_tails_are_seen():
 def test_next_to_nobody_selected_is_no_error():
     """Rates are known up to rounding where decisions are moved: 1e-16 of a group, and none of another."""
     for a in (1e-13, 3e-15, 1e-17):
-        assert ratio.effective_ratio_lower(a, 300.0, 0.0, 200.0, 0.95) == 0.0
-        assert ratio.ratio_score(1.0, a, 300.0, 0.0, 200.0) == pytest.approx(0.0, abs=1e-6)
+        assert rates.effective_ratio_lower(a, 300.0, 0.0, 200.0, 0.95) == 0.0
+        assert rates.ratio_score(1.0, a, 300.0, 0.0, 200.0) == pytest.approx(0.0, abs=1e-6)
     assert ratio_lower(2, 400, 0, 300, 0.95) > 0.3
     assert ratio_lower(2, 400, 0, 300, 0.5) == math.inf
 
@@ -205,7 +205,7 @@ def test_a_ratio_s_bound_is_where_the_score_test_changes_its_mind(counts):
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = [a * np.log(rho * p), (n_a - a) * np.log1p(-rho * p), b * np.log(p), (n_b - b) * np.log1p(-p)]
     likely = p[np.nanargmax(np.sum([np.where(np.isnan(v), 0, v) for v in parts], axis=0))]
-    assert ratio.ratio_score(rho, a, n_a, b, n_b) == pytest.approx(1.6449, abs=1e-3)
+    assert rates.ratio_score(rho, a, n_a, b, n_b) == pytest.approx(1.6449, abs=1e-3)
     variance = rho * likely * (1 - rho * likely) / n_a + rho**2 * likely * (1 - likely) / n_b
     score = (a / n_a - rho * b / n_b) / math.sqrt(variance * (n_a + n_b) / (n_a + n_b - 1))
     assert score == pytest.approx(1.6449, abs=2e-3)

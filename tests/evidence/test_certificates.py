@@ -16,13 +16,12 @@ from core_cases import PROBLEM, ROWS
 from scipy.stats import beta
 
 import tightrope as tr
-from tightrope._certify import _lowest
+from tightrope._certify import _lowest, _population_gap
 from tightrope.certificate import ConstraintBound
 from tightrope.confidence import Anytime, bounded_upper, studentised_upper
 from tightrope.evidence import certificates
 from tightrope.evidence import certified_pull as certified
 from tightrope.evidence import constraint_bounds as bounds
-from tightrope.evidence import gap_in_expectation as population
 from tightrope.evidence import held_out_rows as held_out
 from tightrope.evidence import watched_point as watch
 from tightrope.evidence.certified_pull import certified_pull, inner_point
@@ -334,14 +333,14 @@ def test_the_gap_in_expectation_by_hand():
         assert float(value) == pytest.approx(f + lam @ h_of(np.asarray(X), batch).mean(axis=0))
         return f - 0.1 * len(asked)
 
-    found = population.population_gap(PROBLEM, X, dual, rows, 0.9, lowest)
+    found = _population_gap(PROBLEM, X, dual, rows, 0.9, lowest)
     assert found == pytest.approx(float(studentised_upper(0.1 * np.arange(1.0, 11.0), 0.9)), rel=1e-9)
     order = np.random.default_rng(0).permutation(207)[:200].reshape(10, 20)
     assert all(np.array_equal(batch, rows[at]) for batch, at in zip(asked, order, strict=True))
-    assert population.population_gap(PROBLEM, X, dual, rows, 0.9, lambda *a: 9e9) == 0.0
-    assert population.population_gap(PROBLEM, X, dual, rows[:199], 0.9, lowest) is None
-    assert population.population_gap(PROBLEM, X, np.array([np.nan, 1.0]), rows, 0.9, lowest) is None
-    assert population.population_gap(PROBLEM, X, dual, rows, 0.9, lambda *a: None) is None
+    assert _population_gap(PROBLEM, X, dual, rows, 0.9, lambda *a: 9e9) == 0.0
+    assert _population_gap(PROBLEM, X, dual, rows[:199], 0.9, lowest) is None
+    assert _population_gap(PROBLEM, X, np.array([np.nan, 1.0]), rows, 0.9, lowest) is None
+    assert _population_gap(PROBLEM, X, dual, rows, 0.9, lambda *a: None) is None
 
 
 @pytest.mark.parametrize("kinks", [False, True])

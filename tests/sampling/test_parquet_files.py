@@ -8,8 +8,8 @@ import pytest
 
 import tightrope as tr
 from tests.sampling.files import COLUMNS, PROBLEM, N, X, table
+from tightrope._errors import UnreadableError, plain_errors
 from tightrope.problem.full_data import full_values
-from tightrope.sampling.data import UnreadableError, plain_errors
 
 
 def reading(source):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.sets.enclosing import BallAround
+from tightrope.sets.ball import BallAround
 from tightrope.sets.low_rank import _added
 
 

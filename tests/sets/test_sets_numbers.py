@@ -32,9 +32,8 @@ from tightrope.sets import (
     low_rank,
     matrix,
 )
-from tightrope.sets.ball import one_hot, project_l1, project_simplex, scale, unit
+from tightrope.sets.ball import BallAround, one_hot, project_l1, project_simplex, scale, unit
 from tightrope.sets.base import Shape, as_shape, as_vector, rounding
-from tightrope.sets.enclosing import BallAround
 from tightrope.sets.lanczos import Pairs, fresh_memory, leading_pairs, norm_bound
 from tightrope.sets.low_rank import compress, from_pairs
 from tightrope.sets.polytope import Rows

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.confidence.checks import checked_confidence, checked_range, checked_values
+from tightrope.confidence.means import checked_confidence, checked_range, checked_values
 
 _STAKES = 0.5 ** np.arange(1, 22)
 _WEIGHTS = np.full(len(_STAKES), 1 / len(_STAKES))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.certificate import Certificate
-from tightrope.confidence.checks import checked_confidence
+from tightrope.confidence.means import checked_confidence
 from tightrope.evidence.at_a_point import Worth, worth_on_rows, worth_on_samples
 from tightrope.evidence.certified_pull import certified_pull, inner_point
 from tightrope.evidence.constraint_bounds import Accept, bound_constraints, checked_accept, read_ranges

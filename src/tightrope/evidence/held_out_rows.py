@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from tightrope.confidence import binomial_lower, binomial_upper, copies
-from tightrope.confidence.duplicates import row_codes
+from tightrope.confidence.independence import row_codes
 from tightrope.problem.rounding import count
 from tightrope.sampling import Sampler, as_sampler
 from tightrope.sampling.data import data_of, kept

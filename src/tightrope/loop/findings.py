@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tightrope._errors import UnreadableError, plain_errors
 from tightrope.evidence.at_a_point import Worth, conflict_of, worth_of
 from tightrope.evidence.confirm import Claim, Confirmed, confirmed
 from tightrope.evidence.held_out_rows import marks_of_sampler
@@ -20,7 +21,6 @@ from tightrope.methods.base import Algorithm
 from tightrope.methods.measured import SelfMeasuring
 from tightrope.problem.wide import said_of_narrow
 from tightrope.result import Pull, Result, Status, TotalCost
-from tightrope.sampling.data import UnreadableError, plain_errors
 from tightrope.solvers import Solver
 from tightrope.tree import Tree
 

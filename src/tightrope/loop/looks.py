@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._errors import UnreadableError, plain_errors
 from tightrope.evidence.at_a_point import Means
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.prepare import Prepared
@@ -16,7 +17,6 @@ from tightrope.problem.conflict import said_of_conflict
 from tightrope.problem.full_data import full_constraints
 from tightrope.problem.rounding import judged_by_every_row
 from tightrope.result import Status
-from tightrope.sampling.data import UnreadableError, plain_errors
 from tightrope.sampling.mesh.processes import agreed
 from tightrope.solvers import Look, NotFiniteLook, Solver
 from tightrope.tree import Tree, float_dtype, shaped_like

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from tightrope._errors import UnreadableError
 from tightrope.evidence.at_a_point import Means
 from tightrope.evidence.gap import Inside
 from tightrope.evidence.stopping import ADVICE, Judge
@@ -19,7 +20,6 @@ from tightrope.loop.progress import Progress
 from tightrope.methods.base import Inner
 from tightrope.problem import full_values
 from tightrope.result import Status
-from tightrope.sampling.data import UnreadableError
 from tightrope.sampling.mesh.processes import leads, said_by_first
 from tightrope.tree import Array, Tree
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._errors import UnreadableError, plain_errors
 from tightrope.evidence.at_a_point import Means
 from tightrope.evidence.gap import Bound, Gap, gap_of
 from tightrope.evidence.stopping import Judge
@@ -20,7 +21,6 @@ from tightrope.loop.steps import Carry, answer, average, output, running_mean, s
 from tightrope.methods import Method, Refreshing
 from tightrope.result import Status
 from tightrope.sampling import Buffer
-from tightrope.sampling.data import UnreadableError, plain_errors
 from tightrope.sampling.mesh.processes import agreed
 
 

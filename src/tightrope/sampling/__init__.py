@@ -6,38 +6,12 @@ call before the compiled loop: a random number drawn inside the loop costs more 
 prepared is indices; the loop looks the rows up.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
-import jax
-
-from tightrope.sampling.base import Buffer as Buffer
-from tightrope.sampling.base import Draws as Draws
-from tightrope.sampling.base import Plan as Plan
-from tightrope.sampling.base import Sampler as Sampler
+from tightrope.sampling.data import Buffer as Buffer
+from tightrope.sampling.data import Draws as Draws
+from tightrope.sampling.data import Plan as Plan
+from tightrope.sampling.data import Sampler as Sampler
 from tightrope.sampling.generator import Generator as Generator
 from tightrope.sampling.parquet import Parquet as Parquet
 from tightrope.sampling.rows import Rows as Rows
+from tightrope.sampling.rows import as_sampler as as_sampler
 from tightrope.sampling.stream import Stream as Stream
-
-
-def as_sampler(data: Any) -> Sampler:
-    """Arrays become `Rows`, loaders that give batches a `Stream`; samplers stay."""
-    if isinstance(data, Sampler):
-        return data
-    if callable(data):
-        raise TypeError(
-            "data is a function; say what it is: tr.Generator(fn) for fn(key) -> theta, tr.Stream(factory) for "
-            "factory(skip) -> batches."
-        )
-    if isinstance(data, Iterator):
-        raise TypeError("data is an iterator; wrap it in tr.Stream, which reads batches from anywhere.")
-    if _is_loader(data):
-        return Stream(data)
-    return Rows(data)
-
-
-def _is_loader(data: Any) -> bool:
-    """Whether it gives batches one after the other, as a DataLoader does, and is no array or container of arrays."""
-    array = any(hasattr(data, name) for name in ("__array__", "shape", "columns", "__dataframe__"))
-    return isinstance(data, Iterable) and not array and jax.tree_util.all_leaves([data]) and not isinstance(data, str)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sampling.base import Blocks, Draws, Plan, Sampler
+from tightrope.sampling.data import Blocks, Draws, Plan, Sampler
 from tightrope.tree import Array, Tree, pytree, static
 
 

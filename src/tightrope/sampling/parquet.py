@@ -11,13 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope.sampling.base import BLOCK_BYTES, Blocks, Draws, Plan, Sampler, length
-from tightrope.sampling.data import Arrays, kept
+from tightrope.sampling.data import BLOCK_BYTES, Arrays, Blocks, Draws, Order, Plan, Sampler, kept, length
 from tightrope.sampling.mesh.files import OnMesh
 from tightrope.sampling.mesh.shards import asked_mesh
 from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, names_in
 from tightrope.sampling.parquet_reading import InOrder, Visit, joined
-from tightrope.sampling.passes import Order
 from tightrope.sampling.streamed import streamed
 from tightrope.tree import Array, Tree
 

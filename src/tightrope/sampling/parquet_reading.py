@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from tightrope.sampling.base import length
+from tightrope.sampling.data import length
 from tightrope.sampling.passes import drawn_by
 from tightrope.sampling.stream import Cut
 from tightrope.sampling.streamed import Reader

@@ -1,13 +1,8 @@
 """The order in which rows are visited: reshuffled passes, or independent draws."""
 
-import itertools
 import math
 
-import jax.numpy as jnp
 import numpy as np
-
-from tightrope.sampling.base import Plan
-from tightrope.tree import Array
 
 _INDICES_AT_ONCE = 4096  # rows of short passes that are shuffled in one call: a guess. Samples depend on it
 _MANY = 1 << 17  # rows from which a pass is not shuffled as a whole before its first row is read: a guess
@@ -55,21 +50,6 @@ class Passes:
                 rows = rng.permuted(every, axis=1).reshape(-1)
             self.kept[key] = k, rows
         return rows
-
-
-class Order:
-    """The rows of steps, by their numbers."""
-
-    def __init__(self, n: int, replace: bool, plan: Plan):
-        self.passes, self.plan = Passes(n, replace), plan
-
-    def __call__(self, start: int, steps: int, length: int) -> Array:
-        """Row numbers of so many steps, shaped (seeds, length, draws, batch); the rest only fills the shape."""
-        plan, b = self.plan, self.plan.batch_size
-        order = np.zeros((len(plan.seeds), length, plan.draws, b), np.int32)
-        for (i, seed), draw in itertools.product(enumerate(plan.seeds), range(plan.draws)):
-            order[i, :steps, draw] = self.passes.entries((seed, draw), start * b, steps * b).reshape(steps, b)
-        return jnp.asarray(order)
 
 
 def drawn_by(*numbers: int) -> np.random.Generator:

@@ -1,6 +1,7 @@
 """Rows at hand: a finite data set, visited in reshuffled passes."""
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -9,9 +10,9 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from tightrope._errors import whole_number
-from tightrope.sampling.base import Draws, Plan, Sampler, refuse_what_is_no_number, refuse_what_wraps
-from tightrope.sampling.data import data_of
+from tightrope.sampling.data import Draws, Plan, Sampler, data_of, refuse_what_is_no_number, refuse_what_wraps
 from tightrope.sampling.mesh.shards import SHARDS, asked_mesh, spread_over
+from tightrope.sampling.stream import Stream
 from tightrope.tree import Tree, pytree, set_field, static
 
 _LARGE = 1 << 28  # bytes of an array that is not brought to the host only to be looked at: a guess
@@ -164,3 +165,28 @@ def _all_finite(array: Any) -> bool:
     """Whether it is finite; where it lies, if that is no ordinary memory."""
     at_hand = isinstance(array, np.ndarray) or (array.is_fully_addressable and array.nbytes < _LARGE)
     return bool(np.all(np.isfinite(array))) if at_hand else bool(jnp.all(jnp.isfinite(array)))
+
+
+# ---- what data is ----------------------------------------------------------------------------------------------------
+
+
+def as_sampler(data: Any) -> Sampler:
+    """Arrays become `Rows`, loaders that give batches a `Stream`; samplers stay."""
+    if isinstance(data, Sampler):
+        return data
+    if callable(data):
+        raise TypeError(
+            "data is a function; say what it is: tr.Generator(fn) for fn(key) -> theta, tr.Stream(factory) for "
+            "factory(skip) -> batches."
+        )
+    if isinstance(data, Iterator):
+        raise TypeError("data is an iterator; wrap it in tr.Stream, which reads batches from anywhere.")
+    if _is_loader(data):
+        return Stream(data)
+    return Rows(data)
+
+
+def _is_loader(data: Any) -> bool:
+    """Whether it gives batches one after the other, as a DataLoader does, and is no array or container of arrays."""
+    array = any(hasattr(data, name) for name in ("__array__", "shape", "columns", "__dataframe__"))
+    return isinstance(data, Iterable) and not array and jax.tree_util.all_leaves([data]) and not isinstance(data, str)

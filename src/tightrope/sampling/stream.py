@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tightrope.sampling.base import (
+from tightrope.sampling.data import (
     BLOCK_BYTES,
     Buffer,
     Draws,

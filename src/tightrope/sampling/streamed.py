@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.sampling.data import Arrays, Data, failures
+from tightrope._errors import failures
+from tightrope.sampling.data import Arrays, Data
 from tightrope.tree import Array, Tree, pytree, set_field, static
 
 readers: "weakref.WeakValueDictionary[int, Reader]" = weakref.WeakValueDictionary()

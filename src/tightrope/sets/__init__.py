@@ -4,6 +4,7 @@ A user makes the sets in `SETS`. `LowRank` is a matrix held as a product of thin
 `low_rank.py`, which structured completion makes. A set of your own is a subclass of `ConvexSet` (docs/new_set.md).
 """
 
+from tightrope.sets.ball import L2Ball
 from tightrope.sets.base import Shape
 from tightrope.sets.box import Box
 from tightrope.sets.capabilities import ConvexSet
@@ -11,7 +12,7 @@ from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.sets.matrix import NuclearBall, Spectraplex
 from tightrope.sets.polytope import Polytope
 from tightrope.sets.product import Product
-from tightrope.sets.vector import GroupBall, L1Ball, L2Ball, LinfBall, Simplex
+from tightrope.sets.vector import GroupBall, L1Ball, LinfBall, Simplex
 
 SETS: dict[str, type[ConvexSet]] = {
     s.__name__: s

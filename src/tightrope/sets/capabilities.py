@@ -74,7 +74,7 @@ class Enclosed(Kernel):
         Where nothing better is known, a ball around the starting point whose radius is the diameter. A ball or a box is its
         own: it returns itself, and so says that no other set is needed around it.
         """
-        from tightrope.sets.enclosing import BallAround  # a set itself, so that it cannot be imported above
+        from tightrope.sets.ball import BallAround  # a set itself, so that it cannot be imported above
 
         return BallAround(self.start(), self.diameter)
 

@@ -63,7 +63,10 @@ def group_ball(radius: float, groups: np.ndarray) -> Conic:
     """All x whose group norms sum to at most the radius, by one bound z_G on each |x_G|/radius.
 
     Groups of one coordinate need no second-order cone: the l1 ball is all such; one group of all is the Euclidean ball.
+    Without any room it is one point.
     """
+    if radius == 0:
+        return point(np.zeros(len(groups)))
     n, count = len(groups), int(groups.max()) + 1
     eye, bounds = np.eye(n), np.eye(count)
     parts: list[tuple[str, Any, Any]] = []

@@ -9,12 +9,10 @@ import numpy as np
 
 from tightrope._errors import whole_number
 from tightrope.sets import conic
-from tightrope.sets.ball import Ball, Radial, project_l1, project_simplex, unit
+from tightrope.sets.ball import Ball, BallAround, L2Ball, Radial, project_l1, project_simplex, unit
 from tightrope.sets.base import Shape, as_shape, rounding
-from tightrope.sets.enclosing import BallAround
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
 from tightrope.sets.low_rank import LowRank, corrective_step, from_pairs
-from tightrope.sets.vector import L2Ball
 from tightrope.tree import Array, nonzero, pytree, set_field, static
 
 

@@ -1,4 +1,4 @@
-"""Sets of vectors with closed forms: balls of the l1, l2, l-infinity and group norms, and the simplex.
+"""Sets of vectors with closed forms: balls of the l1, l-infinity and group norms, and the simplex.
 
 A point may be an array of any shape or a pytree of arrays; either is one vector here.
 """
@@ -12,62 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.sets import conic
-from tightrope.sets.ball import Ball, Radial, one_hot, project_l1, project_simplex, scale, unit
+from tightrope.sets.ball import Ball, BallAround, L2Ball, Radial, one_hot, project_l1, project_simplex, scale, unit
 from tightrope.sets.base import Shape, as_vector, rounding
 from tightrope.sets.capabilities import ConvexSet
-from tightrope.sets.enclosing import BallAround
-from tightrope.sets.metric import Metric, nearest_in_ball, nearest_in_box
-from tightrope.tree import Array, Tree, float_dtype, nonzero, norm, pytree, ravel, set_field, static
-
-
-def _by_groups(radius: Any, groups: np.ndarray) -> conic.Conic:
-    """The ball of the sum of these groups' norms; one point where there is no room."""
-    return conic.group_ball(float(radius), groups) if float(radius) > 0 else conic.point(np.zeros(len(groups)))
-
-
-@pytree
-class L2Ball(Ball):
-    """Euclidean ball: all x with |x|_2 <= radius.
-
-    Args:
-        radius: how far a point may be from zero; 0 leaves zero alone.
-        shape: the shape of a point, of one array or of a pytree; not needed where x0 is given.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> from tightrope.sets import L2Ball
-        >>> L2Ball(5.0, shape=2).project(jnp.array([6.0, 8.0])).tolist()
-        [3.0, 4.0]
-    """
-
-    radius: Any
-    shape: Any = static(default=None)
-
-    def gauge(self, x: Tree) -> Array:
-        """The Euclidean norm of all coordinates."""
-        return norm(x)
-
-    def project(self, x: Tree) -> Tree:
-        """Scale x back to the radius; inside the ball the factor is exactly one."""
-        radius = jnp.asarray(self.radius, float_dtype(x))
-        return scale(radius / nonzero(jnp.maximum(norm(x), radius)), x)
-
-    def project_in(self, metric: Metric, x: Tree) -> Tree:
-        """The nearest point in a metric; where x is in the ball, x."""
-        return nearest_in_ball(metric, x, jnp.asarray(self.radius, float_dtype(x)))
-
-    def enclosing(self) -> "L2Ball":
-        """The ball itself."""
-        return self
-
-    def conic(self, x: Tree) -> conic.Conic:
-        """One second-order cone."""
-        return _by_groups(self.radius, np.zeros(as_vector(x).size, int))
-
-    def lmo(self, g: Tree) -> Tree:
-        """The point of the sphere straight against g; zero for g = 0."""
-        v, back = ravel(g)
-        return back(-jnp.asarray(self.radius, v.dtype) * unit(v))
+from tightrope.sets.metric import Metric, nearest_in_box
+from tightrope.tree import Array, Tree, nonzero, pytree, ravel, set_field, static
 
 
 @pytree
@@ -103,7 +52,7 @@ class L1Ball(Ball):
 
     def conic(self, x: Tree) -> conic.Conic:
         """A bound on every |x_i|, and on their sum."""
-        return _by_groups(self.radius, np.arange(as_vector(x).size))
+        return conic.group_ball(float(self.radius), np.arange(as_vector(x).size))
 
     def lmo(self, g: Tree) -> Tree:
         """The radius, against the sign of the largest |g_i|, there and nowhere else; zero for g = 0."""
@@ -287,7 +236,7 @@ class GroupBall(Ball):
 
     def conic(self, x: Tree) -> conic.Conic:
         """A second-order cone for every group, and a bound on the sum."""
-        return _by_groups(self.radius, np.asarray(self.groups))
+        return conic.group_ball(float(self.radius), np.asarray(self.groups))
 
     def lmo(self, g: Tree) -> Tree:
         """The radius against g in the group where g is largest, zero elsewhere and for g = 0."""

@@ -12,8 +12,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tightrope.sampling.base import Blocks, Draws, Plan
-from tightrope.sampling.data import OfSlice, Sums, UnreadableError, failures
+from tightrope._errors import UnreadableError, failures
+from tightrope.sampling.data import Blocks, Draws, OfSlice, Plan, Sums
 from tightrope.sampling.mesh.processes import failing_together, said_by_all, spans_processes
 from tightrope.sampling.mesh.shards import Share, on_every_device, over_mesh
 from tightrope.sampling.mesh.turns import AXIS, Turns, key_of, own_shards

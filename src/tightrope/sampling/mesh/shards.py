@@ -10,9 +10,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tightrope.sampling.base import Blocks, Draws, Plan
 from tightrope.sampling.batch import Part, Spread
-from tightrope.sampling.data import Arrays, Indexed, OfSlice, Sums
+from tightrope.sampling.data import Arrays, Blocks, Draws, Indexed, OfSlice, Plan, Sums
 from tightrope.sampling.mesh.processes import exchanged, said_by_all, spans_processes
 from tightrope.sampling.mesh.turns import AXIS, ShardOrder, own_shards, starts_of
 from tightrope.tree import Array, Tree, pytree, static

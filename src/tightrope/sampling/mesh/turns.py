@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tightrope.sampling.base import Plan
+from tightrope.sampling.data import Plan
 from tightrope.sampling.passes import Passes, drawn_by
 from tightrope.tree import Array
 
