@@ -13,6 +13,7 @@ import jax
 import pytest
 
 import tightrope as tr
+from tightrope.sets.base import Kernel
 
 SOURCE = Path(tr.__file__).parent
 
@@ -164,6 +165,21 @@ def test_a_file_of_tests_is_called_after_what_it_tests(test):
         return
     if name not in ABOUT | BESIDE:
         assert any(name == home or name.startswith(f"{home}_") for home in homes(test)), name
+
+
+# ---- contracts -------------------------------------------------------------------------------------------------------
+
+
+def members(kind):
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_kernel_of_a_set_is_small_and_the_rest_are_capabilities_in_one_file():
+    assert len(members(Kernel)) <= 8
+    homes = {kind.__module__ for name in members(tr.ConvexSet) for kind in tr.ConvexSet.__mro__ if name in vars(kind)}
+    assert homes == {"tightrope.sets.base", "tightrope.sets.capabilities"}
+    needed = {name for name in members(tr.ConvexSet) if getattr(vars(Kernel).get(name), "__isabstractmethod__", False)}
+    assert needed == {"diameter", "contains", "start"}, "no capability is asked of everybody"
 
 
 # ---- registries and exports ------------------------------------------------------------------------------------------
