@@ -19,6 +19,7 @@ _WINGS = {
     "estimators": "tightrope.learn",
     "problems": ("tightrope.lab.problems", "tightrope.learn.problems"),
     "datasets": "tightrope.learn",
+    "theory": "tightrope.lab",
 }
 """Doors, whose names stand in a wing."""
 

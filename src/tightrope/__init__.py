@@ -17,7 +17,7 @@ if typing.TYPE_CHECKING:
         StructuredMatrixCompletion,
         fairness_report,
     )
-    from tightrope.lab import theory
+    from tightrope import theory
     from tightrope.lab.methods import GOCO
     from tightrope.learn.fairness import metrics
     from tightrope.methods import METHODS
@@ -101,7 +101,6 @@ _HOMES = {
     ),
     "tightrope._compilation_cache": ("compilation_cache",),  # called before JAX is loaded, it can also quieten it
     "tightrope.learn.fairness": ("metrics",),
-    "tightrope.lab": ("theory",),
     "tightrope.lab.methods": ("GOCO",),
     "tightrope.methods": ("METHODS",),
 }
@@ -112,10 +111,9 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> typing.Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = importlib.import_module(_HOME.get(name, "tightrope.core"))
-    if name == "theory":  # a folder, which its wing does not load by itself
-        importlib.import_module(f"{home.__name__}.{name}")
-    globals()[name] = getattr(home, name)
+    if name == "theory":  # a module beside this one, and no name in another
+        return importlib.import_module(f"{__name__}.{name}")
+    globals()[name] = getattr(importlib.import_module(_HOME.get(name, "tightrope.core")), name)
     return globals()[name]
 
 
