@@ -16,6 +16,7 @@ import pandas as pd
 
 import tightrope as tr
 from studies.page import markdown
+from tightrope.problem.problem import constraint_names
 from tightrope.problems import PROBLEMS, Solved
 from tightrope.tree import astype
 
@@ -49,7 +50,7 @@ def _judged(solved: Solved, table: pd.DataFrame) -> dict[str, Any]:
         gaps = np.array([float(solved.objective(x)) for x in points]) - solved.optimum
         H = np.array([np.asarray(solved.constraints(x)) for x in points])
     merits = gaps + 2 * np.maximum(H, 0) @ solved.dual
-    over_the_run = table[solved.problem.constraint_names(len(solved.dual))].to_numpy()
+    over_the_run = table[constraint_names(solved.problem, len(solved.dual))].to_numpy()
     return {
         "gap": float(np.mean(np.abs(gaps)) / abs(start - solved.optimum)),
         "merit": float(np.mean(merits)),

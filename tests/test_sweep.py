@@ -8,6 +8,7 @@ from core_cases import BALL, METHODS, PROBLEM, ROWS, SAMPLERS, FullGradient, con
 from slow import quick_first
 
 import tightrope as tr
+from tightrope.problem.constraints import tightening_ceiling
 
 sweeping = importlib.import_module("tightrope._sweep")  # the attribute is the function
 
@@ -187,6 +188,6 @@ def test_all_levels_are_checked_in_one_look(monkeypatch):
     both = tr.stack(lambda x, theta: x[:1], tr.two_sided(lambda x, theta: x[0]))
     problem = tr.Problem(objective, both, BALL, levels=1.0)
     rows = np.array([[-5.0, 0.1, 0.9], [-5.0, 0.9, 0.3], [-5.0, 2.0, 2.0]])
-    assert problem.tightening_ceiling(jnp.zeros(3), ROWS[0], rows) == pytest.approx(0.5)
+    assert tightening_ceiling(problem, jnp.zeros(3), ROWS[0], rows) == pytest.approx(0.5)
     with pytest.raises(ValueError, match=r"levels is \[-2.0, 2.0\]"):
-        problem.tightening_ceiling(jnp.zeros(3), ROWS[0], np.array([[0.0, 1.0, 1.0], [0.0, -2.0, 2.0]]))
+        tightening_ceiling(problem, jnp.zeros(3), ROWS[0], np.array([[0.0, 1.0, 1.0], [0.0, -2.0, 2.0]]))

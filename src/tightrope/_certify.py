@@ -19,6 +19,7 @@ from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_ou
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, penalised
 from tightrope.problem.check import astype_problem, check_shapes
+from tightrope.problem.problem import constraint_names
 from tightrope.result import Result
 from tightrope.sampling import as_sampler
 from tightrope.sampling.data import count, kept, one_row
@@ -110,7 +111,7 @@ def certify(
     x = _point(problem, point if result is None else result.x)
     n = check_shapes(problem, x, one_row(rows))
     problem = astype_problem(problem, float_dtype(x))
-    names = problem.constraint_names(n)
+    names = constraint_names(problem, n)
     accept = checked_accept(accept)
     bounds = bound_constraints(problem, x, rows, names, read_ranges(ranges, names), confidence, anytime, accept)
     expected = None

@@ -14,6 +14,7 @@ import tightrope as tr
 from studies import methods_table
 from tightrope.loop.budget import default_batch
 from tightrope.loop.steps import Variant, start
+from tightrope.problem.problem import n_constraints
 from tightrope.problems import EXACT
 from tightrope.sampling import Plan
 from tightrope.tree import replace
@@ -60,7 +61,7 @@ def batch(kind, n):
 
 def start_state(method, problem, steps=100):
     x = problem.domain.start()
-    lam = jnp.zeros(problem.n_constraints(x, jax.tree.map(lambda a: a[0], one_batch(EXACT["simplex"](), 1))), x.dtype)
+    lam = jnp.zeros(n_constraints(problem, x, jax.tree.map(lambda a: a[0], one_batch(EXACT["simplex"](), 1))), x.dtype)
     return start(method, problem, x, lam, jnp.asarray(steps, jnp.int32), Variant()).state
 
 
@@ -210,7 +211,7 @@ def test_a_refresh_costs_what_it_declares(name, without_lmo):
     assert isinstance(method, tr.Refreshing)
     method = method.for_rows(len(THETA), 1)
     state = method.init(
-        problem, jnp.zeros(3), jnp.zeros(problem.n_constraints(jnp.zeros(3), THETA[0])), jnp.asarray(10)
+        problem, jnp.zeros(3), jnp.zeros(n_constraints(problem, jnp.zeros(3), THETA[0])), jnp.asarray(10)
     )
     jax.eval_shape(lambda state: method.refresh(problem, state, jnp.asarray(THETA)), state)
     declared = method.cost_of_refresh(problem.domain)
@@ -278,7 +279,7 @@ def test_the_page_of_methods_says_what_they_declare():
 
 def three_steps(method, problem, x, theta):
     """The state after three steps from x, on one batch."""
-    lam = jnp.full(problem.n_constraints(x, theta[0]), 0.3)
+    lam = jnp.full(n_constraints(problem, x, theta[0]), 0.3)
     state, batch = method.init(problem, x, lam, jnp.asarray(10)), draws(method, theta)
 
     def step(_, state):
@@ -310,7 +311,7 @@ TREE = {"b": np.asarray(0.1), "w": np.array([-0.2, 0.3])}
 def test_a_step_keeps_the_structure_of_a_point_that_is_a_tree(name):
     kind, x = KINDS[name], jax.tree.map(jnp.asarray, TREE)
     method, problem = kind(), on_a_ball(kind, {"b": (), "w": 2}, lambda x: tr.tree.ravel(x)[0])
-    lam = jnp.zeros(problem.n_constraints(x, THETA[0]))
+    lam = jnp.zeros(n_constraints(problem, x, THETA[0]))
     state = jax.eval_shape(lambda x: method.init(problem, x, lam, jnp.asarray(10)), x)
     if isinstance(method, tr.Refreshing):
         refreshed = jax.eval_shape(lambda state: method.refresh(problem, state, jnp.asarray(THETA)), state)

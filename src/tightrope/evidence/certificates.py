@@ -15,6 +15,7 @@ from tightrope.evidence.constraint_bounds import Accept, bound_constraints, chec
 from tightrope.evidence.held_out_rows import copies_said, marks_of, marks_of_sampler, read_held_out, refuse_seen
 from tightrope.problem import Problem
 from tightrope.problem.check import check_shapes
+from tightrope.problem.problem import constraint_names
 from tightrope.problem.rounding import count
 from tightrope.result import Pull, Result, Status
 from tightrope.sampling import Sampler
@@ -41,7 +42,7 @@ class Judges:
     ):
         self.problem, self.sampler, self.confidence = problem, sampler, checked_confidence(confidence)
         self.rows = read_held_out(heldout, sampler.example())
-        self.names = problem.constraint_names(check_shapes(problem, x, one_row(self.rows)))
+        self.names = constraint_names(problem, check_shapes(problem, x, one_row(self.rows)))
         self.ranges = read_ranges(ranges, self.names)
         self.accept: Accept = checked_accept(accept)
         if sampler.n is not None:

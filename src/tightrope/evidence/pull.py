@@ -14,6 +14,8 @@ import numpy as np
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values, linearised
+from tightrope.problem.generic import exact_slopes
+from tightrope.problem.problem import n_constraints
 from tightrope.problem.wide import exactly
 from tightrope.result import Pull
 from tightrope.sampling.data import one_row
@@ -77,12 +79,12 @@ def with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np
 @jax.jit(compiler_options=COMPILED_SOON)
 def _values_and_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
     problem = linearised(problem, x, data)
-    if problem.n_constraints(x, one_row(data)) == 0:
+    if n_constraints(problem, x, one_row(data)) == 0:
         nothing = jnp.zeros(0, float_dtype(x))
         return nothing, nothing
     if problem.exact_constraints is not None:
         h = full_constraints(problem, x, data)
-        values, rows = jnp.abs(h), problem.exact_slopes(x)
+        values, rows = jnp.abs(h), exact_slopes(problem, x)
     else:
         values = full_mean(lambda theta: jnp.abs(problem.sample_values(x, theta)[1]), data)
         _, h, _, rows = full_jacobian(problem, x, data)

@@ -8,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.evidence.pull import with_rounding
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints
+from tightrope.problem.generic import step_length, zero_gradient
+from tightrope.problem.nested import Nested
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, float_dtype, pytree
 
@@ -37,7 +40,7 @@ def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solv
     height = float(np.max(np.abs(np.asarray(full_constraints(problem, x, data), float)))) + 1
     domain = Product({"x": problem.domain, "t": Box(-height, height, shape=())})
     lifted = Problem(_height, _above, domain, params=problem)
-    if problem.nested:
+    if isinstance(problem, Nested):
         lifted = Problem(_height, _nested_above, domain, params=problem, inner=_inner)
     start = {"x": x, "t": jnp.asarray(height, float_dtype(x))}
     found = solve(lifted, data, x0=start, passes=30, record=0, progress=False).x["x"]
@@ -52,12 +55,15 @@ class _Lowest(Problem):
         """Of the worst H_i; there are no constraints."""
         problem: Problem = self.params
         _, h, _, rows = problem.jacobian(x, theta)
-        return jnp.max(h), lam, problem.lagrangian_gradient(problem.zero_gradient(x), rows, _of_worst(h))
+        return jnp.max(h), lam, problem.lagrangian_gradient(zero_gradient(problem, x), rows, _of_worst(h))
 
-    def step_length(self, x: Tree, lam: Array, theta: Tree, g: Tree, d: Tree) -> Array:
-        """That of the other problem, for the multipliers that the worst H_i stands for."""
-        problem: Problem = self.params
-        return problem.step_length(x, _of_worst(problem.constraint_values(x, theta)), theta, g, d)
+
+@step_length.register(_Lowest)
+@full_precision
+def _(lowest: _Lowest, x: Tree, lam: Array, theta: Tree, g: Tree, d: Tree) -> Array:
+    """That of the other problem, for the multipliers that the worst H_i stands for."""
+    problem: Problem = lowest.params
+    return step_length(problem, x, _of_worst(problem.constraint_values(x, theta)), theta, g, d)
 
 
 def _of_worst(h: Array) -> Array:
@@ -76,9 +82,9 @@ def _above(z: Tree, theta: Tree, problem: Problem) -> Array:
     return problem.sample_values(z["x"], theta)[1] - z["t"]
 
 
-def _nested_above(z: Tree, theta: Tree, problem: Problem, inner: Tree) -> Array:
+def _nested_above(z: Tree, theta: Tree, problem: Nested, inner: Tree) -> Array:
     return problem.values_given(z["x"], theta, inner)[1] - z["t"]
 
 
-def _inner(z: Tree, theta: Tree, problem: Problem) -> Tree:
+def _inner(z: Tree, theta: Tree, problem: Nested) -> Tree:
     return problem.inner_values(z["x"], theta)

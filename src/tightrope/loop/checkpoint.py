@@ -15,6 +15,7 @@ import numpy as np
 
 from tightrope.files import FileError, Form
 from tightrope.loop.prepare import Prepared
+from tightrope.problem.oracle import called_back
 from tightrope.sampling import Generator
 from tightrope.sampling.mesh.processes import leads, of_first, said_by_first
 from tightrope.tree import Tree
@@ -156,8 +157,8 @@ def fingerprint(ready: Prepared, track: Callable[..., Any] | None) -> dict[str, 
     theta = sampler.example()
     batch = jax.tree.map(lambda s: jax.ShapeDtypeStruct((1, *s.shape), s.dtype), theta)
     functions = digest_function(problem.value_and_gradient, x, lam, batch)  # derivatives may be the user's own
-    if problem.oracle is not None and problem.oracle.numpy:  # compiled code calls it back and does not see inside
-        functions = digest(functions, digest_python(problem.oracle.fn))
+    if oracle := called_back(problem):
+        functions = digest(functions, digest_python(oracle.fn))
     tracked = "" if track is None else digest_function(track, x)
     made = digest_function(sampler.fn, jax.random.key(0)) if isinstance(sampler, Generator) else ""
     return {

@@ -21,6 +21,9 @@ from tightrope.methods.base import Algorithm
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
+from tightrope.problem.constraints import tightening_ceiling
+from tightrope.problem.oracle import called_back
+from tightrope.problem.problem import constraint_names
 from tightrope.problem.rounding import Glance, glance
 from tightrope.sampling import Plan, Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
@@ -128,7 +131,7 @@ def prepare(
     total = _steps(steps, passes, sampler, chosen, size)
     if isinstance(chosen, Method):
         jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
-        ceiling = problem.tightening_ceiling(x, theta, levels)
+        ceiling = tightening_ceiling(problem, x, theta, levels)
         if not isinstance(method, Method):
             chosen, notes = _default_tightening(chosen, ceiling, total, notes)
         _check_tightening(chosen, ceiling, total)
@@ -141,7 +144,7 @@ def prepare(
         steps=total,
         plan=plan._replace(steps=total),
         sizes=sizes,
-        names=problem.constraint_names(n),
+        names=constraint_names(problem, n),
         notes=notes + _numeric_notes(problem, sampler),
         at_start=at_start,
     )
@@ -302,6 +305,6 @@ def _numeric_notes(problem: Problem, sampler: Sampler) -> tuple[str, ...]:
     notes = ()
     if sampler.narrowed:
         notes += ("the data was float64 and was computed in float32; enable jax_enable_x64 to keep all its digits.",)
-    if problem.oracle is not None and problem.oracle.numpy:
+    if called_back(problem):
         notes += ("the oracle is a NumPy function called back once a sample; written in JAX it would be far faster.",)
     return notes

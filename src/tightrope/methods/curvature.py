@@ -17,6 +17,7 @@ from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, bent_like, fold_rows
 from tightrope.problem.matrix_of import matrix_of
+from tightrope.problem.oracle import bends
 from tightrope.problem.rounding import Glance, few, glance
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, ravel, shaped_like, subtract
 
@@ -121,7 +122,7 @@ def lacks(problem: Problem, x: Tree, data: Tree, at_x: Callable[[], Glance] | No
     For a smooth function the change goes to zero with the interval; at a kink it stays. `at_x` is a glance at x, where
     somebody has taken one.
     """
-    if problem.oracle is not None:
+    if not bends(problem):
         return "second derivatives"
     try:
         seen = glance(problem, x, data) if at_x is None else at_x()

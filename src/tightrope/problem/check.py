@@ -14,7 +14,9 @@ from tightrope.precision import full_precision
 from tightrope.problem.findings import Finding as Finding
 from tightrope.problem.findings import Report as Report
 from tightrope.problem.full_data import linearised
-from tightrope.problem.problem import Problem
+from tightrope.problem.nested import Nested
+from tightrope.problem.oracle import FromOracle, bends, called_back
+from tightrope.problem.problem import Problem, constraint_names
 from tightrope.problem.scales import Probe, look_at_scales, look_together
 from tightrope.sampling import Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape
@@ -41,13 +43,13 @@ def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
 
 def _checked_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
     extra = () if problem.params is None else (problem.params,)
-    if problem.oracle is not None:
+    if isinstance(problem, FromOracle):
         n = problem.oracle.n_constraints
-        if problem.oracle.numpy:  # shows its shapes only when called
+        if called_back(problem):  # shows its shapes only when called
             problem.oracle.try_once(x, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), theta), problem.params)
         jax.eval_shape(problem.sample_values, x, theta)
     else:
-        seen = _means_inside(problem, x, theta) if problem.nested else {}
+        seen = _means_inside(problem, x, theta) if isinstance(problem, Nested) else {}
         f = _shape_of("objective", problem.objective, x, theta, *extra, **seen.get("objective", {}))
         if not hasattr(f, "shape") or f.shape != ():
             given = f"shape {f.shape}" if hasattr(f, "shape") else f"a {type(f).__name__}"
@@ -75,7 +77,7 @@ def _checked_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
     return n
 
 
-def _means_inside(problem: Problem, x: Tree, theta: Tree) -> dict[str, dict[str, Any]]:
+def _means_inside(problem: Nested, x: Tree, theta: Tree) -> dict[str, dict[str, Any]]:
     """What each function of a nested problem sees as `inner`."""
     u = _shape_of("inner", problem.inner_values, x, theta)
     if not jax.tree.leaves(u) or not all(hasattr(leaf, "shape") for leaf in jax.tree.leaves(u)):
@@ -147,7 +149,7 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
     problem = astype_problem(problem, float_dtype(x))
     theta = sampler.some(samples, seed)
     points = _some_points(problem, x, seed)
-    names = [*(["the objective"] if problem.knows_objective else []), *problem.constraint_names(n)]
+    names = [*(["the objective"] if problem.knows_objective else []), *constraint_names(problem, n)]
 
     @jax.jit
     def at(point, theta):
@@ -163,12 +165,12 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
         findings += [_gradients(means, points, names, problem), _convexity(means, points, names)]
         findings += [_drift(problem, points, theta, sampler)]
         findings += [_bias(problem, points, theta)] if problem.exact_constraints and problem.constraints else []
-        probe = Probe(problem, theta, points, problem.constraint_names(n))
+        probe = Probe(problem, theta, points, constraint_names(problem, n))
         convex = next(f.ok for f in findings if f.what == "convexity")
         findings += look_at_scales(probe) + ([look_together(probe, theta)] if n and convex else [])
     if findings[1].ok and problem.domain.has_lmo and problem.domain.additive:
         findings += _around(means, points_around(problem, x, seed), names, problem)
-    if problem.oracle is not None and problem.oracle.numpy:
+    if called_back(problem):
         findings += [Finding("speed", True, "the oracle is NumPy, called back once a sample; JAX would be far faster.")]
     return Report(tuple(findings))
 
@@ -257,7 +259,7 @@ def _gradients(means: Callable, points: list[Tree], names: list[str], problem: P
     ok = worst < 30 * eps ** (1 / 2)
     if ok:
         return Finding("gradients", True, "agree with finite differences.")
-    source = "the oracle's gradient" if problem.oracle is not None else "the derivative"
+    source = "the derivative" if bends(problem) else "the oracle's gradient"
     return Finding(
         "gradients",
         False,

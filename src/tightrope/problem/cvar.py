@@ -5,6 +5,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.problem.oracle import bends
 from tightrope.problem.problem import Problem
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, replace
@@ -59,7 +60,7 @@ def lift_cvar(
         return _with_tail_objective(problem, level, lower, upper)
     if of != "constraints":
         raise ValueError(f"lift_cvar: of is {of!r}; expected constraints or objective.")
-    if problem.constraints is None and problem.oracle is None:
+    if problem.constraints is None and bends(problem):
         raise ValueError(
             "lift_cvar: the problem has no sampled constraints, and CVaR is made of samples. "
             'Give Problem(..., constraints=...), or lift of="objective".'
@@ -79,7 +80,7 @@ def _with_tail_objective(problem: Problem, level: np.ndarray, lower: Any, upper:
         raise ValueError("lift_cvar: the oracle gives no values of the objective, and CVaR is made of them.")
     exact, sampled = (
         problem.exact_constraints is not None,
-        problem.constraints is not None or problem.oracle is not None,
+        problem.constraints is not None or not bends(problem),
     )
     inner = replace(problem, levels=0.0)
     return Problem(

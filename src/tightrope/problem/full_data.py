@@ -21,7 +21,15 @@ from tightrope.problem.nested import (
     with_inner_linear,
     with_inner_moving,
 )
-from tightrope.problem.problem import Problem, constraint_rows
+from tightrope.problem.oracle import bends
+from tightrope.problem.problem import (
+    Problem,
+    constraint_rows,
+    constraints_alone,
+    jacobian_of,
+    n_constraints,
+    objective_alone,
+)
 from tightrope.sampling.data import Data, OfSlice, data_of, first_row, one_row
 from tightrope.sampling.data import Numbered as Numbered
 from tightrope.sampling.data import count as count
@@ -138,8 +146,8 @@ def full_jacobian(
     if problem.nested:
         return _chain_rule(problem, x, data, rows_a_slice, some)
     if problem.exact_constraints is not None:  # they are the same in every row
-        f, _, grad_f, _ = full_jacobian(problem.without_constraints, x, data, rows_a_slice, some)
-        _, h, _, each = problem.without_objective.jacobian(x, first_row(data))
+        f, _, grad_f, _ = full_jacobian(objective_alone(problem), x, data, rows_a_slice, some)
+        _, h, _, each = constraints_alone(problem).jacobian(x, first_row(data))
         return f, h, grad_f, each
 
     def values(point, rows, weights):
@@ -147,8 +155,8 @@ def full_jacobian(
         return jnp.dot(weights.astype(f.dtype), f), weights.astype(h.dtype) @ h
 
     def by_rows(rows, weights):
-        if problem.oracle is not None:  # which gives both at once
-            return problem.jacobian_of(lambda point: values(point, rows, weights), x)
+        if not bends(problem):  # an oracle, gives both at once
+            return jacobian_of(lambda point: values(point, rows, weights), x)
         f, pull_f = jax.vjp(lambda point: values(point, rows, weights)[0], x)
         h, pull_h = jax.vjp(lambda point: values(point, rows, weights)[1], x)
         return f, h, pull_f(jnp.ones_like(f))[0], constraint_rows(pull_h, h, x)
@@ -185,7 +193,7 @@ def _chain_rule(
 
 def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     """Whether the Jacobian of one sample is better made column by column, and its functions allow it."""
-    n, d = problem.n_constraints(x, one), sum(leaf.size for leaf in jax.tree.leaves(x))
+    n, d = n_constraints(problem, x, one), sum(leaf.size for leaf in jax.tree.leaves(x))
     if n <= max(_FEW, d / 2):
         return False
     try:

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.tree import Array, Tree, dot, float_dtype
+from tightrope.problem.problem import Problem
+from tightrope.tree import Array, Tree, dot, float_dtype, pytree, static
 
 
 class Oracle:
@@ -105,3 +106,39 @@ def _oracle_jvp(oracle: Oracle, primals, tangents):
     dx = tangents[0]  # theta and params are given, never differentiated
     along_rows = jax.vmap(lambda row: dot(row, dx))(rows) if oracle.n_constraints else jnp.zeros_like(h)
     return (f, h), (dot(grad_f, dx).astype(f.dtype), along_rows.astype(h.dtype))
+
+
+@pytree
+class FromOracle(Problem):
+    """A problem whose values and derivatives its oracle gives, both at once; made by `Problem.from_oracle`."""
+
+    oracle: Oracle = static(default=None)  # pyright: ignore[reportAssignmentType]
+
+    def _check_functions(self) -> None:
+        """There are none: the oracle was checked when it was made."""
+
+    def sample_values(self, x: Tree, theta: Tree) -> tuple[Array, Array]:
+        """(f(x, theta), h(x, theta) - levels) for one sample, in one call."""
+        f, h = oracle_values(self.oracle, x, theta, self.params)
+        return f, h - self.levels
+
+    def _objective(self, x: Tree, theta: Tree, **seen: Tree) -> Array:
+        return self.sample_values(x, theta)[0]
+
+    def _constraints(self, x: Tree, theta: Tree, **seen: Tree) -> Array:
+        return self.sample_values(x, theta)[1]
+
+    @property
+    def knows_objective(self) -> bool:
+        """False where it returns gradients only."""
+        return self.oracle.gives_value is not False
+
+
+def bends(problem: Problem) -> bool:
+    """Whether a problem has second derivatives: an oracle gives the first alone."""
+    return not isinstance(problem, FromOracle)
+
+
+def called_back(problem: Problem) -> Oracle | None:
+    """The oracle that compiled code calls back in Python and does not see inside; None for all that it does see inside."""
+    return problem.oracle if isinstance(problem, FromOracle) and problem.oracle.numpy else None

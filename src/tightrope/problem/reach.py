@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.problem.nested import Nested
 from tightrope.problem.problem import Problem
 from tightrope.tree import Tree, replace
 
@@ -39,7 +40,7 @@ def reach_of_constraints(problem: Problem, x: Tree, sample: Tree) -> Reach:
     Of a nested problem, what is averaged inside is taken for another number of the sample.
     """
     bare = replace(problem, levels=jnp.zeros_like(jnp.asarray(problem.levels)))
-    if problem.nested:
+    if isinstance(bare, Nested):
         inside = jax.eval_shape(lambda theta: bare.inner_values(x, theta), sample)
         closed = jax.make_jaxpr(lambda theta, u: bare.values_given(x, theta, u)[1])(sample, inside)
     else:

@@ -9,7 +9,8 @@ import numpy as np
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.precision import full_precision
 from tightrope.problem.full_data import full_mean, linearised
-from tightrope.problem.problem import Problem
+from tightrope.problem.oracle import bends
+from tightrope.problem.problem import Problem, constraints_alone, objective_alone
 from tightrope.sampling.data import count as count
 from tightrope.sampling.data import data_of, first_row, one_row, spread
 from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype, ravel
@@ -42,7 +43,7 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
     """
     if problem.exact_constraints is not None and count(data) > 1:  # they are the same in every row
         once = sizes_of(problem, x, first_row(data), curvature)
-        return sizes_of(problem.without_constraints, x, data, curvature)._replace(h=once.h, rows=once.rows)
+        return sizes_of(objective_alone(problem), x, data, curvature)._replace(h=once.h, rows=once.rows)
     problem = linearised(problem, x, data)
     levels = jnp.abs(jnp.asarray(problem.levels, float_dtype(x)))
     mixed = jax.tree.map(_with_any_signs, x)
@@ -54,8 +55,8 @@ def sizes_of(problem: Problem, x: Tree, data: Tree, curvature: bool) -> Sizes:
         def seen(point: Tree) -> tuple[Array, Array, Tree, Tree]:
             return problem.jacobian(point, one)
 
-        bends = curvature and problem.oracle is None
-        (f, h, *slopes), bend = jax.linearize(seen, x) if bends else (seen(x), None)
+        bent = curvature and bends(problem)
+        (f, h, *slopes), bend = jax.linearize(seen, x) if bent else (seen(x), None)
         grad, rows = absolute(slopes)
         made = [jnp.sum(r.reshape(h.size, v.size) * jnp.abs(v).reshape(1, -1), axis=1)
                 for r, v in zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)]  # fmt: skip
@@ -106,8 +107,8 @@ def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any) -> Array:
     size = max(1, min(LOOK, n, _NUMBERS // (kinds * (1 + d))))
     varying, same = problem, jnp.zeros((2, 0, 1 + d), dtype)
     if problem.exact_constraints is not None:  # they are the same in every row
-        varying, kinds = problem.without_constraints, 1
-        same = _sums(problem.without_objective, x, first_row(data), jnp.ones(1, dtype))[:, 1:]
+        varying, kinds = objective_alone(problem), 1
+        same = _sums(constraints_alone(problem), x, first_row(data), jnp.ones(1, dtype))[:, 1:]
     stride = jnp.where(every_row, 1, -(-n // LOOK))
 
     def add(k: Array, sums: Array) -> Array:
@@ -133,7 +134,7 @@ def _sums(problem: Problem, x: Tree, rows: Tree, weights: Array) -> Array:
 
         return jax.vmap(of_row)(rows)
 
-    if problem.oracle is None:
+    if bends(problem):
         (values, slopes), bend = jax.linearize(seen, flat)
         bent = _bent(bend, flat, weights)
     else:

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.problem.nested import Nested
 from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, float_dtype
 
@@ -28,7 +29,7 @@ def penalised(problem: Problem, weights: float | np.ndarray) -> Problem:
     given = np.asarray(weights, float)
     if given.ndim > 1 or not np.all(np.isfinite(given)) or np.any(given < 0):
         raise ValueError(f"penalised: weights is {weights!r}; expected numbers >= 0, one or one per constraint.")
-    if problem.nested:
+    if isinstance(problem, Nested):
         return Problem(_nested_penalty, None, problem.domain, params=(problem, given), inner=_inner)
     return Problem(_with_penalty, None, problem.domain, params=(problem, given))
 
@@ -37,11 +38,11 @@ def _with_penalty(x: Tree, theta: Tree, params: tuple[Problem, Array]) -> Array:
     return _sum(x, params[1], *params[0].sample_values(x, theta))
 
 
-def _nested_penalty(x: Tree, theta: Tree, params: tuple[Problem, Array], inner: Tree) -> Array:
+def _nested_penalty(x: Tree, theta: Tree, params: tuple[Nested, Array], inner: Tree) -> Array:
     return _sum(x, params[1], *params[0].values_given(x, theta, inner))
 
 
-def _inner(x: Tree, theta: Tree, params: tuple[Problem, Array]) -> Tree:
+def _inner(x: Tree, theta: Tree, params: tuple[Nested, Array]) -> Tree:
     return params[0].inner_values(x, theta)
 
 

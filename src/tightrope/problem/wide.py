@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.problem.nested import Nested
 from tightrope.problem.problem import Problem
 from tightrope.tree import Tree, float_dtype, platform, replace
 
@@ -53,7 +54,7 @@ def _floating(leaf: Any) -> bool:
 def can_widen(problem: Problem) -> bool:
     """Whether a problem has a twin in float64: an oracle computes in its own precision, and so do factored points; and
     functions that ask for float32 in so many words may refuse another."""
-    known = type(problem) is Problem and problem.oracle is None and platform() not in _NARROW
+    known = type(problem) in (Problem, Nested) and platform() not in _NARROW
     return known and problem not in _refused
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some
+from tightrope.problem.oracle import bends
 from tightrope.problem.rounding import count
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
@@ -200,7 +201,7 @@ class BundleSurvey(Survey):
 
     def _hessian_at_times(self, memory: Any) -> np.ndarray | Array:
         """The Hessian of the Lagrangian at looks 1, 2, 4, 8, ..., each time on other rows; else the one there is."""
-        if self.t & (self.t - 1) or self.problem.oracle is not None:
+        if self.t & (self.t - 1) or not bends(self.problem):
             return memory.hessian
         n = count(self.data)
         size = rows_for_hessian(n, len(self.widths))

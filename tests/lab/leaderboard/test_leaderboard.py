@@ -19,6 +19,7 @@ from tightrope.loop import choose
 from tightrope.loop.prepare import prepare
 from tightrope.methods.snapshot import probe_size
 from tightrope.plotting import new_figure
+from tightrope.problem.problem import n_constraints
 from tightrope.problems import PROBLEMS
 from tightrope.tree import replace
 
@@ -152,7 +153,7 @@ def test_what_methods_are_given():
     assert pfs.given == (entrants.EXACT, entrants.INSIDE)
     assert float(jnp.max(simplex.constraints(jnp.asarray(pfs.x0)))) <= -simplex.slater / 4
     assert sfw.given == (entrants.PENALTY,)
-    assert sfw.problem.n_constraints(simplex.x, simplex.samples.example()) == 0
+    assert n_constraints(sfw.problem, simplex.x, simplex.samples.example()) == 0
 
 
 def test_exact_constraints_are_measured_from_the_levels():

@@ -20,6 +20,7 @@ from tightrope.methods.base import Algorithm
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem
+from tightrope.problem.constraints import tightening_ceiling
 from tightrope.problem.transform import penalised
 from tightrope.sampling import Rows, Sampler
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, replace
@@ -148,7 +149,7 @@ def room(entry: Entry, steps: int) -> float:
     name, domain, method = margin_of(entry.method), entry.problem.domain, entry.method
     if name is None or not isinstance(method, Method):
         return np.inf
-    ceiling = entry.problem.tightening_ceiling(domain.start(), entry.data.example())
+    ceiling = tightening_ceiling(entry.problem, domain.start(), entry.data.example())
     unit = replace(method, **{name: 1.0}).tightening(steps)
     return ceiling / 2 / unit if unit > 0 else np.inf
 

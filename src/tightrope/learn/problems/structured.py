@@ -17,7 +17,9 @@ from tightrope._errors import whole_number
 from tightrope.learn.problems.entries import Grid, entries, spread_entries
 from tightrope.learn.problems.observed import Observed, observed
 from tightrope.methods import CFWCSOA
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
+from tightrope.problem.generic import exact_slopes, step_length, zero_gradient
 from tightrope.sampling import Generator, Rows
 from tightrope.sampling.mesh.processes import spans_processes
 from tightrope.sampling.mesh.shards import flat_mesh
@@ -220,31 +222,39 @@ class FactoredCompletion(Problem):
         grad = jnp.zeros_like(seen).reshape(-1).at[at].add(scale * error).reshape(seen.shape)
         return scale / 2 * jnp.sum(error**2), h, grad, (seen, x)
 
-    def zero_gradient(self, x: LowRank) -> Array:
-        """A gradient of f that is zero on all observed entries."""
-        return jnp.zeros_like(self.params["entries"].values)
-
     def lagrangian_gradient(self, grad_f: Array, rows: Any, lam: Array) -> Any:
         """grad f + lambda (X outside the observed entries), which is X less its observed entries."""
         seen, x = rows
         weight = lam[0] * self.params["scales"]["h"]
         return self.params["entries"].matrix(grad_f - weight * seen, weight, x)
 
-    def exact_slopes(self, x: LowRank) -> LowRank:
-        """The derivatives of h by the factors of x: two products, where a compiler would go back through every entry."""
-        table, h = self.params["entries"], self.params["scales"]["h"]
-        seen = table.matrix(table.seen(x), 0.0, x)
-        right, left = seen @ x.v, seen.T @ x.u
-        slopes = LowRank(-h * right @ x.core.T, h * (x.core - x.u.T @ right), -h * left @ x.core)
-        return jax.tree.map(lambda slope: slope[None], slopes)
 
-    def step_length(self, x: LowRank, lam: Array, theta: Tree, g: Any, d: LowRank) -> Array:
-        """The step that minimises the Lagrangian along d, exactly, because it is quadratic."""
-        table, scales = self.params["entries"], self.params["scales"]
-        seen = table.seen(d)
-        inside, slope = jnp.vdot(seen, seen), table.inner(g, d, seen)
-        curvature = scales["f"] * inside + lam[0] * scales["h"] * (d.energy() - inside)
-        return jnp.where((slope < 0) & (curvature > 0), -slope / jnp.where(curvature > 0, curvature, 1), 0)  # pyright: ignore[reportReturnType]
+@zero_gradient.register(FactoredCompletion)
+def _(problem: FactoredCompletion, x: LowRank) -> Array:
+    """A gradient of f that is zero on all observed entries."""
+    return jnp.zeros_like(problem.params["entries"].values)
+
+
+@exact_slopes.register(FactoredCompletion)
+@full_precision
+def _(problem: FactoredCompletion, x: LowRank) -> LowRank:
+    """The derivatives of h by the factors of x: two products, where a compiler would go back through every entry."""
+    table, h = problem.params["entries"], problem.params["scales"]["h"]
+    seen = table.matrix(table.seen(x), 0.0, x)
+    right, left = seen @ x.v, seen.T @ x.u
+    slopes = LowRank(-h * right @ x.core.T, h * (x.core - x.u.T @ right), -h * left @ x.core)
+    return jax.tree.map(lambda slope: slope[None], slopes)
+
+
+@step_length.register(FactoredCompletion)
+@full_precision
+def _(problem: FactoredCompletion, x: LowRank, lam: Array, theta: Tree, g: Any, d: LowRank) -> Array:
+    """The step that minimises the Lagrangian along d, exactly, because it is quadratic."""
+    table, scales = problem.params["entries"], problem.params["scales"]
+    seen = table.seen(d)
+    inside, slope = jnp.vdot(seen, seen), table.inner(g, d, seen)
+    curvature = scales["f"] * inside + lam[0] * scales["h"] * (d.energy() - inside)
+    return jnp.where((slope < 0) & (curvature > 0), -slope / jnp.where(curvature > 0, curvature, 1), 0)  # pyright: ignore[reportReturnType]
 
 
 def _factored_error(x: LowRank, theta: Tree, params: Tree) -> Array:

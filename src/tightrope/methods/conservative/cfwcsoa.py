@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from tightrope.methods.base import Cost, Info, Method, dual_step
 from tightrope.problem import Problem
+from tightrope.problem.generic import step_length
 from tightrope.tree import Array, Tree, float_dtype, pytree, static
 
 _RECOVERY = 1.03  # of the dual step, where the violation keeps its sign: slow, or multipliers swing for ever
@@ -104,7 +105,7 @@ class CFWCSOA(Method):
         x, domain = state.x, problem.domain
 
         def line(d: Tree) -> Array:
-            return problem.step_length(x, state.lam, theta, g, d)
+            return step_length(problem, x, state.lam, theta, g, d)
 
         if self.move == "corrective" and domain.has_corrective:
             return domain.corrective(x, s, g, line)

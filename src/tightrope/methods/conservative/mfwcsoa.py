@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from tightrope.methods.base import Cost, Info, Method, dual_step
 from tightrope.problem import Problem
+from tightrope.problem.generic import zero_gradient
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
 
@@ -70,7 +71,7 @@ class MFWCSOA(Method):
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MFWCSOAState:
         """x_1 and lambda_1; nothing is averaged yet."""
-        d, memory = problem.zero_gradient(x), problem.domain.lmo_memory(float_dtype(x))
+        d, memory = zero_gradient(problem, x), problem.domain.lmo_memory(float_dtype(x))
         exact = problem.exact_constraints is not None
         rows = () if exact else jax.tree.map(lambda v: jnp.zeros((lam.size, *v.shape), v.dtype), d)
         return MFWCSOAState(x, lam, d, rows, memory, jnp.ones((), jnp.int32))
