@@ -11,7 +11,7 @@ from pathlib import Path
 
 from studies.page import markdown
 from tightrope.loop.budget import cost_of_a_step
-from tightrope.methods import METHODS, Rates
+from tightrope.methods import METHODS
 from tightrope.methods.base import Algorithm
 
 PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
@@ -27,8 +27,8 @@ def cells(name: str, kind: type[Algorithm]) -> list[str]:
     what = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).replace("|", "\\|")
     needs = ", ".join(sorted(kind.needs))
     defaults = ", ".join(f"{field.name} {field.default}" for field in fields(kind) if field.default is not None)  # pyright: ignore
-    published, margin = getattr(kind, "published", Rates()), getattr(kind, "margin", None)
-    falls = rate(getattr(kind, "margin_power", None))
+    published, margin = kind.facts.published, kind.facts.margin
+    falls = rate(kind.facts.margin_power)
     return [
         f"`{name}`",
         f"`{kind.__name__}`",
@@ -46,7 +46,7 @@ def steps(name: str, kind: type[Algorithm]) -> list[list[str]]:
     """Lines on what is known of each kind of steps, for methods of which that differs."""
     return [
         [f"`{name}`", words, *map(rate, known[:2]), known.standing if known.gap else "nothing is proven"]
-        for words, known in getattr(kind, "published_by_steps", {}).items()
+        for words, known in kind.facts.published_by_steps.items()
     ]
 
 

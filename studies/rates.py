@@ -110,7 +110,7 @@ def quantities(part: pd.DataFrame, solved: Solved) -> dict[str, Any]:
 
 def prices(method: tr.Method, solved: Solved, horizons: list[int]) -> "pd.Series[float]":
     """What the margin alone costs to first order, <dual*, upsilon>, at every horizon."""
-    return pd.Series([float(solved.dual.sum()) * method.tightening(steps) for steps in horizons], horizons)
+    return pd.Series([float(solved.dual.sum()) * method.steps.tightening(steps) for steps in horizons], horizons)
 
 
 def violations(part: pd.DataFrame, solved: Solved) -> pd.DataFrame:

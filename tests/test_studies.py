@@ -28,7 +28,7 @@ def test_every_claim_holds(table):
 def test_the_tightening_is_at_most_half_the_slater_margin(table):
     for name in set(table.problem):
         for case in rates.CASES.values():
-            assert case.method.tightening(rates.HORIZONS[0]) <= rates.EXACT[name]().slater / 2
+            assert case.method.steps.tightening(rates.HORIZONS[0]) <= rates.EXACT[name]().slater / 2
 
 
 def test_without_tightening_the_violation_is_seen(table):

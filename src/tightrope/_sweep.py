@@ -18,7 +18,7 @@ from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, Variant, output, start, summarise, take_steps, track_names
 from tightrope.methods import Method
-from tightrope.methods.base import Algorithm
+from tightrope.methods.base import Algorithm, title_of
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
@@ -82,7 +82,7 @@ def sweep(
     """
     if not isinstance(methods, Algorithm | Mapping):
         raise TypeError(f"sweep: methods is {methods!r}; expected a method, or several by name in a dict.")
-    named = {methods.title: methods} if isinstance(methods, Algorithm) else dict(methods)
+    named = {title_of(methods): methods} if isinstance(methods, Algorithm) else dict(methods)
     if not isinstance(seeds, Iterable):
         raise TypeError(f"sweep: seeds is {seeds!r}; expected several of them, such as range(20).")
     seeds = tuple(seeds)

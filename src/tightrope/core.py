@@ -13,11 +13,13 @@ from tightrope.methods import FWCSOA as FWCSOA
 from tightrope.methods import SVRFCSOA as SVRFCSOA
 from tightrope.methods import SVRGCSOA as SVRGCSOA
 from tightrope.methods import Cost as Cost
+from tightrope.methods import Facts as Facts
 from tightrope.methods import Info as Info
 from tightrope.methods import Method as Method
 from tightrope.methods import Refreshing as Refreshing
 from tightrope.methods import SplitCSOA as SplitCSOA
 from tightrope.methods import State as State
+from tightrope.methods import Steps as Steps
 from tightrope.methods import dual_step as dual_step
 from tightrope.online import Online as Online
 from tightrope.problem import Problem as Problem

@@ -19,6 +19,7 @@ from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
 from tightrope.loop.prepare import Prepared, prepare, refuse_mean
 from tightrope.loop.steps import Carry, average, output, summarise
 from tightrope.methods import Method
+from tightrope.methods.base import title_of
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
@@ -162,16 +163,16 @@ class Online:
         assert ready is not None
         sums = summarise(standing.carry.totals.scalars, len(ready.names), ())
         worth = worth_of_a_run(ready.problem, self.x, None if self._seen is None else self._seen.last(), sums)
-        dual = self.dual if method.multipliers else np.full(len(ready.names), np.nan)
+        dual = self.dual if method.facts.multipliers else np.full(len(ready.names), np.nan)
         conflict = None
         if step and np.any(worth.constraints > 0):
             conflict = conflict_of(ready.problem, self.x, dual, ready.sampler, 0, ready.names, worth)
-        notes = (*ready.notes, method.said(standing.carry.state, ready.names) if step else None, worth.note)
+        notes = (*ready.notes, method.steps.said(standing.carry.state, ready.names) if step else None, worth.note)
         cost = cost_of(method, ready.problem.domain, step, ready.plan.batch_size, 0)
         return Result(
             x=self.x,
-            output=method.output,
-            mean=self.average if method.averages else None,
+            output=method.facts.output,
+            mean=self.average if method.facts.averages else None,
             last=self.last,
             dual=dual,
             dual_last=self.dual_last,
@@ -196,7 +197,7 @@ class Online:
         return repr(self) if self._standing is None else str(self.result())
 
     def __repr__(self) -> str:
-        return f"Online({self._method.title}, {self.step:,} steps)"
+        return f"Online({title_of(self._method)}, {self.step:,} steps)"
 
     def certify(self, point: Tree = None, *, ranges: Any = None, confidence: float = 0.95) -> None:
         """From now on, watch a point: every sample that passes also judges it, before and apart from the steps.

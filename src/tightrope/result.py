@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from tightrope.methods.base import title_of
 from tightrope.tree import Tree
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ class Result:
     @property
     def where_to_go_on(self) -> Tree:
         """Where a warm start begins: the last iterate, or the average for a method whose iterates are vertices."""
-        vertices = self.mean is not None and self.method.vertices
+        vertices = self.mean is not None and self.method.facts.vertices
         return self.average if vertices else self.last
 
     @property
@@ -257,7 +258,7 @@ class Result:
         """The mean of the iterates; refused for a method that keeps none."""
         if self.mean is None:
             raise ValueError(
-                f"{self.method.title} keeps no mean of its iterates; expected `x`, its own output, or `last`."
+                f"{title_of(self.method)} keeps no mean of its iterates; expected `x`, its own output, or `last`."
             )
         return self.mean
 
@@ -320,7 +321,7 @@ class Result:
         return "satisfied" if value <= (0 if np.isnan(error) else error) else "VIOLATED"
 
     def __str__(self) -> str:
-        lines = [f"{self.method.title}: {self.status.value}."]
+        lines = [f"{title_of(self.method)}: {self.status.value}."]
         lines += [f"  {self.message}"] if self.message else []
         value = "not given by the oracle" if self.objective is None else f"{self.objective:.6g}"
         lines += [f"  objective    {value}{self._plus_minus(self.objective_error)}"]

@@ -94,7 +94,7 @@ def test_the_tight_rule_is_the_best_of_all_that_the_proof_leaves_free(k):
     B_h, largest = rule.coefficients["dual_scale"] * k.sigma_h * math.sqrt(k.N), rule.conditions[0].right
     assert 2 * B_h**2 + 2 * (shrink * largest) ** 2 == pytest.approx(shrink)
     assert isinstance(rule.method, tr.CSOA)
-    assert rule.method.tightening(T) == pytest.approx(rule.margin)
+    assert rule.method.steps.tightening(T) == pytest.approx(rule.margin)
 
 
 @CASES
@@ -257,7 +257,7 @@ def test_split_is_the_best_of_its_raw_bound(k):
     assert rule.margin == pytest.approx(split_pieces(k, T, D_Y, r, *named)[0] / r)
     assert given["q_radius"] == pytest.approx(k.G_f + k.G_h * (C + r))
     assert isinstance(rule.method, tr.SplitCSOA)
-    assert rule.method.tightening(T) == pytest.approx(rule.margin)
+    assert rule.method.steps.tightening(T) == pytest.approx(rule.margin)
     assert theory.split_csoa(k, T).gap > rule.gap  # Y is larger
     with pytest.raises(ValueError, match="Y contains X"):
         theory.split_csoa(k, T, D_Y=0.9 * k.D)

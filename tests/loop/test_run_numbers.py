@@ -89,9 +89,7 @@ class At(NamedTuple):
 class Adds(Method):
     """A method whose point is a sum of all samples so far."""
 
-    title = "Adds"
     cost = Cost(samples=1)
-    averages = True
 
     def init(self, problem, x, lam, horizon):
         return At(x, lam)

@@ -89,13 +89,13 @@ def test_factors_and_units_are_found_and_columns_that_are_alike_are_left_alone()
 
 def test_a_set_without_such_projections_has_none_and_says_so_where_they_are_asked_for():
     problem, x, theta = tr.Problem(squares, None, tr.Simplex(1.0, 600)), jnp.zeros(600), (jnp.zeros(600), jnp.zeros(()))
-    assert tr.SVRGCSOA().for_problem(problem, x, theta).directions == 0
+    assert tr.SVRGCSOA().fitted(problem, x, theta).directions == 0
     with pytest.raises(ValueError, match="Simplex has no projection in other metrics"):
-        tr.SVRGCSOA(directions=4).for_problem(problem, x, theta)
+        tr.SVRGCSOA(directions=4).fitted(problem, x, theta)
     ball = tr.Problem(squares, None, tr.L2Ball(1.0, 600))
-    fitted = tr.SVRGCSOA().for_problem(ball, x, theta)
+    fitted = tr.SVRGCSOA().fitted(ball, x, theta)
     assert [fitted.for_rows(n, 64).directions for n in (2_000, 6_000, 60_000)] == [0, 5, 16]
-    few = tr.SVRGCSOA().for_problem(tr.Problem(squares, None, tr.L2Ball(1.0, 500)), jnp.zeros(500), theta)
+    few = tr.SVRGCSOA().fitted(tr.Problem(squares, None, tr.L2Ball(1.0, 500)), jnp.zeros(500), theta)
     assert few.directions == 0
     n, method = 60_000, fitted.for_rows(60_000, 64)
     plain = tr.SVRGCSOA(directions=0).for_rows(n, 64)

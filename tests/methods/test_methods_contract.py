@@ -12,7 +12,7 @@ from slow import quick_first
 
 import tightrope as tr
 from studies import methods_table
-from tightrope.loop.budget import default_batch
+from tightrope.loop.budget import cost_of, default_batch
 from tightrope.loop.steps import Variant, start
 from tightrope.problem.problem import n_constraints
 from tightrope.problems import EXACT
@@ -117,8 +117,8 @@ def test_it_finds_the_solution(name):
         assert abs(float(solved.objective(result.x)) - solved.optimum) < 0.05
         assert float(jnp.max(solved.constraints(result.x))) <= 0.04  # of a finite sample's own optimum, for some
         np.testing.assert_allclose(result.x, solved.x, atol=0.1)
-        if kind.multipliers:
-            np.testing.assert_allclose(result.dual, solved.dual, atol=0.12 if kind.averages else 0.3)
+        if kind.facts.multipliers:
+            np.testing.assert_allclose(result.dual, solved.dual, atol=0.12 if kind.facts.averages else 0.3)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -156,7 +156,7 @@ def test_declared_cost_equals_counted_calls_and_compiled_side_by_side_equals_eag
     with jax.disable_jit():
         for _ in range(5):
             state, _ = method.step(problem, state, theta)
-    cost = method.total_cost(5) if isinstance(method, tr.Refreshing) else method.cost_in(problem.domain, 5)
+    cost = method.steps.cost(5, problem.domain)
     gradients = max(calls["objective"], 5 * (len(differentiated) if method.cost.gradients else 0))
     assert (gradients, Counting.calls) == (cost.gradients, {"project": cost.projections, "lmo": cost.lmos})
     assert cost.samples == 5 * method.cost.samples
@@ -217,21 +217,21 @@ def test_a_refresh_costs_what_it_declares(name, without_lmo):
     declared = method.cost_of_refresh(problem.domain)
     assert Counting.calls == {"project": declared.projections, "lmo": declared.lmos}
     steps = 2 * (method.refresh_every or 1) + 1
-    in_all, of_steps = method.cost_in(problem.domain, steps), method.total_cost(steps)
+    in_all, of_steps = cost_of(method, problem.domain, steps, 1, len(THETA)), method.steps.cost(steps)
     assert in_all.lmos - of_steps.lmos == 3 * declared.lmos
     assert in_all.projections - of_steps.projections == 3 * declared.projections
 
 
-MARGINS = [name for name, kind in KINDS.items() if kind.margin and kind.multipliers]
+MARGINS = [name for name, kind in KINDS.items() if kind.facts.margin and kind.facts.multipliers]
 
 
 @pytest.mark.parametrize("name", quick_first(MARGINS, ["csoa", "cfw-csoa", "kim-lee", "cscgd"]))
 def test_a_tightening_is_what_it_declares(name):
     """From multipliers of zero a step on constant constraints raises them where these and the tightening are above zero."""
     kind, steps, theta = KINDS[name], 50, jnp.ones((8, 2))
-    method = kind(**{str(kind.margin): 0.3})
+    method = kind(**{str(kind.facts.margin): 0.3})
     method = method.for_rows(8, 1) if isinstance(method, tr.Refreshing) else method
-    upsilon = method.tightening(steps)
+    upsilon = method.steps.tightening(steps)
     assert upsilon > 0
 
     @jax.jit
@@ -260,12 +260,14 @@ def test_it_declares_what_it_is(name):
     assert all(isinstance(leaf, float) for leaf in jax.tree.leaves(method))  # a new value compiles nothing
     assert kind.tuned
     assert all(isinstance(getattr(method, coefficient), float) for coefficient in kind.tuned)
-    assert kind.margin is None or isinstance(getattr(method, kind.margin), float)
+    assert kind.facts.margin is None or isinstance(getattr(method, kind.facts.margin), float)
     assert {"project", "lmo"} & kind.needs
-    known = list(kind.published_by_steps.values())
-    assert kind.published in (known or [kind.published])
-    assert all(rates.standing == "proven" for rates in (kind.published, *known[:1]))
-    assert not known or (known[0] != kind.published and kind.published.proof)  # the default is said to be another
+    known = list(kind.facts.published_by_steps.values())
+    assert kind.facts.published in (known or [kind.facts.published])
+    assert all(rates.standing == "proven" for rates in (kind.facts.published, *known[:1]))
+    assert not known or (
+        known[0] != kind.facts.published and kind.facts.published.proof
+    )  # the default is said to be another
 
 
 def test_the_page_of_methods_says_what_they_declare():
@@ -337,8 +339,8 @@ def test_a_point_that_is_a_tree_goes_where_the_same_point_as_a_vector_goes(name)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_coefficient_is_checked(name):
     kind = KINDS[name]
-    for coefficient in {*kind.tuned, *kind.positive, *kind.below_one}:
-        for wrong in (-1.0, np.nan, *([0.0] if coefficient in kind.positive else [])):
+    for coefficient in {*kind.tuned, *kind.facts.positive, *kind.facts.below_one}:
+        for wrong in (-1.0, np.nan, *([0.0] if coefficient in kind.facts.positive else [])):
             with pytest.raises(ValueError, match=f"{kind.__name__}: {coefficient} is .*expected"):
                 kind(**{coefficient: wrong})
         for wrong in ("much", *([None] if getattr(kind, coefficient) is not None else [])):
@@ -352,7 +354,7 @@ def test_a_subclass_of_the_user_is_checked_like_a_built_in():
         beta: float = 0.5
         kind: Literal["a", "b"] = tr.static(default="a")
 
-        below_one = ("beta",)
+        facts = tr.Facts(below_one=("beta",))
 
     mistakes: list[tuple[dict[str, Any], str]] = [
         ({"eta0": -1.0}, "Mine: eta0 is -1.0; expected finite and not negative"),
@@ -365,12 +367,11 @@ def test_a_subclass_of_the_user_is_checked_like_a_built_in():
             Mine(**wrong)
 
 
-def test_a_tightening_without_a_margin_is_refused_where_it_is_written():
-    with pytest.raises(TypeError, match="Nameless has a tightening; expected the name of its coefficient as `margin`"):
+def test_a_fact_that_stands_by_itself_is_refused_where_it_is_written():
+    with pytest.raises(TypeError, match="Old says `margin` by itself; expected facts = Facts"):
 
-        class Nameless(tr.Method):  # pyright: ignore[reportUnusedClass]
-            def tightening(self, horizon):
-                return 0.1
+        class Old(tr.Method):  # pyright: ignore[reportUnusedClass]
+            margin = "upsilon0"
 
 
 def test_coefficients_levels_and_params_may_be_traced():

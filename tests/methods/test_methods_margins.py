@@ -31,7 +31,7 @@ SEEDS = 40
 def test_every_method_that_claims_zero_violation_has_a_case():
     without_a_claim = {"mfw-csoa", "svrg-csoa", "svrf-csoa"}  # they can be told to tighten, and promise nothing of it
     sampled = {name: kind for name, kind in tr.METHODS.items() if issubclass(kind, tr.Method)}
-    assert set(CASES) | without_a_claim == {name for name, kind in sampled.items() if kind.margin}
+    assert set(CASES) | without_a_claim == {name for name, kind in sampled.items() if kind.facts.margin}
 
 
 def significantly_positive(values):
@@ -70,7 +70,7 @@ def short_runs(name):
     @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
     def constraint(samples, margins):
         def one(samples, value):
-            method = replace(kind(**{str(kind.margin): margin}), **{str(kind.margin): value})
+            method = replace(kind(**{str(kind.facts.margin): margin}), **{str(kind.facts.margin): value})
 
             def step(state, theta):
                 state, info = method.step(known, state, theta if len(theta) > 1 else theta[0])
@@ -101,10 +101,10 @@ def test_short_runs_violate_a_constraint_in_the_mean_without_the_margin_and_not_
 def measured(name, problem, data, track, column, **options):
     """The means over a run in every seed, without the margin and with it."""
     kind, (_, margin, steps, _) = tr.METHODS[name], CASES[name]
-    method = kind(**{str(kind.margin): margin})  # with a coefficient, so that none measures its own
-    both = replace(method, **{str(method.margin): np.array([0.0, margin])})
+    method = kind(**{str(kind.facts.margin): margin})  # with a coefficient, so that none measures its own
+    both = replace(method, **{str(method.facts.margin): np.array([0.0, margin])})
     table = tr.sweep(problem, data, both, steps=steps, seeds=range(SEEDS), track=track, **options)
-    return [table[table[str(method.margin)] == value][column] for value in (0.0, margin)]
+    return [table[table[str(method.facts.margin)] == value][column] for value in (0.0, margin)]
 
 
 @pytest.mark.slow

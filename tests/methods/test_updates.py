@@ -231,8 +231,8 @@ def test_one_step_of_goco_by_hand():
     np.testing.assert_allclose(state.lam, [1.9225], rtol=1e-14)
     np.testing.assert_allclose(info.lam, [2.0])
     np.testing.assert_allclose(info.h, [-0.75])
-    assert method.tightening(100) == pytest.approx(0.2)
-    assert tr.GOCO().tightening(100) == 0.0
+    assert method.steps.tightening(100) == pytest.approx(0.2)
+    assert tr.GOCO().steps.tightening(100) == 0.0
 
 
 def test_goco_gives_the_same_with_an_oracle():
@@ -280,9 +280,9 @@ def test_steps_of_fwcsoa_never_leave_the_segment_nor_overshoot_the_tracker():
 
 
 def test_the_tightening_of_a_grid_is_its_largest():
-    assert tr.FWCSOA("sqrt", upsilon0=np.array([1.0, 3.0])).tightening(100) == pytest.approx(0.3)
-    assert tr.FWCSOA("two_scale", upsilon0=3.0).tightening(10_000) == pytest.approx(0.3)
-    assert tr.FWCSOA().tightening(100) == 0  # it keeps its own margin
+    assert tr.FWCSOA("sqrt", upsilon0=np.array([1.0, 3.0])).steps.tightening(100) == pytest.approx(0.3)
+    assert tr.FWCSOA("two_scale", upsilon0=3.0).steps.tightening(10_000) == pytest.approx(0.3)
+    assert tr.FWCSOA().steps.tightening(100) == 0  # it keeps its own margin
 
 
 LINEAR = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] - 1, tr.L1Ball(1.0, shape=2))

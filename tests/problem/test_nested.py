@@ -17,6 +17,7 @@ from tightrope.confidence import studentised_upper
 from tightrope.evidence.constraint_bounds import Range, bound_constraints
 from tightrope.loop.choose import Asked, automatic
 from tightrope.methods import METHODS
+from tightrope.methods.base import title_of
 from tightrope.methods.curvature import lagrangian_hessian
 from tightrope.problem.full_data import Some, bent_like, full_constraints, full_jacobian, full_values, linearised
 from tightrope.problems import EXACT, NESTED
@@ -96,7 +97,7 @@ def test_plain_problems_stay_what_they_are():
     assert linearised(problem, None, None) is problem
     assert bent_like(problem, None, None, Some(1), 1) is problem
     for kind in (kind for kind in METHODS.values() if issubclass(kind, tr.Method)):
-        assert type(kind().for_problem(problem, problem.domain.start(), None)) is kind
+        assert type(kind().fitted(problem, problem.domain.start(), None)) is kind
 
     def f(x, theta):
         return jnp.sum((x - theta) ** 2)
@@ -117,14 +118,14 @@ def test_plain_problems_stay_what_they_are():
 
 def test_every_method_takes_a_nested_problem_or_says_which_do():
     problem, able = everything(), {"bundle", "cscgd", "sqp", "svrg-csoa"}
-    assert {name for name, kind in METHODS.items() if kind.takes_nested} == able
+    assert {name for name, kind in METHODS.items() if kind.facts.takes_nested} == able
     for name, kind in METHODS.items():
         if name not in able:
-            with pytest.raises(TypeError, match=f"^{kind.title} takes plain .*is nested.*Use method=") as said:
+            with pytest.raises(TypeError, match=f"^{title_of(kind)} takes plain .*is nested.*Use method=") as said:
                 tr.minimize(problem, ROWS, method=name, steps=1)
             assert all(f'"{other}"' in str(said.value) for other in able)
         elif issubclass(kind, tr.Method):  # and in reports it has the name that it is known by
-            assert kind().for_problem(problem, X, ROWS[0]).title == kind.__name__
+            assert title_of(kind().fitted(problem, X, ROWS[0])) == kind.__name__
 
 
 @pytest.mark.slow
@@ -166,7 +167,7 @@ def test_fifty_steps_are_those_of_a_numpy_transcription():
         levels=[0.5, 0.1],
     )
     method = tr.CSCGD(eta0=3.0, beta0=2.0, delta=0.1, upsilon0=0.3)
-    fitted = method.for_problem(problem, jnp.zeros(3), jax.ShapeDtypeStruct((3,), float))
+    fitted = method.fitted(problem, jnp.zeros(3), jax.ShapeDtypeStruct((3,), float))
     state = fitted.init(problem, jnp.asarray(X), jnp.array([0.2, 0.1]), jnp.asarray(T))
     step = jax.jit(fitted.step)
     for t in range(T):
@@ -213,13 +214,13 @@ def test_declared_cost_equals_counted_calls(schedule):
         return (jnp.dot(theta, x) - inner) ** 2
 
     problem = tr.Problem(f, None, Counting(1.0, shape=3), inner=inner)
-    method = tr.CSCGD(schedule=schedule).for_problem(problem, jnp.zeros(3), jax.ShapeDtypeStruct((3,), float))
+    method = tr.CSCGD(schedule=schedule).fitted(problem, jnp.zeros(3), jax.ShapeDtypeStruct((3,), float))
     state = method.init(problem, jnp.asarray(X), jnp.zeros(0), jnp.asarray(10))
     with jax.disable_jit():
         for _ in range(5):
             state, _ = method.step(problem, state, (ROWS[:1], ROWS[1:2]))
     jax.effects_barrier()
-    cost = method.total_cost(5)
+    cost = method.steps.cost(5)
     assert calls == {"outer": cost.gradients, "inner": cost.gradients, "project": cost.projections}
     assert cost.samples == 10
 

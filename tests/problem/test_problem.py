@@ -273,7 +273,7 @@ def test_a_default_tightening_gives_way_with_a_note():
         roomy = tr.minimize(BOTH_SIDES, ROWS, method="cscgd", steps=40_000)
     default: Any = tr.METHODS["cscgd"]()
     assert float(result.method.upsilon0) < default.upsilon0
-    assert result.method.tightening(16) == pytest.approx(0.05)  # half of 0.1
+    assert result.method.steps.tightening(16) == pytest.approx(0.05)  # half of 0.1
     assert any("upsilon0 was set to" in note for note in result.notes)
     assert float(roomy.method.upsilon0) == default.upsilon0
     assert not roomy.notes

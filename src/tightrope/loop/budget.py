@@ -16,7 +16,7 @@ def gradients_used(algorithm: Algorithm, steps: int, batch_size: int, n: int) ->
         return algorithm.gradients(steps, n)
     assert isinstance(algorithm, Method)
     looks = algorithm.gradients_of_refreshes(steps, n) if isinstance(algorithm, Refreshing) else 0
-    return algorithm.total_cost(steps).gradients * batch_size + looks
+    return algorithm.steps.cost(steps).gradients * batch_size + looks
 
 
 def steps_within(algorithm: Algorithm, passes: float, batch_size: int, n: int) -> int:
@@ -34,7 +34,10 @@ def cost_of(algorithm: Algorithm, domain: ConvexSet, steps: int, batch_size: int
     gradients = gradients_used(algorithm, steps, batch_size, n)
     if not isinstance(algorithm, Method):
         return Cost(samples=0, gradients=gradients)
-    cost = algorithm.cost_in(domain, steps)
+    cost = algorithm.steps.cost(steps, domain)
+    if isinstance(algorithm, Refreshing) and algorithm.refresh_every:
+        looks, one = -(-steps // algorithm.refresh_every), algorithm.cost_of_refresh(domain)
+        cost = Cost(*(of_steps + looks * each for of_steps, each in zip(cost, one, strict=True)))
     return Cost(cost.samples * batch_size, gradients, cost.projections, cost.lmos)
 
 
@@ -52,7 +55,7 @@ def default_batch(algorithm: Algorithm, n: int | None) -> int:
     """The batch size where the user gives none; n is the number of rows, None without rows."""
     if n is None or not isinstance(algorithm, Method):
         return 1
-    if algorithm.full_batch:
+    if algorithm.facts.full_batch:
         return n
     return algorithm.default_batch(n) if isinstance(algorithm, Refreshing) else 1
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from tightrope.methods import CFWCSOA, CSCGD, CSOA, FWCSOA, SVRFCSOA, SVRGCSOA, Refreshing, SplitCSOA, registered
-from tightrope.methods.base import Algorithm, Method
+from tightrope.methods.base import Algorithm, Method, title_of
 from tightrope.sets import ConvexSet
 from tightrope.solvers import SQP, Bundle, Solver
 
@@ -120,9 +120,9 @@ def misfit(
         nested: whether objective or constraints are functions of means.
     """
     kind = type(method) if isinstance(method, Algorithm) else method
-    name, needs = kind.title, kind.needs
-    if nested and not kind.takes_nested:
-        able = " or ".join(f'"{able}"' for able, other in registered().items() if other.takes_nested)
+    name, needs = title_of(kind), kind.needs
+    if nested and not kind.facts.takes_nested:
+        able = " or ".join(f'"{able}"' for able, other in registered().items() if other.facts.takes_nested)
         return (
             f"{name} takes plain expectations and this problem is nested: its objective or constraints are functions of "
             f"means, which no sample alone can estimate without bias. Use method={able}."
@@ -141,7 +141,7 @@ def misfit(
             f"{name} solves small programmes on the domain, and {domain.name} has no description for them. Use a method "
             'such as "svrg-csoa" or "svrf-csoa", or give the set a `conic`.'
         )
-    if issubclass(kind, Method) and kind.averages and not domain.additive:
+    if kind.facts.averages and not domain.additive:
         return (
             f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
             'Use method="cfw-csoa" ("mfw-csoa" for samples), or hold the matrix dense.'
@@ -173,7 +173,7 @@ def misfit(
 def missing(method: Algorithm | type[Algorithm], lacks: Callable[[], str | None]) -> str | None:
     """Why the functions do not suit a method that needs second derivatives, in a sentence; None where they do."""
     found = lacks() if "curvature" in method.needs else None
-    name, remedy = method.title, 'Use method="bundle", which needs no curvature and does not mind kinks.'
+    name, remedy = title_of(method), 'Use method="bundle", which needs no curvature and does not mind kinks.'
     if found == "second derivatives":
         return (
             f"{name} needs second derivatives, and an oracle or a function with its own derivatives has none. {remedy}"
@@ -195,4 +195,6 @@ def refuse_grids(method: Algorithm) -> None:
     """A single run has one value of every coefficient."""
     grids = [jax.tree_util.keystr(path)[1:] for path, v in jax.tree_util.tree_leaves_with_path(method) if np.ndim(v)]
     if grids:
-        raise ValueError(f"{method.title}: {', '.join(grids)} has several values; expected one. tr.sweep tries many.")
+        raise ValueError(
+            f"{title_of(method)}: {', '.join(grids)} has several values; expected one. tr.sweep tries many."
+        )

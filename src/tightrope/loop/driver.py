@@ -64,7 +64,7 @@ class OneRun:
     def advance(self, carry: Carry, buffer: Buffer, first: int, count: int) -> tuple[Carry, dict[str, Array], bool]:
         """After so many steps."""
         ready, where = self.ready, (np.int32(buffer.offset), np.int32(first), np.int32(count))
-        carry, record, finite = (advance_on_all_rows if self.method.full_batch else advance)(
+        carry, record, finite = (advance_on_all_rows if self.method.facts.full_batch else advance)(
             self.method, ready.problem, ready.sampler, carry, buffer.items, *where, variant=self.variant
         )
         return carry, record, bool(finite)

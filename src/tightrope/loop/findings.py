@@ -17,7 +17,6 @@ from tightrope.loop.budget import cost_of
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.record import Outcome
 from tightrope.methods import Method
-from tightrope.methods.base import Algorithm
 from tightrope.methods.measured import SelfMeasuring
 from tightrope.problem.wide import said_of_narrow
 from tightrope.result import Pull, Result, Status, TotalCost
@@ -32,11 +31,6 @@ _POINTS = {
     "last": "last iterate",
     "own": "method's own output",
 }
-
-
-def output_of(algorithm: Algorithm) -> str:
-    """Which point a run gives back where nobody asks for another."""
-    return algorithm.output if isinstance(algorithm, Method) else "own"
 
 
 def result_of(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, left_open: bool) -> Result:
@@ -73,10 +67,10 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     import pandas as pd
 
     method, sampler, problem, step = ready.method, ready.sampler, ready.problem, outcome.steps
-    chosen = output_of(method) if output in (None, "feasible") else output
+    chosen = method.facts.output if output in (None, "feasible") else output
     x, dual = outcome.points[chosen], outcome.duals[chosen]
     sampled = isinstance(method, Method)
-    if sampled and not method.multipliers:
+    if not method.facts.multipliers:
         dual = np.full_like(dual, np.nan)
     status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
     own = isinstance(method, Solver)
@@ -160,14 +154,14 @@ def _notes_on_steps(
 ) -> list[str | None]:
     """What the steps of a method have to say: on its margin, and on swings."""
     notes, rows = [], ready.sampler.n is not None
-    if method.margin is not None:
-        value = getattr(method, method.margin)
-        margin = Margin(
-            method.margin, float(np.max(value)) if value is not None else np.nan, method.tightening, len(ready.names)
-        )
+    name = method.facts.margin
+    if name is not None:
+        value = getattr(method, name)
+        given = float(np.max(value)) if value is not None else np.nan
+        margin = Margin(name, given, method.steps.tightening, len(ready.names))
         data = ready.sampler.rows if rows else worth.samples
         notes.append(margin_note(ready.problem, x, data, rows, margin, step))
-    if method.multipliers and method.averages:
+    if method.facts.multipliers and method.facts.averages:
         measures = isinstance(method, SelfMeasuring) and method.measures
         notes.append(oscillation_note(trace, ready.names, worth, ready.plan.batch_size, measures))
     return notes
@@ -177,7 +171,7 @@ def _unsettled(
     method: Method, trace: "pd.DataFrame", dual: np.ndarray, worth: Worth, names: list[str]
 ) -> tuple[str, ...]:
     """The constraints whose mean multiplier still changed by a third over the second half of the run, and matters."""
-    if not method.multipliers or method.output == "own" or len(trace) < 2:
+    if not method.facts.multipliers or method.facts.output == "own" or len(trace) < 2:
         return ()
     half = trace.iloc[(trace["step"] - trace["step"].iloc[-1] / 2).abs().argmin()]
     force = np.nan_to_num(dual * np.where(np.isfinite(worth.errors), worth.errors, 0.0))  # multipliers in common units

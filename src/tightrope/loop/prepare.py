@@ -17,7 +17,7 @@ from tightrope.loop.budget import default_batch, draws_of, for_rows, steps_withi
 from tightrope.loop.choose import Asked, misfit, missing, projection_free, refuse_grids, resolve_method
 from tightrope.loop.steps import Variant, track_names
 from tightrope.methods import Method
-from tightrope.methods.base import Algorithm
+from tightrope.methods.base import Algorithm, title_of
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
@@ -118,7 +118,7 @@ def prepare(
     fits = {"rows": rows, "constraints": n, "exact": exact, "values": problem.knows_objective, "endless": endless}
     _refuse(misfit(chosen, problem.domain, **fits, nested=problem.nested) or missing(chosen, look))
     if isinstance(chosen, Method):
-        chosen = chosen.for_problem(problem, x, theta)
+        chosen = chosen.fitted(problem, x, theta)
     elif isinstance(chosen, Solver):
         chosen = chosen.fitted(problem, x, sampler.n or 1)
     size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
@@ -130,7 +130,7 @@ def prepare(
     lam = jnp.asarray(np.zeros((n,), dtype)) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
     if isinstance(chosen, Method):
-        jax.tree.map(np.max, chosen).check(total)  # of a grid, the largest
+        jax.tree.map(np.max, chosen).steps.check(total)  # of a grid, the largest
         ceiling = tightening_ceiling(problem, x, theta, levels)
         if not isinstance(method, Method):
             chosen, notes = _default_tightening(chosen, ceiling, total, notes)
@@ -159,8 +159,10 @@ def asked_of(ready: Prepared) -> Asked:
 
 def refuse_mean(method: Algorithm) -> None:
     """Refuse to call another point the mean of the iterates of what keeps none."""
-    if not (isinstance(method, Method) and method.averages):
-        raise ValueError(f"{method.title} keeps no mean of its iterates; expected its own output, or the last iterate.")
+    if not method.facts.averages:
+        raise ValueError(
+            f"{title_of(method)} keeps no mean of its iterates; expected its own output, or the last iterate."
+        )
 
 
 def refuse_tracked(track: Callable[..., Any] | None, ready: Prepared) -> None:
@@ -279,26 +281,28 @@ def _default_tightening(method: Method, ceiling: float, steps: int, notes: tuple
 
     This is the place where coefficients that nobody gave are chosen.
     """
-    if method.tightening(steps) <= ceiling / 2:
+    if method.steps.tightening(steps) <= ceiling / 2:
         return method, notes
-    name = method.margin
+    name = method.facts.margin
     assert name is not None  # a tightening has one
-    value = getattr(method, name) * ceiling / 2 / method.tightening(steps)
+    value = getattr(method, name) * ceiling / 2 / method.steps.tightening(steps)
     note = f"{name} was set to {value:.3g}, half of the room that the two-sided constraint leaves."
     return replace(method, **{name: value}), (*notes, note)
 
 
 def _check_tightening(method: Method, ceiling: float, steps: int) -> None:
     """Refuse a tightening that leaves no feasible point; warn where it leaves less than the theory asks for."""
-    upsilon = method.tightening(steps)
+    upsilon = method.steps.tightening(steps)
     said = f"upsilon is {upsilon:.4g} at {steps:,} steps and the two-sided constraint has room for {ceiling:.4g}"
     if upsilon >= ceiling:
         raise ValueError(
-            f"{method.title}: {said}, so the tightened problem has no feasible point and the method would drive "
-            f"the constrained quantity to zero instead. Use a smaller {method.margin}, or more steps."
+            f"{title_of(method)}: {said}, so the tightened problem has no feasible point and the method would drive "
+            f"the constrained quantity to zero instead. Use a smaller {method.facts.margin}, or more steps."
         )
     if upsilon > ceiling / 2 * (1 + 1e-9):
-        warnings.warn(f"{said}; the theory covers at most half of that. Use a smaller {method.margin}.", stacklevel=4)
+        warnings.warn(
+            f"{said}; the theory covers at most half of that. Use a smaller {method.facts.margin}.", stacklevel=4
+        )
 
 
 def _numeric_notes(problem: Problem, sampler: Sampler) -> tuple[str, ...]:

@@ -209,7 +209,7 @@ class _Steps(Recorder):
         carry, means = self.position.carry, self._means(self.position.carry)
         more = {"weight": means.weight, **means.tracked, **self.position.record}
         if self.options.trace_full:
-            more |= self.on_all_rows(output(self.method, carry, "average" if self.method.averages else None))
+            more |= self.on_all_rows(output(self.method, carry, "average" if self.method.facts.averages else None))
         average = None if self.options.callback is None else running_mean(self.method, carry)
         return self.written(self.row(means, more), bar, average, carry.state.x, np.asarray(carry.state.lam))
 
@@ -231,16 +231,17 @@ class _Steps(Recorder):
         out, method, carry = self.out, self.method, self.position.carry
         means = summarise(carry.totals.scalars, len(self.ready.names), ())
         out.steps, out.state, out.means, out.dual_last = self.step, carry.state, means, np.asarray(carry.state.lam)
-        own = method.output == "own"
-        out.points = {"last": carry.state.x} | ({"average": average(carry)} if method.averages else {})
+        own = method.facts.output == "own"
+        out.points = {"last": carry.state.x} | ({"average": average(carry)} if method.facts.averages else {})
         out.duals = dict.fromkeys(("last", "average"), means.lam)
         if own:
-            point, lam = answer(method, carry.state) if self.step else (self.ready.x, self.ready.lam)
+            point, lam = answer(carry.state) if self.step else (self.ready.x, self.ready.lam)
             out.points["own"], out.duals["own"] = point, np.asarray(lam)
         if not self.step:
             out.points = dict.fromkeys(out.points, self.ready.x)
             return out
-        out.least_errors, out.note = method.least_errors(carry.state), method.said(carry.state, self.ready.names)
+        steps = method.steps
+        out.least_errors, out.note = steps.least_errors(carry.state), steps.said(carry.state, self.ready.names)
         if isinstance(method, Refreshing):
             out.inner, snap = method.inner(carry.state), method.snapshot(carry.state)
             out.looked_at = [] if snap is None else [snap.w]

@@ -15,6 +15,7 @@ from tightrope._jaxlib import COMPILED_SOON
 from tightrope.columns import refuse_taken
 from tightrope.evidence.at_a_point import Means
 from tightrope.methods import Info, Method, Refreshing
+from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.problem import Split
 from tightrope.sampling import Sampler
@@ -48,7 +49,7 @@ class Variant(NamedTuple):
 def start(method: Method, problem: Problem, x: Tree, lam: Array, horizon: Array, variant: Variant) -> Carry:
     """The carry before the first step."""
     info = Info(x, lam, jnp.zeros((), lam.dtype), jnp.zeros_like(lam))
-    sums = Totals(Mean.zeros_like(x if method.averages else ()), Mean.zeros_like(_scalars(info, variant)))
+    sums = Totals(Mean.zeros_like(x if method.facts.averages else ()), Mean.zeros_like(_scalars(info, variant)))
     return Carry(method.init(problem, x, lam, horizon), sums)
 
 
@@ -122,7 +123,7 @@ def _step(method, problem, sampler, carry: Carry, items: Tree, t: Array, variant
     """One step on the samples of place t in the buffer; traced once, however many loops it stands in."""
     theta = _samples(sampler, method, items, t, variant)
     state, info = method.step(problem, carry.state, theta)
-    weighted = jax.tree.map(lambda v: info.weight * v, info.x if method.averages else ())
+    weighted = jax.tree.map(lambda v: info.weight * v, info.x if method.facts.averages else ())
     sums = Totals(carry.totals.x.add(weighted), carry.totals.scalars.add(_scalars(info, variant)))
     return Carry(state, sums), info.record
 
@@ -197,18 +198,19 @@ def average(carry: Carry) -> Tree:
 
 def output(method: Method, carry: Carry, which: str | None = None) -> Tree:
     """The point a run is judged by: the method's own choice, or "average" or "last"."""
-    which = which or method.output
+    which = which or method.facts.output
     if which == "average":
         return average(carry)
-    return carry.state.x if which == "last" else answer(method, carry.state)[0]
+    return carry.state.x if which == "last" else answer(carry.state)[0]
 
 
 @jax.jit  # likewise
-def answer(method: Method, state: Any) -> tuple[Tree, Array]:
-    """The method's own point and multipliers."""
-    return method.answer(state)
+@full_precision
+def answer(state: Any) -> tuple[Tree, Array]:
+    """A state's own point and multipliers."""
+    return state.answer
 
 
 def running_mean(method: Method, carry: Carry) -> Tree | None:
     """The mean of the iterates so far; None for a method that keeps none."""
-    return average(carry) if method.averages else None
+    return average(carry) if method.facts.averages else None

@@ -11,11 +11,13 @@ from typing import Any
 
 from tightrope.methods.base import Algorithm as Algorithm
 from tightrope.methods.base import Cost as Cost
+from tightrope.methods.base import Facts as Facts
 from tightrope.methods.base import Info as Info
 from tightrope.methods.base import Method as Method
 from tightrope.methods.base import Rates as Rates
 from tightrope.methods.base import Refreshing as Refreshing
 from tightrope.methods.base import State as State
+from tightrope.methods.base import Steps as Steps
 from tightrope.methods.base import dual_step as dual_step
 from tightrope.methods.conservative.cfwcsoa import CFWCSOA as CFWCSOA
 from tightrope.methods.conservative.cscgd import CSCGD as CSCGD

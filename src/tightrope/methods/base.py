@@ -2,6 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
 
 import jax
@@ -83,6 +84,44 @@ class Rates(NamedTuple):
     standing: Standing = "proven"  # whether the proof is one
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is true of some algorithms only; a default is what is true of the others.
+
+    Args:
+        takes_nested: whether objective and constraints may be functions of means.
+        positive: coefficients that must not be zero.
+        below_one: coefficients that must be less than one.
+        output: which point a run gives back, the mean of the iterates, the last one, or "own", the state's `answer`.
+        vertices: whether iterates are vertices of X, so that their mean alone is near a solution.
+        averages: False where a mean of iterates makes no sense; the loop then keeps none.
+        multipliers: False for methods that know constraints but estimate no multipliers.
+        full_batch: whether a step is meant to see all rows at once.
+        margin: the coefficient of the tightening.
+        margin_power: p, where a run of T steps tightens by margin/T^p at its end.
+        published: what is proven of the output.
+        published_by_steps: where that depends on the steps: of each, the default first.
+
+    Example:
+        >>> import tightrope as tr
+        >>> tr.CSOA.facts.margin, tr.CSOA.facts.output
+        ('upsilon0', 'average')
+    """
+
+    takes_nested: bool = False
+    positive: tuple[str, ...] = ()
+    below_one: tuple[str, ...] = ()
+    output: Output = "average"
+    vertices: bool = False
+    averages: bool = True
+    multipliers: bool = True
+    full_batch: bool = False
+    margin: str | None = None
+    margin_power: float | None = None
+    published: Rates = dataclasses.field(default_factory=Rates)
+    published_by_steps: Mapping[str, Rates] = dataclasses.field(default_factory=dict)
+
+
 class Inner(NamedTuple):
     """A strictly feasible point that a run came upon."""
 
@@ -95,30 +134,31 @@ class Algorithm(ABC):  # noqa: B024 (its kinds have the abstract methods)
     """What a `Method`, which sees samples, and a `Solver`, which sees all rows, have in common: a name and coefficients.
 
     A subclass decorated with `tightrope.pytree` has its coefficients as fields. They are leaves, so new values never
-    compile again, and each is checked to be finite and not negative; `positive` and `below_one` ask for more. A field
+    compile again, and each is checked to be finite and not negative; its `facts` may ask for more. A field
     made with `static()` changes the program: a Literal is checked against its options, an int to be at least one.
     """
 
     name: ClassVar[str] = ""  # in the registry
-    title: ClassVar[str] = ""  # in reports and errors: that of its class, or of the one by which users know it
     needs: ClassVar[frozenset[Need]] = frozenset()  # of the domain, the problem and the data
-    takes_nested: ClassVar[bool] = False  # True where objective and constraints may be functions of means
-    positive: ClassVar[tuple[str, ...]] = ()  # coefficients that must not be zero
-    below_one: ClassVar[tuple[str, ...]] = ()  # coefficients that must be less than one
     tuned: ClassVar[tuple[str, ...]] = ()  # the coefficients worth tuning, the most important first
+    facts: ClassVar[Facts] = Facts()
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        cls.title = vars(cls).get("title", cls.__name__)
+        for fact in dataclasses.fields(Facts):
+            if fact.name in vars(cls):
+                raise TypeError(
+                    f"{cls.__name__} says `{fact.name}` by itself; expected facts = Facts({fact.name}=...)."
+                )
 
     def __post_init__(self) -> None:
-        owner = self.title
+        owner, facts = title_of(self), self.facts
         for field in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
             name, value = field.name, getattr(self, field.name)
             if value is None and field.default is None:  # the method chooses it
                 continue
             if not field.metadata.get("static"):
-                above, below = (0 if name in self.positive else None), (1 if name in self.below_one else None)
+                above, below = (0 if name in facts.positive else None), (1 if name in facts.below_one else None)
                 set_field(self, name, coefficient(owner, name, value, above=above, below=below))
             elif get_origin(field.type) is Literal:
                 one_of(owner, name, value, get_args(field.type))
@@ -147,24 +187,18 @@ class Method(Algorithm):
     """
 
     cost: ClassVar[Cost] = Cost()
-    output: ClassVar[Output] = "average"  # which point a run gives back; "own" is what `answer` says
-    averages: ClassVar[bool] = True  # False where a mean of iterates makes no sense: the loop then keeps none
-    vertices: ClassVar[bool] = False  # True where iterates are vertices of X, and their mean alone is near a solution
-    multipliers: ClassVar[bool] = True  # False for methods that know constraints but estimate no multipliers
-    full_batch: ClassVar[bool] = False  # True where a step is meant to see all rows at once
     anytime: bool = False  # True where no step depends on the horizon, so that a run needs no end
-    margin: ClassVar[str | None] = None  # the coefficient of the tightening
-    margin_power: ClassVar[float | None] = None  # p, where a run of T steps tightens by margin/T^p at its end
-    published: ClassVar[Rates] = Rates()
-    published_by_steps: ClassVar[dict[str, Rates]] = {}  # where it depends on the steps: of each, the default first
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        in_full_precision(cls, ("init", "step", "refresh", "answer"))
-        if cls.tightening is not Method.tightening and cls.margin is None:
-            raise TypeError(f"{cls.__name__} has a tightening; expected the name of its coefficient as `margin`.")
+        in_full_precision(cls, ("init", "step", "refresh"))
 
-    def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "Method":
+    @property
+    def steps(self) -> "Steps":
+        """What follows for a run from what the steps are made of."""
+        return Steps(self)
+
+    def fitted(self, problem: Problem, x: Tree, theta: Tree) -> "Method":
         """The method fitted to a problem, its point x and the shapes of a sample: the place to set what depends on them."""
         return self
 
@@ -176,9 +210,32 @@ class Method(Algorithm):
     def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:
         """One step on one sample (or batch) theta."""
 
-    def answer(self, state: Any) -> tuple[Tree, Array]:
-        """The point and multipliers of a method whose `output` is "own": neither the mean of all iterates nor the last."""
-        return state.x, state.lam
+
+class Steps:
+    """What follows for a run of a method from what its steps are made of; here, of coefficients that all work.
+
+    Example:
+        >>> import tightrope as tr
+        >>> tr.CSOA(upsilon0=2.0).steps.tightening(100), tr.CSOA().steps.cost(100).projections
+        (0.2, 101)
+    """
+
+    def __init__(self, method: Method):
+        self.method = method
+
+    def check(self, horizon: int) -> None:
+        """Refuse coefficients that cannot work at this horizon."""
+
+    def tightening(self, horizon: int) -> float:
+        """The upsilon that a run of `horizon` steps ends with; 0 for methods that do not tighten."""
+        facts = self.method.facts
+        if facts.margin is None or facts.margin_power is None:
+            return 0.0
+        return float(np.max(np.asarray(getattr(self.method, facts.margin)))) / horizon**facts.margin_power
+
+    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
+        """What so many steps cost with a batch of one, in this set where it matters; looks at all rows aside."""
+        return Cost(*(steps * one for one in self.method.cost))
 
     def said(self, state: Any, names: list[str]) -> str | None:
         """A line for the report on what the run chose for itself; None for methods that choose nothing."""
@@ -187,23 +244,6 @@ class Method(Algorithm):
     def least_errors(self, state: Any) -> Any:
         """What two standard errors of every constraint are at least, by what the run saw; 0 where it knows no better."""
         return 0.0
-
-    def total_cost(self, steps: int) -> Cost:
-        """What so many steps cost with a batch of one, refreshes aside; to override where steps differ."""
-        return Cost(*(steps * one for one in self.cost))
-
-    def cost_in(self, domain: ConvexSet, steps: int) -> Cost:
-        """What so many steps cost in this set; to override where some sets need less."""
-        return self.total_cost(steps)
-
-    def tightening(self, horizon: int) -> float:
-        """The upsilon that a run of `horizon` steps ends with; 0 for methods that do not tighten."""
-        if self.margin is None or self.margin_power is None:
-            return 0.0
-        return float(np.max(np.asarray(getattr(self, self.margin)))) / horizon**self.margin_power
-
-    def check(self, horizon: int) -> None:
-        """Refuse coefficients that cannot work at this horizon."""
 
 
 class Refreshing(Method):
@@ -238,32 +278,30 @@ class Refreshing(Method):
         """A strictly feasible point among those looked at, towards which an output may be pulled; None without one."""
         return None
 
-    def gradients_a_refresh(self, n: int) -> int:
-        """Per-row gradients that one refresh on n rows takes."""
-        return n
-
     def gradients_of_refreshes(self, steps: int, n: int) -> int:
-        """Per-row gradients of all refreshes in so many steps on n rows; to override where they differ."""
-        return self._refreshes(steps) * self.gradients_a_refresh(n)
+        """Per-row gradients of all refreshes in so many steps on n rows: a pass each, where nothing else is said."""
+        return self._refreshes(steps) * n
 
     def cost_of_refresh(self, domain: ConvexSet) -> Cost:
         """Projections and linear minimisations of one refresh in this set; its gradients depend on the number of rows."""
         return Cost(samples=0, gradients=0)
 
-    def cost_in(self, domain: ConvexSet, steps: int) -> Cost:
-        """What so many steps cost in this set, with the projections and linear minimisations of refreshes."""
-        looks, one = self._refreshes(steps), self.cost_of_refresh(domain)
-        return Cost(*(of_steps + looks * each for of_steps, each in zip(self.total_cost(steps), one, strict=True)))
-
     def _refreshes(self, steps: int) -> int:
         return -(-steps // self.refresh_every) if self.refresh_every else 0
+
+
+def title_of(algorithm: Algorithm | type[Algorithm]) -> str:
+    """What an algorithm is called in reports and errors: its class or, where fitting it to a problem has made another one of
+    it, whose name begins with an underscore, the class by which users know it."""
+    kind = algorithm if isinstance(algorithm, type) else type(algorithm)
+    return next(known.__name__ for known in kind.__mro__ if not known.__name__.startswith("_"))
 
 
 def refuse_overshoot(method: Method, what: str, shrink: float, where: str, remedy: str) -> None:
     """Refuse a dual step that takes as much of the multipliers as there is, or more."""
     if shrink >= 1:
         raise ValueError(
-            f"{method.title}: {what} is {shrink:.3g} {where}; expected less than 1, or the multipliers are wiped "
+            f"{title_of(method)}: {what} is {shrink:.3g} {where}; expected less than 1, or the multipliers are wiped "
             f"out at every step. Use a smaller {remedy}."
         )
 

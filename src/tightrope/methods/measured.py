@@ -38,7 +38,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.base import Method
+from tightrope.methods.base import Cost, Method, Steps
 from tightrope.methods.widths import length_in, slope_in
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, set_field, subtract
@@ -61,7 +61,6 @@ class SelfMeasuring(Method):
 
     coefficients: ClassVar[tuple[str, ...]]
     where_some_are_given: ClassVar[dict[str, float]]  # what those are that were left out
-    margin = "upsilon0"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,17 +74,35 @@ class SelfMeasuring(Method):
         """Whether no coefficients were given, so that the run measures its own scales."""
         return all(getattr(self, name) is None for name in self.coefficients)
 
+
+class MeasuredSteps(Steps):
+    """Steps that a run makes of what it sees, with its own margin. It looks far off once, to end the pilot's first half.
+
+    Args:
+        method: the method.
+        far: what that look costs.
+        rare: whether constraints made of rare events are looked out for.
+    """
+
+    def __init__(self, method: Method, far: Cost, rare: bool = True):
+        super().__init__(method)
+        self.far, self.rare = far, rare
+
+    def tightening(self, horizon: int) -> float:
+        """None that the constraints would have to leave room for."""
+        return 0.0
+
+    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
+        """What so many steps cost, with the look far off."""
+        return Cost(*(a + b * (steps > 1) for a, b in zip(super().cost(steps), self.far, strict=True)))
+
     def said(self, state: Any, names: list[str]) -> str | None:
         """The scales that were measured."""
-        return said(state.scales, names) if self.measures else None
+        return said(state.scales, names)
 
     def least_errors(self, state: Any) -> Any:
         """Of constraints made of rare events: few samples that happen to have none would know their mean exactly."""
-        return least_errors(state.scales) if self.measures else 0.0
-
-    def tightening(self, horizon: int) -> float:
-        """upsilon at this horizon; what the run measures keeps its own margin."""
-        return 0.0 if self.measures else super().tightening(horizon)
+        return least_errors(state.scales) if self.rare else 0.0
 
 
 class Seen(NamedTuple):

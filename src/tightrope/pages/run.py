@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.certificate import Certificate
+from tightrope.methods.base import title_of
 from tightrope.pages.drawings import bar, curve
 from tightrope.pages.elements import (
     Html,
@@ -34,7 +35,7 @@ _MOST_NUMBERS = 12  # of a point that are printed
 
 def run_page(result: Result) -> Html:
     """The whole report of a run."""
-    return page(f"A run of {result.method.title}", *_certified(result), *sections(result), versions())
+    return page(f"A run of {title_of(result.method)}", *_certified(result), *sections(result), versions())
 
 
 def run_fragment(result: Result) -> Html:
@@ -62,7 +63,7 @@ def sections(result: Result, level: int = 2) -> list[Html]:
         heading("The point", level),
         _point(result),
         heading("The method", level),
-        facts([("method", result.method.title), ("coefficients", _coefficients(result.method))]),
+        facts([("method", title_of(result.method)), ("coefficients", _coefficients(result.method))]),
     ]
 
 
@@ -146,7 +147,7 @@ def _drawn(estimate: float, upper: float) -> Html:
 
 
 def _status(result: Result) -> Html:
-    said = f"{result.method.title}: {result.status.value}."
+    said = f"{title_of(result.method)}: {result.status.value}."
     good = True if result.status.proven else False if result.status.went_wrong else None
     return verdict(f"{said} {result.message}".strip(), good)
 

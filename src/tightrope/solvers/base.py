@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tightrope.methods.base import Algorithm, Need
+from tightrope.methods.base import Algorithm, Facts, Need
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree
 
@@ -66,6 +66,7 @@ class Solver(Algorithm):
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({"rows"})
+    facts: ClassVar[Facts] = Facts(output="own", averages=False)
 
     def fitted(self, problem: Problem, x: Tree, n: int) -> Self:
         """The solver fitted to a problem, its point x and the number of its rows."""

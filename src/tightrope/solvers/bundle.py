@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.methods.base import Facts
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some
@@ -73,10 +74,8 @@ class Bundle(Solver):
 
     name = "bundle"
     tuned = ("level", "slack")
-    positive = ("level",)
-    below_one = ("level", "slack")
+    facts = Facts(output="own", averages=False, positive=("level",), below_one=("level", "slack"), takes_nested=True)
     needs = frozenset({"rows", "lmo", "conic", "values"})
-    takes_nested = True
 
     def start(self, x: Tree, lam: np.ndarray) -> "BundleMemory":
         """Room for every look that is kept."""

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from tightrope.methods.base import Facts
 from tightrope.problem import Problem
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.limited import Bends, LimitedSurvey, rows_of
@@ -68,9 +69,8 @@ class SQP(Solver):
 
     name = "sqp"
     tuned = ("trust",)
-    positive = ("trust",)
+    facts = Facts(output="own", averages=False, positive=("trust",), takes_nested=True)
     needs = frozenset({"rows", "lmo", "conic", "values", "curvature"})
-    takes_nested = True
 
     def fitted(self, problem: Problem, x: Tree, n: int) -> "SQP":
         """Without a matrix where eight passes do not pay for a Hessian on all rows, nor on as many as it needs; with one

@@ -144,7 +144,7 @@ def test_grids_are_of_equal_size_and_leave_room(name):
     assert sizes == (9 if tr.METHODS[name].tuned else 0)
     largest = replace(entry.method, **{key: values.max() for key, values in grid.items()})
     if isinstance(largest, tr.Method):
-        assert largest.tightening(entry.steps(4_000)) <= 0.05 * (1 + 1e-9)
+        assert largest.steps.tightening(entry.steps(4_000)) <= 0.05 * (1 + 1e-9)
 
 
 def test_what_methods_are_given():

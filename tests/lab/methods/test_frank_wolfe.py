@@ -255,7 +255,7 @@ def test_svrf_equals_a_numpy_loop_and_finds_the_optimum():
     np.testing.assert_allclose(result.x, w, rtol=1e-11, atol=1e-12)
     assert np.linalg.norm(x - w) > 1e-3
     assert (result.cost.lmos, method.gradients_of_refreshes(STEPS, N)) == (moves, epochs * N)
-    assert SVRF().total_cost(128 + 512 + 2048).lmos == 14 + 30 + 62  # with the defaults epochs end where they should
+    assert SVRF().steps.cost(128 + 512 + 2048).lmos == 14 + 30 + 62  # with the defaults epochs end where they should
     for steps, finished in ((24, False), (25, True)):  # 5 moves of one batch, 7 of two, 2 of three: 14 after 25 steps
         result = tr.minimize(FREE, DATA, method=method, steps=steps, batch_size=4, record=0)
         np.testing.assert_array_equal(result.x, result.last if finished else np.zeros(D))
@@ -316,9 +316,9 @@ def test_sfw_counts_its_linear_minimisations(m0, steps):
     left, k = steps, 1
     while left >= np.ceil((m0 * (k + 1)) ** 2):
         left, k = left - np.ceil((m0 * (k + 1)) ** 2), k + 1
-    assert SFW(m0=m0).total_cost(steps) == tr.Cost(samples=steps, gradients=steps, lmos=k - 1)
+    assert SFW(m0=m0).steps.cost(steps) == tr.Cost(samples=steps, gradients=steps, lmos=k - 1)
 
 
 def test_without_larger_and_larger_batches_every_step_of_svrf_is_a_move():
     method = tr.METHODS["svrf"](m0=0.0, refresh_every=1)  # pyright: ignore[reportCallIssue]
-    assert method.total_cost(20).lmos == 20
+    assert method.steps.cost(20).lmos == 20

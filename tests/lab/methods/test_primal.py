@@ -364,7 +364,7 @@ def test_trees_float32_and_no_constraints(kind, n):
         (lambda: APriD(beta1=1.0), "APriD: beta1 is 1.0; expected less than 1"),
         (lambda: APriD(clip=0.0), "APriD: clip is 0.0; expected more than zero"),
         (
-            lambda: CSCGD(eta0=100.0, delta=10.0).check(100),
+            lambda: CSCGD(eta0=100.0, delta=10.0).steps.check(100),
             "CSCGD: eta.2 delta is 100 at 100 steps; expected less than 1",
         ),
     ],
@@ -375,9 +375,9 @@ def test_coefficients_that_cannot_work_are_refused(make, sentence):
 
 
 def test_rounds_are_counted_and_margins_known():
-    assert SLPMM(rounds=3).total_cost(10) == tr.Cost(samples=10, gradients=10, projections=30)
-    assert SAPMM(rounds=3).total_cost(10) == tr.Cost(samples=10, gradients=30, projections=30)
+    assert SLPMM(rounds=3).steps.cost(10) == tr.Cost(samples=10, gradients=10, projections=30)
+    assert SAPMM(rounds=3).steps.cost(10) == tr.Cost(samples=10, gradients=30, projections=30)
     for kind in (SLPMM, SAPMM):
-        assert kind().total_cost(1) == kind.cost
-    assert PFS(rho0=3.0).tightening(100) == pytest.approx(0.3)
-    assert CSCGD(upsilon0=2.0).tightening(16) == pytest.approx(1.0)
+        assert kind().steps.cost(1) == kind.cost
+    assert PFS(rho0=3.0).steps.tightening(100) == pytest.approx(0.3)
+    assert CSCGD(upsilon0=2.0).steps.tightening(16) == pytest.approx(1.0)

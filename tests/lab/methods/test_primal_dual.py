@@ -305,8 +305,8 @@ def test_points_may_be_trees_and_constraints_none(name, dtype):
     [
         (lambda: DelayedSaddle(delay=-1), "delay is -1; expected a whole number"),
         (lambda: DelayedSaddle(pattern="random"), "pattern is 'random'; expected one of constant, cyclic"),  # pyright: ignore[reportArgumentType]
-        (lambda: DelayedSaddle(eta0=10.0, delta=10.0).check(100), "eta.2 delta is 10 at 100 steps"),
-        (lambda: MahdaviJinYang(eta0=10.0, delta=10.0).check(100), "delta eta.2 is 10 at 100 steps"),
+        (lambda: DelayedSaddle(eta0=10.0, delta=10.0).steps.check(100), "eta.2 delta is 10 at 100 steps"),
+        (lambda: MahdaviJinYang(eta0=10.0, delta=10.0).steps.check(100), "eta.2 delta is 10 at 100 steps"),
         (lambda: Jenatton(r0=0), "r0 is 0.0; expected more than zero"),
         (lambda: OneProjection(rounds=0), "rounds is 0; expected a whole number"),
         (lambda: MirrorSA(dual_radius=0), "dual_radius is 0.0; expected more than zero"),
@@ -321,10 +321,10 @@ def test_what_cannot_work_is_refused(make, message):
 
 
 def test_margins_are_declared():
-    assert MahdaviJinYang(margin0=2.0).tightening(10_000) == pytest.approx(0.2)
-    assert KimLee(margin0=2.0).tightening(10_000) == pytest.approx(0.02)
+    assert MahdaviJinYang(margin0=2.0).steps.tightening(10_000) == pytest.approx(0.2)
+    assert KimLee(margin0=2.0).steps.tightening(10_000) == pytest.approx(0.02)
     for method in (MahdaviJinYang, KimLee):
-        assert method(**{str(method.margin): 0.0}).tightening(100) == 0.0
+        assert method(**{str(method.facts.margin): 0.0}).steps.tightening(100) == 0.0
 
 
 def test_one_projection_needs_exact_constraints():

@@ -119,7 +119,7 @@ def test_a_point_that_violates_is_scaled_until_it_does_not():
 
 def test_the_paper_s_tightening_has_its_value():
     fw, scgd = matrices.paper_cases(3_000, "sum")
-    assert fw.method.tightening(3_000) == pytest.approx(0.77 / np.sqrt(3_000))
+    assert fw.method.steps.tightening(3_000) == pytest.approx(0.77 / np.sqrt(3_000))
     assert (scgd.tau, scgd.units) == (5e-6, "sum")
 
 

@@ -68,7 +68,7 @@ def test_both_methods_are_chosen_from_one_table():
     assert choices["CSOA"].coefficients == {"eta0": 1.5, "delta": 0.01, "upsilon0": 2.0}
     assert choices["G-OCO"].coefficients == {"v0": 0.5, "alpha0": 0.25}
     methods = as_methods(choices)
-    assert (methods["CSOA"].tightening(100), methods["G-OCO"].tightening(100)) == (0.2, 0.0)
+    assert (methods["CSOA"].steps.tightening(100), methods["G-OCO"].steps.tightening(100)) == (0.2, 0.0)
 
 
 def test_grids_go_through_their_middle():

@@ -102,7 +102,9 @@ def enter(kind: type[Algorithm], solved: Solved, source: Source, first_budget: i
         problem, given = penalised(problem, solved.dual), (PENALTY,)
     if "exact_constraints" in kind.needs:
         problem, given = replace(problem, exact_constraints=_exact(solved)), (EXACT,)
-        if issubclass(kind, Method) and kind.margin and solved.feasible:  # all iterates are feasible if the first is
+        if (
+            issubclass(kind, Method) and kind.facts.margin and solved.feasible
+        ):  # all iterates are feasible if the first is
             x0, given = feasible_point(solved), (EXACT, INSIDE)
     data = solved.samples if source == "streams" else Rows(solved.table)
     method = tunable(kind)
@@ -141,7 +143,7 @@ def _exact(solved: Solved) -> Any:
 
 def margin_of(method: Algorithm) -> str | None:
     """The coefficient of the margin; None of what keeps none."""
-    return method.margin if isinstance(method, Method) else None
+    return method.facts.margin if isinstance(method, Method) else None
 
 
 def room(entry: Entry, steps: int) -> float:
@@ -150,7 +152,7 @@ def room(entry: Entry, steps: int) -> float:
     if name is None or not isinstance(method, Method):
         return np.inf
     ceiling = tightening_ceiling(entry.problem, domain.start(), entry.data.example())
-    unit = replace(method, **{name: 1.0}).tightening(steps)
+    unit = replace(method, **{name: 1.0}).steps.tightening(steps)
     return ceiling / 2 / unit if unit > 0 else np.inf
 
 

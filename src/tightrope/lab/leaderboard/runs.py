@@ -211,7 +211,7 @@ def _ways(entry: Entry, allowed: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 def _same_for_all_seeds(method: Algorithm) -> bool:
     """Whether a step sees all rows: the order of the samples is then nothing to the run."""
-    return isinstance(method, Solver) or (isinstance(method, Method) and method.full_batch)
+    return isinstance(method, Solver) or (isinstance(method, Method) and method.facts.full_batch)
 
 
 def _way(

@@ -224,7 +224,7 @@ def follow(
         seconds = start - began - spent
         known = {"step": snapshot.step, "entries": snapshot.step * entries, "seconds": seconds}
         known["dual"] = float(snapshot.dual[0]) if len(snapshot.dual) else 0.0
-        for point in ("last", "average") if method.averages else ("last",):
+        for point in ("last", "average") if method.facts.averages else ("last",):
             x = getattr(snapshot, point)
             x = x.dense() if exact else x
             rows.append({"point": point, **known, **measure(np.asarray(x), on, case.beta * on.beta)})

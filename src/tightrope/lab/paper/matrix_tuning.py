@@ -118,7 +118,7 @@ def choose(table: pd.DataFrame, rival: Rival) -> TunedRival:
     SCGD has one point, its last iterate.
     """
     names = [rival.step[0], rival.forgetting[0], rival.extra[0]]
-    table = table[table.point == "last"] if rival.method.output == "last" else table
+    table = table[table.point == "last"] if rival.method.facts.output == "last" else table
     mean = table.groupby([*names, "point"]).pulled.mean()
     *values, point = mean.index[int(np.argmin(mean.to_numpy()))]
     return TunedRival(rival.name, dict(zip(names, map(float, values), strict=True)), str(point), float(mean.min()))

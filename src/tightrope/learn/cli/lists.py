@@ -29,7 +29,7 @@ def methods(as_json: Json = False, debug: Debug = False) -> None:
     heads = ("S", "G", "P", "L", "gap", "violation")
     table = Table("name", "class", "needs", *heads, box=None, pad_edge=False)
     for name, kind in registered().items():
-        published = _rates(kind)
+        published = kind.facts.published
         counts = [str(count or "") for count in cost_of_a_step(kind)]
         rates = [rate and rate + "*" * bool(published.proof) for rate in map(_rate, published[:2])]
         table.add_row(name, kind.__name__, ", ".join(sorted(kind.needs)), *counts, *rates)
@@ -68,21 +68,13 @@ def _method(name: str, kind: "type[Algorithm]") -> dict[str, Any]:
         "what": _first_paragraph(kind),
         "needs": sorted(kind.needs),
         "cost": {unit: count for unit, count in cost_of_a_step(kind)._asdict().items() if count},
-        "published": _published(_rates(kind)),
-        "published by steps": {
-            steps: _published(rates) for steps, rates in getattr(kind, "published_by_steps", {}).items()
-        },
-        "output": getattr(kind, "output", "own"),
+        "published": _published(kind.facts.published),
+        "published by steps": {steps: _published(rates) for steps, rates in kind.facts.published_by_steps.items()},
+        "output": kind.facts.output,
         "tuned": list(kind.tuned),
-        "margin": getattr(kind, "margin", None),
+        "margin": kind.facts.margin,
         "anytime": bool(getattr(kind, "anytime", False)),
     }
-
-
-def _rates(kind: "type[Algorithm]") -> "Rates":
-    from tightrope.methods import Rates
-
-    return getattr(kind, "published", Rates())
 
 
 def _published(rates: "Rates") -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Method, dual_step
 from tightrope.problem import Problem
 from tightrope.problem.generic import step_length
 from tightrope.tree import Array, Tree, float_dtype, pytree, static
@@ -76,13 +76,11 @@ class CFWCSOA(Method):
     name = "cfw-csoa"
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=1, lmos=1)
-    output = "last"
-    averages = False
-    full_batch = True
+    facts = Facts(
+        output="last", averages=False, full_batch=True, margin="upsilon", margin_power=2.0
+    )  # what works off a violation on top of that vanishes with it
     anytime = True
     tuned = ("gamma", "upsilon")
-    margin = "upsilon"
-    margin_power = 2.0  # what works off a violation on top of that vanishes with it
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CFWCSOAState:
         memory, none = problem.domain.lmo_memory(float_dtype(x)), jnp.zeros_like(lam)

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
-from tightrope.methods.measured import Measured
-from tightrope.methods.schedules import Power
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, Steps, dual_step
+from tightrope.methods.measured import Measured, MeasuredSteps
+from tightrope.methods.schedules import Power, Powers
 from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.problem.nested import batch_inner, batch_outer, inner_size
@@ -106,17 +106,21 @@ class CSCGD(Method):
     name = "cscgd"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    takes_nested = True
-    published = Rates(gap=0.25, violation=inf, proof="of the published method; this is reconstructed from its abstract")
+    facts = Facts(
+        takes_nested=True,
+        published=Rates(
+            gap=0.25, violation=inf, proof="of the published method; this is reconstructed from its abstract"
+        ),
+        margin="upsilon0",
+        margin_power=1 / 4,
+    )
     tuned = ("eta0", "upsilon0", "beta0")
-    margin = "upsilon0"
-    margin_power = 1 / 4
 
-    def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "CSCGD":
+    def fitted(self, problem: Problem, x: Tree, theta: Tree) -> "CSCGD":
         """With room for the mean inside, where the problem is nested."""
         if problem.nested:
             inside = inner_size(problem, x, theta)
-            kind = NestedCSCGD if self.schedule == "published" else MeasuredCSCGD
+            kind = _NestedCSCGD if self.schedule == "published" else _MeasuredCSCGD
             return kind(self.eta0, self.beta0, self.delta, self.upsilon0, self.schedule, self.anytime, inside)
         if self.schedule == "measured":
             raise TypeError(
@@ -124,6 +128,11 @@ class CSCGD(Method):
                 "expected CSOA(), which is the same run without a tracker."
             )
         return self
+
+    @property
+    def steps(self) -> Steps:
+        """From coefficients."""
+        return Powers(self, 0.75)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """x_1 and lambda_1; the first step takes its sample for z whatever is here."""
@@ -148,23 +157,16 @@ class CSCGD(Method):
         )
         return eta, jnp.where(t == 1, 1, jnp.minimum(beta, 1)), upsilon
 
-    def check(self, horizon: int) -> None:
-        """The dual step must not overshoot: eta^2 delta < 1."""
-        shrink = float(self.eta0**2 * self.delta) / (1 if self.anytime else horizon**1.5)
-        where = "at the first step" if self.anytime else f"at {horizon:,} steps"
-        refuse_overshoot(self, "eta^2 delta", shrink, where, "eta0 or delta")
-
 
 @pytree
-class NestedCSCGD(CSCGD):
-    """CSCGD on a nested problem, made by `CSCGD.for_problem`: `inside` numbers are tracked.
+class _NestedCSCGD(CSCGD):
+    """CSCGD on a nested problem, made by `CSCGD.fitted`: `inside` numbers are tracked.
 
     A step costs one gradient, that of f and h on one sample and that of the inner values on another.
     """
 
     inside: int = static(default=1, least=1)
 
-    title = "CSCGD"
     cost = Cost(samples=2, gradients=1, projections=1)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
@@ -187,10 +189,13 @@ class NestedCSCGD(CSCGD):
 
 
 @pytree
-class MeasuredCSCGD(NestedCSCGD):
-    """CSCGD on a nested problem with the schedule "measured", made by `CSCGD.for_problem`."""
+class _MeasuredCSCGD(_NestedCSCGD):
+    """CSCGD on a nested problem with the schedule "measured", made by `CSCGD.fitted`."""
 
-    title = "CSCGD"
+    @property
+    def steps(self) -> Steps:
+        """From what the run measures; rare events are not looked out for in means of means."""
+        return MeasuredSteps(self, Cost(0, 0, projections=1), rare=False)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MeasuredState:
         """x_1 and lambda_1, before any scale is known."""
@@ -221,22 +226,6 @@ class MeasuredCSCGD(NestedCSCGD):
         scales, x_next, lam_next = measured.turned(domain, *stands, anytime=self.anytime, jumps=True, far=far)
         info = Info(x, lam, f, h, measured.weight(t, horizon, self.anytime, lam.dtype))
         return MeasuredState(x_next, lam_next, z_next, t + 1, horizon, x, least, largest, scales), info
-
-    def said(self, state: MeasuredState, names: list[str]) -> str | None:
-        """The scales that were measured."""
-        return measured.said(state.scales, names)
-
-    def tightening(self, horizon: int) -> float:
-        """What the run measures keeps its own margin."""
-        return 0.0
-
-    def total_cost(self, steps: int) -> Cost:
-        """What so many steps cost, with the look far off that ends the pilot's first half."""
-        cost = super().total_cost(steps)
-        return cost._replace(projections=cost.projections + (steps > 1))
-
-    def check(self, horizon: int) -> None:
-        """Nothing can overshoot that is measured."""
 
 
 def _forgets(scales: Measured, t: Array) -> Array:

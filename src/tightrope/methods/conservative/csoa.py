@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Info, Rates, State, dual_step, refuse_overshoot
-from tightrope.methods.measured import Measured, SelfMeasuring
-from tightrope.methods.schedules import Power
+from tightrope.methods.base import Cost, Facts, Info, Rates, State, Steps, dual_step
+from tightrope.methods.measured import Measured, MeasuredSteps, SelfMeasuring
+from tightrope.methods.schedules import Power, Powers
 from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static
@@ -23,6 +23,11 @@ class MeasuredState(NamedTuple):
     t: Array  # step number, from 1
     horizon: Array  # T
     scales: Measured
+
+
+_PUBLISHED = Rates(
+    gap=0.5, violation=inf, proof="of the coefficients of tr.theory; measured ones, the default, have none"
+)
 
 
 @pytree
@@ -74,14 +79,20 @@ class CSOA(SelfMeasuring):
     name = "csoa"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(
-        gap=0.5, violation=inf, proof="of the coefficients of tr.theory; measured ones, the default, have none"
+    facts = Facts(
+        published=_PUBLISHED,
+        published_by_steps={"measured": Rates(), "others": Rates(), "of tr.theory": _PUBLISHED},
+        margin_power=1 / 2,
+        margin="upsilon0",
     )
-    published_by_steps: ClassVar = {"measured": Rates(), "others": Rates(), "of tr.theory": published}
     tuned = ("eta0", "upsilon0")
-    margin_power = 1 / 2
     where_some_are_given: ClassVar = {"eta0": 1.0, "delta": 0.01, "upsilon0": 2.0, "dual_scale": 1.0}
     coefficients = tuple(where_some_are_given)
+
+    @property
+    def steps(self) -> Steps:
+        """From coefficients, or from what the run measures."""
+        return MeasuredSteps(self, Cost(0, 0, projections=1)) if self.measures else Powers(self)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> State | MeasuredState:
         """x_1 and lambda_1."""
@@ -117,16 +128,3 @@ class CSOA(SelfMeasuring):
         scales, x_next, lam_next = measured.turned(domain, *stands, anytime=self.anytime, jumps=True, far=far)
         weight = measured.weight(t, horizon, self.anytime, lam.dtype)
         return MeasuredState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)
-
-    def total_cost(self, steps: int) -> Cost:
-        """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
-        cost = super().total_cost(steps)
-        return cost._replace(projections=cost.projections + 1) if self.measures and steps > 1 else cost
-
-    def check(self, horizon: int) -> None:
-        """The dual step must not overshoot: eta^2 delta < 1."""
-        if self.measures:
-            return
-        shrink = float(self.eta0**2 * self.delta) / (1 if self.anytime else horizon)
-        where = "at the first step" if self.anytime else f"at {horizon:,} steps"
-        refuse_overshoot(self, "eta^2 delta", shrink, where, "eta0 or delta")

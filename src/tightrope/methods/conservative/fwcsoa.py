@@ -1,15 +1,15 @@
 """FW-CSOA: the projection-free form, by Frank-Wolfe with a recursive gradient tracker."""
 
 from math import inf
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step, refuse_overshoot
-from tightrope.methods.measured import Measured
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, Steps, dual_step, refuse_overshoot
+from tightrope.methods.measured import Measured, MeasuredSteps
 from tightrope.methods.schedules import Power
 from tightrope.methods.widths import length_in, slope_in
 from tightrope.problem import Problem
@@ -70,6 +70,13 @@ SCHEDULES = {
     "two_scale": _Schedule(1 / 2, 3 / 4, 1 / 2, 1 / 4, eta0=2.0, rho0=1.25, delta=0.05, upsilon0=0.5, gamma0=4.0),
     "sqrt": _Schedule(1 / 2, 1 / 2, 1 / 2, 1 / 2, eta0=1.0, rho0=1.25, delta=0.25, upsilon0=2.0),
 }
+
+
+_PUBLISHED = Rates(
+    gap=0.25,
+    violation=inf,
+    proof='of schedule="two_scale" with the coefficients of tr.theory; the default has none',
+)
 
 
 @pytree
@@ -135,20 +142,18 @@ class FWCSOA(Method):
     name = "fw-csoa"
     needs = frozenset({"lmo"})
     cost = Cost(samples=1, gradients=2, lmos=1)
-    published = Rates(
-        gap=0.25,
-        violation=inf,
-        proof='of schedule="two_scale" with the coefficients of tr.theory; the default has none',
+    facts = Facts(
+        published=_PUBLISHED,
+        published_by_steps={
+            "measured": Rates(),
+            "sqrt": Rates(),
+            "paper": Rates(gap=0.25, violation=inf, standing="claimed, proof fails"),
+            "two_scale": Rates(),
+            "two_scale, of tr.theory": _PUBLISHED,
+        },
+        margin="upsilon0",
     )
-    published_by_steps: ClassVar = {
-        "measured": Rates(),
-        "sqrt": Rates(),
-        "paper": Rates(gap=0.25, violation=inf, standing="claimed, proof fails"),
-        "two_scale": Rates(),
-        "two_scale, of tr.theory": published,
-    }
     tuned = ("eta0", "upsilon0")
-    margin = "upsilon0"
 
     def __post_init__(self):
         super().__post_init__()
@@ -158,6 +163,11 @@ class FWCSOA(Method):
         for name in names:
             if self.schedule != "measured" and getattr(self, name) is None:
                 set_field(self, name, getattr(SCHEDULES[self.schedule], name))
+
+    @property
+    def steps(self) -> Steps:
+        """By a schedule, or from what the run measures."""
+        return MeasuredSteps(self, Cost(0, 0, lmos=1)) if self.schedule == "measured" else _Scheduled(self)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """x_1 and lambda_1; the first step takes d_1 = g_1 whatever d_0 is."""
@@ -174,7 +184,7 @@ class FWCSOA(Method):
 
     def _step(self, problem: Problem, state: FWCSOAState, theta: Tree) -> tuple[FWCSOAState, Info]:
         x, lam, t = state.x, state.lam, state.t
-        eta, gamma, rho, shrink, upsilon = self.steps(t, state.horizon)
+        eta, gamma, rho, shrink, upsilon = self.sizes(t, state.horizon)
         f, h, g = problem.value_and_gradient(x, lam, theta)
         _, _, g_before = problem.value_and_gradient(state.x_before, state.lam_before, theta)
         keep = jnp.where(t == 1, 0, 1 - rho)  # d_1 = g_1
@@ -219,7 +229,7 @@ class FWCSOA(Method):
         info = Info(x, lam, f, h, weight, record=domain.lmo_record(memory))
         return MeasuredFWCSOAState(tracked, scales, size, change), info
 
-    def steps(self, t: Any, horizon: Any) -> tuple[Array, Array, Array, Array, Array]:
+    def sizes(self, t: Any, horizon: Any) -> tuple[Array, Array, Array, Array, Array]:
         """eta, gamma, rho, gamma r and upsilon."""
         p = SCHEDULES[self.schedule]
         eta = jnp.minimum(Power(self.eta0, p.eta)(t, horizon), 1)
@@ -228,30 +238,17 @@ class FWCSOA(Method):
         r = Power(self.delta, 1 / 4)(t, horizon) if self.schedule == "two_scale" else self.delta * eta
         return eta, gamma, rho, gamma * r, Power(self.upsilon0, p.upsilon)(t, horizon)
 
-    def said(self, state: Any, names: list[str]) -> str | None:
-        """The scales that were measured."""
-        return measured.said(state.scales, names) if self.schedule == "measured" else None
 
-    def least_errors(self, state: Any) -> Any:
-        """Of constraints made of rare events: few samples that happen to have none would know their mean exactly."""
-        return measured.least_errors(state.scales) if self.schedule == "measured" else 0.0
+class _Scheduled(Steps):
+    """By one of the schedules with coefficients."""
 
-    def total_cost(self, steps: int) -> Cost:
-        """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
-        cost = super().total_cost(steps)
-        return cost._replace(lmos=cost.lmos + 1) if self.schedule == "measured" and steps > 1 else cost
+    method: FWCSOA
 
     def tightening(self, horizon: int) -> float:
-        """upsilon at this horizon; what the run measures keeps its own margin."""
-        return (
-            0.0
-            if self.schedule == "measured"
-            else float(np.max(self.upsilon0)) / horizon ** SCHEDULES[self.schedule].upsilon
-        )
+        """upsilon at this horizon."""
+        return float(np.max(self.method.upsilon0)) / horizon ** SCHEDULES[self.method.schedule].upsilon
 
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: gamma r < 1."""
-        if self.schedule == "measured":
-            return
-        shrink = float(np.max(np.asarray(self.steps(1, horizon)[3])))
-        refuse_overshoot(self, "gamma r", shrink, f"at {horizon:,} steps", "gamma0 or delta, or more steps")
+        shrink = float(np.max(np.asarray(self.method.sizes(1, horizon)[3])))
+        refuse_overshoot(self.method, "gamma r", shrink, f"at {horizon:,} steps", "gamma0 or delta, or more steps")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Method, dual_step
 from tightrope.problem import Problem
 from tightrope.problem.generic import zero_gradient
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
@@ -62,12 +62,9 @@ class MFWCSOA(Method):
     name = "mfw-csoa"
     needs = frozenset({"lmo"})
     cost = Cost(samples=1, gradients=1, lmos=1)
-    output = "last"
-    averages = False
+    facts = Facts(output="last", averages=False, margin="upsilon0", margin_power=1 / 2)
     anytime = True
     tuned = ("gamma0", "upsilon0")
-    margin = "upsilon0"
-    margin_power = 1 / 2
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MFWCSOAState:
         """x_1 and lambda_1; nothing is averaged yet."""

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Info, Rates, dual_step
-from tightrope.methods.measured import Measured, SelfMeasuring, Tie
+from tightrope.methods.base import Cost, Facts, Info, Rates, Steps, dual_step
+from tightrope.methods.measured import Measured, MeasuredSteps, SelfMeasuring, Tie
 from tightrope.methods.schedules import Power
 from tightrope.methods.widths import length_in, slope_in, step_along
 from tightrope.problem import Problem
@@ -44,6 +44,11 @@ class MeasuredSplitState(NamedTuple):
     def lam(self) -> Array:
         """lambda_t."""
         return self.split.lam
+
+
+_PUBLISHED = Rates(
+    gap=0.5, violation=inf, proof="of the coefficients of tr.theory; measured ones, the default, have none"
+)
 
 
 @pytree
@@ -114,16 +119,22 @@ class SplitCSOA(SelfMeasuring):
     name = "split-csoa"
     needs = frozenset({"lmo"})
     cost = Cost(samples=1, gradients=1, lmos=1)
-    vertices = True
-    published = Rates(
-        gap=0.5, violation=inf, proof="of the coefficients of tr.theory; measured ones, the default, have none"
+    facts = Facts(
+        vertices=True,
+        published=_PUBLISHED,
+        published_by_steps={"measured": Rates(), "others": Rates(), "of tr.theory": _PUBLISHED},
+        positive=("eta0",),
+        margin_power=1 / 2,
+        margin="upsilon0",
     )
-    published_by_steps: ClassVar = {"measured": Rates(), "others": Rates(), "of tr.theory": published}
     tuned = ("eta0", "upsilon0")
-    positive = ("eta0",)
-    margin_power = 1 / 2
     where_some_are_given: ClassVar = {"eta0": 1.0, "upsilon0": 1.0}
     coefficients = ("eta0", "upsilon0", "kappa0", "gamma0", "lam_radius", "q_radius")
+
+    @property
+    def steps(self) -> Steps:
+        """From coefficients, or from what the run measures."""
+        return _MeasuredEnclosed(self, Cost(0, 0, lmos=1)) if self.measures else _Enclosed(self)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """x_1 = y_1, lambda_1 and q_1 = 0, to which every point of X is the best response."""
@@ -188,15 +199,26 @@ class SplitCSOA(SelfMeasuring):
         info = Info(x, lam, f, h, weight, domain.lmo_record(memory))
         return MeasuredSplitState(SplitState(x_next, lam_next, y, q, memory, t + 1, horizon), scales, tie), info
 
-    def total_cost(self, steps: int) -> Cost:
-        """What so many steps cost; where scales are measured, with the look far off that ends the pilot's first half."""
-        cost = super().total_cost(steps)
-        return cost._replace(lmos=cost.lmos + 1) if self.measures and steps > 1 else cost
 
-    def cost_in(self, domain: ConvexSet, steps: int) -> Cost:
-        """In a set that is its own Y, a projection in the place of every linear minimisation."""
-        cost = self.total_cost(steps)
-        return cost._replace(projections=cost.lmos, lmos=0) if domain.enclosing() is domain else cost
+class _Enclosed(Steps):
+    """In a set that is its own Y, a projection in the place of every linear minimisation."""
+
+    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
+        """What so many steps cost in this set."""
+        return _in_its_own_way(super().cost(steps), domain)
+
+
+class _MeasuredEnclosed(MeasuredSteps):
+    """The same of measured steps."""
+
+    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
+        """What so many steps cost in this set."""
+        return _in_its_own_way(super().cost(steps), domain)
+
+
+def _in_its_own_way(cost: Cost, domain: ConvexSet | None) -> Cost:
+    its_own = domain is not None and domain.enclosing() is domain
+    return cost._replace(projections=cost.lmos, lmos=0) if its_own else cost
 
 
 def _answer(domain: ConvexSet, y: Tree, q: Tree, memory: Tree) -> tuple[Tree, Tree]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Refreshing, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Refreshing, dual_step
 from tightrope.methods.snapshot import (
     Snapshot,
     correct,
@@ -83,8 +83,7 @@ class SVRFCSOA(Refreshing):
 
     name = "svrf-csoa"
     tuned = ("dual_scale",)
-    margin = "upsilon"
-    margin_power = 0.0
+    facts = Facts(margin="upsilon", margin_power=0.0)
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=2, lmos=1)
 
@@ -96,9 +95,9 @@ class SVRFCSOA(Refreshing):
         """An epoch visits every row about once."""
         return replace(self, refresh_every=self.refresh_every or max(1, n // batch_size))
 
-    def gradients_a_refresh(self, n: int) -> int:
-        """A pass, and the rows looked at elsewhere."""
-        return n + probe_size(n)
+    def gradients_of_refreshes(self, steps: int, n: int) -> int:
+        """A pass each, and the rows looked at elsewhere."""
+        return self._refreshes(steps) * (n + probe_size(n))
 
     def cost_of_refresh(self, domain: ConvexSet) -> Cost:
         """The vertex to which the objective pulls."""
@@ -112,7 +111,7 @@ class SVRFCSOA(Refreshing):
 
     def refresh(self, problem: Problem, state: SVRFCSOAState, data: Tree) -> SVRFCSOAState:
         """A new snapshot, one pass over all rows, and a dual step to match."""
-        snap = take_snapshot(problem, *self.answer(state), data)
+        snap = take_snapshot(problem, state.x_mean, state.lam_mean, data)
         # Constraints may be flat at the start (|x|^2 <= 1 at zero), or the objective: look where it pulls, too.
         vertex = problem.domain.warm_lmo(snap.grad, state.memory)[0]
         _, _, far_grad, far_rows = problem.jacobian(vertex, probe_rows(data))
@@ -137,10 +136,6 @@ class SVRFCSOA(Refreshing):
             lam_mean=state.lam_mean + share * (lam - state.lam_mean), memory=memory, t=state.t + 1,
         )  # fmt: skip
         return state, Info(x, lam, seen.f, seen.h, weight=t**2, record=problem.domain.lmo_record(memory))
-
-    def answer(self, state: SVRFCSOAState) -> tuple[Tree, Array]:
-        """The weighted mean of the iterates and multipliers; before the first step, the start."""
-        return state.x_mean, state.lam_mean
 
     def snapshot(self, state: SVRFCSOAState) -> Snapshot:
         return state.snap

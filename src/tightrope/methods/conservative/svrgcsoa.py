@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.base import Cost, Info, Inner, Refreshing, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Inner, Refreshing, dual_step
 from tightrope.methods.directions import Bends, affordable, find_bends, gradients_for, nothing_known
 from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
@@ -112,6 +112,15 @@ class SVRGCSOAState(NamedTuple):
     judge: Judge
     t: Array  # step number, from 1
 
+    @property
+    def answer(self) -> tuple[Tree, Array]:
+        """The mean of this epoch's iterates and multipliers, where what its steps have seen is no reason against it; the
+        best snapshot where it is, or where there was no step since the last one."""
+        sums, best = self.epoch.sums, self.judge.best
+        count = jnp.maximum(sums.taken, 1)
+        good = (sums.taken > 0) & self.judge.tolerates(sums.f / count, sums.h / count)
+        return pick(good, self.epoch.mean(self.x, self.lam), (best.w, best.lam))
+
 
 class NestedState(NamedTuple):
     """What the next step needs on a nested problem."""
@@ -124,6 +133,11 @@ class NestedState(NamedTuple):
     judge: Judge
     t: Array
     tangent: Tangent  # at the snapshot
+
+    @property
+    def answer(self) -> tuple[Tree, Array]:
+        """That of the plain problem that touches this one."""
+        return SVRGCSOAState(*self[:-1]).answer
 
 
 @pytree
@@ -200,14 +214,11 @@ class SVRGCSOA(Refreshing):
 
     name = "svrg-csoa"
     tuned = ("primal_scale", "dual_scale")
-    margin = "upsilon"
-    margin_power = 0.0
+    facts = Facts(margin="upsilon", margin_power=0.0, output="own", takes_nested=True)
     needs = frozenset({"project", "rows"})
     cost = Cost(samples=1, gradients=2, projections=1)
-    output = "own"
-    takes_nested = True
 
-    def for_problem(self, problem: Problem, x: Tree, theta: Tree) -> "SVRGCSOA":
+    def fitted(self, problem: Problem, x: Tree, theta: Tree) -> "SVRGCSOA":
         """With directions where they pay, and with room for the mean inside where the problem is nested."""
         domain, size = problem.domain, ravel(x)[0].size
         if self.directions and not domain.has_metrics:
@@ -219,7 +230,7 @@ class SVRGCSOA(Refreshing):
         method = replace(self, directions=min(usual if self.directions is None else self.directions, size))
         if not problem.nested:
             return method
-        return replace(NestedSVRGCSOA(inside=inner_size(problem, x, theta)), **vars(method))
+        return replace(_NestedSVRGCSOA(inside=inner_size(problem, x, theta)), **vars(method))
 
     def default_batch(self, n: int) -> int:
         """64, where that leaves 64 to 2,048 steps an epoch: enough steps to converge, few enough to be quick."""
@@ -231,13 +242,13 @@ class SVRGCSOA(Refreshing):
         directions = directions and affordable(n, batch_size, directions)
         return replace(self, refresh_every=every, batch_size=batch_size, directions=directions)
 
-    def gradients_a_refresh(self, n: int) -> int:
-        """A pass, and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each."""
-        return n + probe_size(n) * (7 + 2 * _PROBE_ROUNDS)
-
     def gradients_of_refreshes(self, steps: int, n: int) -> int:
-        """With the products that find directions, once."""
-        return super().gradients_of_refreshes(steps, n) + gradients_for(n, self.batch_size, self.directions or 0)
+        """A pass each, and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each. Once the
+        products that find directions."""
+        probes = self._refreshes(steps) * probe_size(n) * (7 + 2 * _PROBE_ROUNDS)
+        return (
+            super().gradients_of_refreshes(steps, n) + probes + gradients_for(n, self.batch_size, self.directions or 0)
+        )
 
     def cost_of_refresh(self, domain: ConvexSet) -> Cost:
         """A look where the objective pulls, and the lower bound: by a linear minimisation, or by a projection."""
@@ -282,14 +293,6 @@ class SVRGCSOA(Refreshing):
         epoch = _with_step(state.epoch, state.snap, seen, wid, x, x_next, lam_next, exact)
         state = SVRGCSOAState(x_next, lam_next, state.snap, epoch, steps, state.judge, state.t + 1)
         return state, Info(x, lam, seen.f, seen.h)
-
-    def answer(self, state: SVRGCSOAState) -> tuple[Tree, Array]:
-        """The mean of this epoch's iterates and multipliers, where what its steps have seen is no reason against it; the
-        best snapshot where it is, or where there was no step since the last one."""
-        sums, best = state.epoch.sums, state.judge.best
-        count = jnp.maximum(sums.taken, 1)
-        good = (sums.taken > 0) & state.judge.tolerates(sums.f / count, sums.h / count)
-        return pick(good, state.epoch.mean(state.x, state.lam), (best.w, best.lam))
 
     def snapshot(self, state: SVRGCSOAState) -> Snapshot:
         return state.judge.best
@@ -384,16 +387,14 @@ class SVRGCSOA(Refreshing):
 
 
 @pytree
-class NestedSVRGCSOA(SVRGCSOA):
-    """SVRG-CSOA on a nested problem, made by `SVRGCSOA.for_problem`: `inside` numbers are averaged inside."""
+class _NestedSVRGCSOA(SVRGCSOA):
+    """SVRG-CSOA on a nested problem, made by `SVRGCSOA.fitted`: `inside` numbers are averaged inside."""
 
     inside: int = static(default=1, least=1)
 
-    title = "SVRGCSOA"
-
-    def gradients_a_refresh(self, n: int) -> int:
-        """With a pass more, for the slopes of what is around the mean inside."""
-        return super().gradients_a_refresh(n) + n
+    def gradients_of_refreshes(self, steps: int, n: int) -> int:
+        """With a pass more each, for the slopes of what is around the mean inside."""
+        return super().gradients_of_refreshes(steps, n) + self._refreshes(steps) * n
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """Everything that the first refresh will fill in."""

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from tightrope.lab.methods.frank_wolfe.osfw import Tracking
 from tightrope.lab.methods.primal.storm import track_gradient
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree
 
@@ -50,11 +50,9 @@ class AffineFW(Method):
     rho0: Any = 1.0
 
     name = "affine-fw"
-    positive = ("mu0",)
+    facts = Facts(positive=("mu0",), output="last", published=Rates(gap=0.5, violation=0.5))
     needs = frozenset({"lmo", "exact_constraints"})
     cost = Cost(samples=1, gradients=2, lmos=1)
-    output = "last"
-    published = Rates(gap=0.5, violation=0.5)
     tuned = ("mu0", "rho0")
     anytime = True
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
@@ -58,12 +58,9 @@ class CoexCG(Method):
     beta: Any = 0.5
 
     name = "coexcg"
-    positive = ("beta",)
-    full_batch = True
+    facts = Facts(positive=("beta",), full_batch=True, output="last", published=Rates(gap=0.5, violation=0.5))
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=1, lmos=1)
-    output = "last"
-    published = Rates(gap=0.5, violation=0.5)
     tuned = ("beta",)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CoexCGState:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Rates, Refreshing
+from tightrope.methods.base import Cost, Facts, Info, Rates, Refreshing
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Numbered, count, fold_rows
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, replace, static, subtract
@@ -62,8 +62,7 @@ class OFW(Refreshing):
     refresh_every = 1
     needs = frozenset({"lmo", "rows", "unconstrained"})
     cost = Cost(samples=1, gradients=0, lmos=1)
-    output = "last"
-    published = Rates(gap=0.5)
+    facts = Facts(output="last", published=Rates(gap=0.5))
     tuned = ("eta0",)
 
     def for_rows(self, n: int, batch_size: int) -> "OFW":

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.lab.methods.primal.storm import track_gradient
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
@@ -74,8 +74,7 @@ class OSFW(Method):
     name = "1-sfw"
     needs = frozenset({"lmo", "unconstrained"})
     cost = Cost(samples=1, gradients=2, lmos=1)
-    output = "last"
-    published = Rates(gap=0.5)
+    facts = Facts(output="last", published=Rates(gap=0.5))
     tuned = ("eta0", "rho0")
     anytime = True
 

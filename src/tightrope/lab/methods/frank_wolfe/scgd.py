@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
@@ -57,8 +57,7 @@ class SCGD(Method):
     name = "scgd"
     needs = frozenset({"lmo", "unconstrained"})
     cost = Cost(samples=1, gradients=1, lmos=1)
-    output = "last"
-    published = Rates(gap=1 / 3, proof="with steps 1/(t + 1)")
+    facts = Facts(output="last", published=Rates(gap=1 / 3, proof="with steps 1/(t + 1)"))
     tuned = ("gamma0", "rho0")
     anytime = True
 

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, Steps
 from tightrope.problem import Problem
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
 
 
@@ -48,6 +49,20 @@ class SFWState(NamedTuple):
     pool: Pool
 
 
+class _Steps(Steps):
+    """A gradient each, and a linear minimisation for every full batch."""
+
+    method: "SFW"
+
+    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
+        """A linear minimisation for every full batch, not for every step."""
+        m0 = np.max(np.asarray(self.method.m0))
+        most = min(steps, int(np.cbrt(3 * steps / m0**2)) + 1)  # m_1 + ... + m_K > m0^2 K^3/3
+        k = np.arange(1, most + 1).astype(m0.dtype)
+        moves = int(np.sum(np.cumsum(np.ceil((m0 * (k + 1)) ** 2)) <= steps))
+        return Cost(samples=steps, gradients=steps, lmos=moves)
+
+
 @pytree
 class SFW(Method):
     """Mini-batch stochastic Frank-Wolfe (as analysed by Hazan & Luo).
@@ -81,13 +96,16 @@ class SFW(Method):
     m0: Any = 1.0
 
     name = "sfw"
-    positive = ("m0",)
+    facts = Facts(positive=("m0",), output="last", published=Rates(gap=1 / 3))
     needs = frozenset({"lmo", "unconstrained"})
     cost = Cost(samples=1, gradients=1, lmos=1)
-    output = "last"
-    published = Rates(gap=1 / 3)
     tuned = ("m0",)
     anytime = True
+
+    @property
+    def steps(self) -> Steps:
+        """With what they cost."""
+        return _Steps(self)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SFWState:
         """x_1, and no gradient yet."""
@@ -100,11 +118,3 @@ class SFW(Method):
         size = jnp.ceil((self.m0 * (pool.k.astype(lam.dtype) + 1)) ** 2)
         x_next, pool = pool_and_move(problem, x, pool, g, size)
         return SFWState(x_next, lam, pool), Info(x, lam, f, h, record=problem.domain.lmo_record(pool.memory))
-
-    def total_cost(self, steps: int) -> Cost:
-        """A linear minimisation for every full batch, not for every step."""
-        m0 = np.max(np.asarray(self.m0))
-        most = min(steps, int(np.cbrt(3 * steps / m0**2)) + 1)  # m_1 + ... + m_K > m0^2 K^3/3
-        k = np.arange(1, most + 1).astype(m0.dtype)
-        moves = int(np.sum(np.cumsum(np.ceil((m0 * (k + 1)) ** 2)) <= steps))
-        return Cost(samples=steps, gradients=steps, lmos=moves)

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.lab.methods.frank_wolfe.sfw import Pool, empty_pool, pool_and_move
-from tightrope.methods.base import Cost, Info, Rates, Refreshing
+from tightrope.methods.base import Cost, Facts, Info, Rates, Refreshing, Steps
 from tightrope.methods.snapshot import Snapshot, correct, no_snapshot, take_snapshot
 from tightrope.problem import Problem
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, pytree, static
 
 
@@ -21,6 +22,21 @@ class SVRFState(NamedTuple):
     snap: Snapshot  # at w
     pool: Pool  # corrected gradients for the next move
     epoch: Array  # e, from 1; 0 before the first
+
+    @property
+    def answer(self) -> tuple[Tree, Array]:
+        """The last w_e; x itself where the epoch has just been finished."""
+        return jax.tree.map(lambda x, w: jnp.where(_finished(self), x, w), self.x, self.snap.w), self.lam
+
+
+class _Steps(Steps):
+    """Two gradients each, and a linear minimisation for every full batch."""
+
+    method: "SVRF"
+
+    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
+        """A linear minimisation for every full batch, not for every step."""
+        return Cost(samples=steps, gradients=2 * steps, lmos=sum(self.method._moves(steps)))
 
 
 @pytree
@@ -65,13 +81,17 @@ class SVRF(Refreshing):
     name = "svrf"
     needs = frozenset({"lmo", "rows", "unconstrained"})
     cost = Cost(samples=1, gradients=2, lmos=1)
-    output = "own"
-    published = Rates(gap=0.5)
+    facts = Facts(output="own", published=Rates(gap=0.5))
     tuned = ("m0",)
 
     def default_batch(self, n: int) -> int:
         """The paper's 96 rows, where there are as many."""
         return min(96, n)
+
+    @property
+    def steps(self) -> Steps:
+        """With what they cost."""
+        return _Steps(self)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRFState:
         """Everything that the first refresh will fill in."""
@@ -97,16 +117,8 @@ class SVRF(Refreshing):
             x, lam, seen.f, seen.h, record=problem.domain.lmo_record(pool.memory)
         )
 
-    def answer(self, state: SVRFState) -> tuple[Tree, Array]:
-        """The last w_e; x itself where the epoch has just been finished."""
-        return jax.tree.map(lambda x, w: jnp.where(_finished(state), x, w), state.x, state.snap.w), state.lam
-
     def snapshot(self, state: SVRFState) -> Snapshot:
         return state.snap
-
-    def total_cost(self, steps: int) -> Cost:
-        """A linear minimisation for every full batch, not for every step."""
-        return Cost(samples=steps, gradients=2 * steps, lmos=sum(self._moves(steps)))
 
     def gradients_of_refreshes(self, steps: int, n: int) -> int:
         """A pass for every epoch begun."""

@@ -1,13 +1,16 @@
 """CSA and multi-CSA: cooperative stochastic approximation, which steps on the objective or on a violated constraint."""
 
-from typing import Any, ClassVar, Literal
+import dataclasses
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static
+
+_PUBLISHED = Rates(gap=0.5, violation=0.5, proof="with a mean of many samples in the switch; with one it fails")
 
 
 @pytree
@@ -49,14 +52,16 @@ class CSA(Method):
     tol0: Any = 1.0
 
     name = "csa"
-    multipliers = False
+    facts = Facts(
+        multipliers=False,
+        published=_PUBLISHED,
+        published_by_steps={
+            "one sample in the switch": Rates(),
+            "a mean of many": _PUBLISHED,
+        },
+    )
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.5, proof="with a mean of many samples in the switch; with one it fails")
-    published_by_steps: ClassVar = {
-        "one sample in the switch": Rates(),
-        "a mean of many": published,
-    }
     tuned = ("gamma0", "tol0")
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
@@ -106,9 +111,14 @@ class MultiCSA(CSA):
     choice: Literal["random", "worst"] = static(default="random")
 
     name = "multi-csa"
-    published = Rates(gap=0.5, violation=0.5, proof="of the published method; this is reconstructed from its abstract")
-    published_by_steps: ClassVar = {}
-    multipliers = False
+    facts = dataclasses.replace(
+        CSA.facts,
+        published=Rates(
+            gap=0.5, violation=0.5, proof="of the published method; this is reconstructed from its abstract"
+        ),
+        published_by_steps={},
+        multipliers=False,
+    )
 
     def choose(self, estimate: Array, eta: Array, t: Array) -> Array:
         """One of the violated constraints."""

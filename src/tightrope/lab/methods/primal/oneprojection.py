@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, dual_step
 from tightrope.problem import Problem
 from tightrope.tree import Array, Mean, Tree, add_scaled, dot, nonzero, pytree, static, subtract
 
@@ -63,8 +63,7 @@ class OneProjection(Method):
     name = "one-projection"
     needs = frozenset({"project", "exact_constraints"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    output = "own"
-    published = Rates(gap=0.5, violation=0.5)
+    facts = Facts(output="own", published=Rates(gap=0.5, violation=0.5))
     tuned = ("eta0", "delta")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> OneProjectionState:
@@ -82,10 +81,6 @@ class OneProjection(Method):
         rounds = jnp.where(t == horizon, self.rounds, 0)  # a loop of no rounds costs nothing, also side by side
         answer = project_on_constraints(problem, mean, theta, rounds), dual
         return OneProjectionState(x_next, lam_next, sums, answer, t + 1, horizon), Info(x, lam, f, h)
-
-    def answer(self, state: OneProjectionState) -> tuple[Tree, Array]:
-        """The projected mean, and the mean multipliers."""
-        return state.answer
 
 
 def project_on_constraints(problem: Problem, point: Tree, theta: Tree, rounds: Any) -> Tree:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.lab.methods.primal.csa import worst
-from tightrope.methods.base import Cost, Info, Method, Rates, State
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State
 from tightrope.problem import Problem
 from tightrope.tree import Tree, add_scaled, dot, pytree, subtract
 
@@ -49,13 +49,10 @@ class PFS(Method):
     rho0: Any = 2.0
 
     name = "pfs"
-    multipliers = False
+    facts = Facts(multipliers=False, published=Rates(gap=0.5, violation=inf), margin="rho0", margin_power=1 / 2)
     needs = frozenset({"project", "exact_constraints"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=inf)
     tuned = ("eta0", "rho0")
-    margin = "rho0"
-    margin_power = 1 / 2
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Step on the objective, then back to where the linearised constraint is rho below its level."""

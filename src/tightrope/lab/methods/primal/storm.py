@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, dot, pytree, subtract
 
@@ -77,11 +77,10 @@ class STORM(Method):
     c: Any = 10.0
 
     name = "storm"
-    positive = ("w",)
+    facts = Facts(positive=("w",), published=Rates(gap=None))
     needs = frozenset({"project", "unconstrained"})
     cost = Cost(samples=1, gradients=2, projections=1)
     tuned = ("k", "c")
-    published = Rates(gap=None)
     anytime = True
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> STORMState:

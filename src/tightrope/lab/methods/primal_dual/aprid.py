@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, dual_step
 from tightrope.problem import Problem
 from tightrope.sets import Box, ConvexSet, LinfBall
 from tightrope.tree import Array, Tree, add_scaled, dot, pytree, ravel
@@ -68,11 +68,9 @@ class APriD(Method):
     clip: Any = 10.0
 
     name = "aprid"
-    below_one = ("beta1", "beta2")
-    positive = ("clip",)
+    facts = Facts(below_one=("beta1", "beta2"), positive=("clip",), published=Rates(gap=0.5, violation=0.5))
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.5)
     tuned = ("alpha0", "rho0")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> APriDState:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, dual_step
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, subtract
 
@@ -58,10 +58,9 @@ class ConEx(Method):
     tau0: Any = 1.0
 
     name = "conex"
-    positive = ("eta0", "tau0")
+    facts = Facts(positive=("eta0", "tau0"), published=Rates(gap=0.5, violation=0.5))
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=2, projections=1)  # h is differentiated on zeta, along one direction
-    published = Rates(gap=0.5, violation=0.5)
     tuned = ("eta0", "tau0")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> ConExState:

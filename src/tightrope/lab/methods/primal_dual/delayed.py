@@ -5,8 +5,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, refuse_overshoot
-from tightrope.methods.schedules import Power
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates
+from tightrope.methods.schedules import Power, Powers
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static
 
@@ -63,8 +63,13 @@ class DelayedSaddle(Method):
     name = "async-saddle"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.25)
+    facts = Facts(published=Rates(gap=0.5, violation=0.25))
     tuned = ("eta0", "delta")
+
+    @property
+    def steps(self) -> Powers:
+        """From coefficients."""
+        return Powers(self)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> DelayedState:
         """x_1 and lambda_1; nothing older is ever asked for."""
@@ -86,8 +91,3 @@ class DelayedSaddle(Method):
     def age(self, t: Any) -> Array:
         """tau(t), at most t - 1."""
         return jnp.minimum(self.delay, t - 1) if self.pattern == "constant" else (t - 1) % (self.delay + 1)
-
-    def check(self, horizon: int) -> None:
-        """The dual step must not overshoot: eta^2 delta < 1."""
-        shrink = float(self.eta0**2 * self.delta) / horizon
-        refuse_overshoot(self, "eta^2 delta", shrink, f"at {horizon:,} steps", "eta0 or delta")

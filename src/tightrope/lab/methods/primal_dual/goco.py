@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, look_ahead
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, dual_step, look_ahead
 from tightrope.problem import Problem
 from tightrope.tree import Tree, add_scaled, pytree
 
@@ -43,13 +43,12 @@ class GOCO(Method):
     margin0: Any = 0.0
 
     name = "g-oco"
-    positive = ("v0", "alpha0")
+    facts = Facts(
+        positive=("v0", "alpha0"), published=Rates(gap=0.5, violation=0.5), margin="margin0", margin_power=1 / 2
+    )
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.5)
     tuned = ("v0", "alpha0")
-    margin = "margin0"
-    margin_power = 1 / 2
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """A primal step, then the queues, which look along it on the same sample."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State, look_ahead
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, look_ahead
 from tightrope.problem import Problem
 from tightrope.tree import Tree, add_scaled, pytree
 
@@ -48,13 +48,17 @@ class KimLee(Method):
     margin0: Any = 2.0
 
     name = "kim-lee"
-    positive = ("v0", "alpha0")
+    facts = Facts(
+        positive=("v0", "alpha0"),
+        published=Rates(
+            gap=0.5, violation=inf, proof="of the published method; the place of the margin is reconstructed"
+        ),
+        margin="margin0",
+        margin_power=1 / 2,
+    )
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=inf, proof="of the published method; the place of the margin is reconstructed")
     tuned = ("v0", "alpha0", "margin0")
-    margin = "margin0"
-    margin_power = 1 / 2
     anytime = True
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:

@@ -4,7 +4,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, refuse_overshoot
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, dual_step
+from tightrope.methods.schedules import Powers
 from tightrope.problem import Problem
 from tightrope.tree import Tree, add_scaled, pytree
 
@@ -50,10 +51,17 @@ class MahdaviJinYang(Method):
     name = "mjy"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.25, proof="of constraints without noise")  # of the plain method
+    facts = Facts(
+        published=Rates(gap=0.5, violation=0.25, proof="of constraints without noise"),
+        margin="margin0",
+        margin_power=1 / 4,
+    )  # of the plain method
     tuned = ("eta0", "delta")
-    margin = "margin0"
-    margin_power = 1 / 4
+
+    @property
+    def steps(self) -> Powers:
+        """From coefficients."""
+        return Powers(self)
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """One step of the regularised saddle-point problem, with the margin in the constraints."""
@@ -64,11 +72,6 @@ class MahdaviJinYang(Method):
         x_next = problem.domain.project(add_scaled(x, -eta, g))
         lam_next = dual_step(lam, h, gamma=eta, shrink=self.delta * eta**2, upsilon=gamma)
         return state.after(x_next, lam_next), Info(x, lam, f, h)
-
-    def check(self, horizon: int) -> None:
-        """The dual step must not overshoot: delta eta^2 < 1."""
-        shrink = float(self.eta0**2 * self.delta) / horizon
-        refuse_overshoot(self, "delta eta^2", shrink, f"at {horizon:,} steps", "eta0 or delta")
 
 
 @pytree
@@ -107,10 +110,9 @@ class Jenatton(Method):
     r0: Any = 1.0
 
     name = "jenatton"
-    positive = ("r0",)
+    facts = Facts(positive=("r0",), published=Rates(gap=0.5, violation=0.25, proof="of constraints without noise"))
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.25, proof="of constraints without noise")
     tuned = ("eta0", "r0")
     anytime = True
 

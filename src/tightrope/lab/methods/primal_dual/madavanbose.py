@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, dual_step
 from tightrope.problem import Problem
 from tightrope.tree import Tree, add_scaled, pytree
 
@@ -41,7 +41,7 @@ class MadavanBose(Method):
     name = "madavan-bose"
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.5)
+    facts = Facts(published=Rates(gap=0.5, violation=0.5))
     tuned = ("eta0",)
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:

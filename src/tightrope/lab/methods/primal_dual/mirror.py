@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State
 from tightrope.problem import Problem
 from tightrope.sets import ConvexSet, Simplex
 from tightrope.sets.ball import project_simplex
@@ -56,7 +56,7 @@ class RobustSA(Method):
     name = "rsa"
     needs = frozenset({"project", "unconstrained"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5)
+    facts = Facts(published=Rates(gap=0.5))
     tuned = ("eta0",)
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
@@ -108,10 +108,9 @@ class MirrorSA(Method):
     dual_radius: Any = 10.0
 
     name = "mirror-sa"
-    positive = ("dual_radius",)
+    facts = Facts(positive=("dual_radius",), published=Rates(gap=0.5, violation=0.5))
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.5)
     tuned = ("eta0", "gamma0")
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree
 
@@ -57,10 +57,9 @@ class NuPI(Method):
     nu: Any = 0.9
 
     name = "nupi"
-    below_one = ("nu",)
+    facts = Facts(below_one=("nu",), published=Rates())
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates()
     tuned = ("eta0", "ki0", "kp")
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> NuPIState:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.lab.methods.primal_dual.mirror import bregman_step
-from tightrope.methods.base import Cost, Info, Method, Rates, State, dual_step, look_ahead
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, dual_step, look_ahead
 from tightrope.problem import Problem
 from tightrope.sets import Simplex
 from tightrope.tree import Array, Tree, pytree
@@ -46,10 +46,9 @@ class OPDMD(Method):
     alpha0: Any = 1.0
 
     name = "opdmd"
-    positive = ("v0", "alpha0")
+    facts = Facts(positive=("v0", "alpha0"), published=Rates(gap=0.5, violation=0.5))
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
-    published = Rates(gap=0.5, violation=0.5)
     tuned = ("v0", "alpha0")
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:

@@ -6,9 +6,20 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.lab.methods.primal_dual.slpmm import proximal_rounds
-from tightrope.methods.base import Cost, Info, Method, Rates, State
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, Steps
 from tightrope.problem import Problem
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, pytree, static, subtract
+
+
+class _Steps(Steps):
+    """What the inner steps cost."""
+
+    method: "SAPMM"
+
+    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
+        """A gradient and a projection for every round."""
+        return Cost(steps, steps * self.method.rounds, steps * self.method.rounds)
 
 
 @pytree
@@ -50,11 +61,15 @@ class SAPMM(Method):
     rounds: int = static(default=5)
 
     name = "sapmm"
-    positive = ("alpha0", "sigma0")
+    facts = Facts(positive=("alpha0", "sigma0"), published=Rates(gap=0.25, violation=0.25))
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=5, projections=5)
-    published = Rates(gap=0.25, violation=0.25)
     tuned = ("alpha0", "sigma0")
+
+    @property
+    def steps(self) -> Steps:
+        """With what they cost."""
+        return _Steps(self)
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Solve the proximal problem of the sample, then step in the dual where it ended."""
@@ -75,7 +90,3 @@ class SAPMM(Method):
         x_next = proximal_rounds(lambda point: gradient(point)[2], first, project, x, alpha, self.rounds)
         lam_next = multipliers(problem.constraint_values(x_next, theta))
         return state.after(x_next, lam_next), Info(x, lam, f, h, weight=jnp.ones_like(root))
-
-    def total_cost(self, steps: int) -> Cost:
-        """A gradient and a projection for every round."""
-        return Cost(steps, steps * self.rounds, steps * self.rounds)

@@ -7,9 +7,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Info, Method, Rates, State
+from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, Steps
 from tightrope.problem import Problem
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, norm, pytree, static, subtract
+
+
+class _Steps(Steps):
+    """What the inner steps cost."""
+
+    method: "SLPMM"
+
+    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
+        """A projection for every round."""
+        return Cost(steps, steps, steps * self.method.rounds)
 
 
 @pytree
@@ -51,11 +62,15 @@ class SLPMM(Method):
     rounds: int = static(default=5)
 
     name = "slpmm"
-    positive = ("alpha0", "sigma0")
+    facts = Facts(positive=("alpha0", "sigma0"), published=Rates(gap=0.5, violation=0.5))
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=5)
-    published = Rates(gap=0.5, violation=0.5)
     tuned = ("alpha0", "sigma0")
+
+    @property
+    def steps(self) -> Steps:
+        """With what they cost."""
+        return _Steps(self)
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Solve the linearised proximal problem; its penalty gives the new multipliers."""
@@ -74,10 +89,6 @@ class SLPMM(Method):
         curvature = alpha + sigma * norm(rows) ** 2  # the Frobenius norm bounds the spectral one
         x_next = proximal_rounds(gradient, gradient(x), problem.domain.project, x, curvature, self.rounds)
         return state.after(x_next, multipliers(x_next)), Info(x, lam, f, h, weight=jnp.ones_like(root))
-
-    def total_cost(self, steps: int) -> Cost:
-        """A projection for every round."""
-        return Cost(steps, steps, steps * self.rounds)
 
 
 def proximal_rounds(
