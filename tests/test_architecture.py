@@ -13,6 +13,8 @@ import jax
 import pytest
 
 import tightrope as tr
+from tightrope.problem.nested import Nested
+from tightrope.problem.oracle import FromOracle
 from tightrope.sets.base import Kernel
 
 SOURCE = Path(tr.__file__).parent
@@ -172,6 +174,21 @@ def test_a_file_of_tests_is_called_after_what_it_tests(test):
 
 def members(kind):
     return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_methods_solvers_and_problems_have_few_members():
+    """What few of them have is one declared object (`Facts`), an object of its own (`Steps`), or a generic function."""
+    assert len(members(tr.Method)) <= 10
+    assert len(members(tr.Solver)) <= 8
+    assert len(members(tr.Problem)) <= 16
+    assert len(members(tr.Refreshing)) <= 18, "what was reached, never to be passed again"
+
+
+def test_kinds_of_problems_have_the_methods_of_a_problem():
+    """A kind says in its own way what every problem says; what it has beyond that is for files that know this kind."""
+    for kind, beyond in ((Nested, {"inner_values", "values_given", "seen_inside"}), (FromOracle, {"oracle"})):
+        assert members(kind) - members(tr.Problem) <= beyond
+        assert kind.values.__module__ in (kind.__module__, tr.Problem.__module__)
 
 
 def test_the_kernel_of_a_set_is_small_and_the_rest_are_capabilities_in_one_file():

@@ -47,7 +47,7 @@ class CoexCG(Method):
 
     Example:
         >>> from tightrope.lab.methods.frank_wolfe.coexcg import CoexCG
-        >>> CoexCG(beta=0.2).full_batch
+        >>> CoexCG(beta=0.2).facts.full_batch
         True
 
     References:

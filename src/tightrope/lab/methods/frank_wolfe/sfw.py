@@ -86,7 +86,7 @@ class SFW(Method):
 
     Example:
         >>> from tightrope.lab.methods.frank_wolfe.sfw import SFW
-        >>> SFW(m0=1.0).total_cost(4 + 9 + 16).lmos
+        >>> SFW(m0=1.0).steps.cost(4 + 9 + 16).lmos
         3
 
     References:
