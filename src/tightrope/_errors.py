@@ -58,10 +58,15 @@ def one_of(owner: str, name: str, value: Any, options: tuple[Any, ...]) -> Any:
     return value
 
 
-def whole_number(owner: str, name: str, value: Any, least: int = 1) -> int:
-    """Refuse anything that is not a whole number of at least `least`."""
+def whole_number(owner: str, name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Refuse anything that is not a whole number of at least `least` and, where that is given, of at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{owner}: {name} is {value!r}; expected a whole number of at least {least}.")
+    if most is not None and value > most:
+        given = (
+            f"{value:,}" if value < 10**30 else "a number of more than 30 digits"
+        )  # Python refuses to print the longest
+        raise ValueError(f"{owner}: {name} is {given}; expected at most {most:,}.")
     return int(value)
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
+from tightrope._limits import refuse_points_beyond_memory
 from tightrope.columns import of_constraints
 from tightrope.loop.budget import default_batch, draws_of, for_rows, steps_within
 from tightrope.loop.choose import Asked, misfit, missing, projection_free, refuse_grids, resolve_method
@@ -218,7 +218,7 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
         x0 = warm_start.where_to_go_on
     if x0 is None:
         if domain.shape is None or domain.shape.size > _SURELY_FITS:
-            _refuse_too_large(jax.eval_shape(domain.start))
+            refuse_points_beyond_memory(jax.eval_shape(domain.start))
         return domain.start()
     x = checked_point("x0", x0, domain.shape)
     if bool(domain.contains(x)):
@@ -245,21 +245,6 @@ def checked_point(name: str, given: Tree, shape: Shape | None, dtype: Any = None
 def _is_real(leaf: Any) -> bool:
     dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
-
-
-def _refuse_too_large(x: Tree) -> None:
-    """Refuse points that do not fit into memory: inside the compiler they would end the process."""
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(x))
-    if size > 2**50 or (size > 2**32 and hasattr(os, "sysconf") and size > _memory()):
-        count = sum(leaf.size for leaf in jax.tree.leaves(x))
-        raise ValueError(
-            f"The domain's points have {count:,} coordinates, {size / 2**30:,.0f} GiB each, which is more than this machine "
-            "has. Use a smaller shape; for matrices there is tr.StructuredMatrixCompletion, which keeps factors."
-        )
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _warm_multipliers(warm_start: "Result", n: int, dtype: Any) -> Array:
