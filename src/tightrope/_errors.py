@@ -5,6 +5,7 @@ Values that are being traced (`jax.vmap`, `jax.grad` or `jax.jit` around the cal
 
 import contextlib
 import logging
+import reprlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,9 +54,33 @@ def _spelled(number: float) -> str:
 
 def one_of(owner: str, name: str, value: Any, options: tuple[Any, ...]) -> Any:
     """Refuse anything that is not among the options."""
-    if value not in options:
-        raise ValueError(f"{owner}: {name} is {value!r}; expected one of {', '.join(map(str, options))}.")
+    if not any(value is option or (isinstance(value, type(option)) and value == option) for option in options):
+        raise ValueError(f"{owner}: {name} is {shown(value)}; expected one of {', '.join(map(str, options))}.")
     return value
+
+
+class _Short(reprlib.Repr):
+    """Python's shortener, for values whose own `repr` may be long, or fail."""
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        try:
+            said = " ".join(repr(x).split())
+        except Exception:  # anything may be given, and its repr may do anything
+            return f"<{type(x).__name__}>"
+        return said if len(said) <= self.maxother else f"{said[: self.maxother - 3]}..."
+
+
+_short = _Short()
+_short.maxother = _short.maxstring = 100  # characters: about a line, of which the sentence needs a part
+_short.maxlong = 60  # digits
+
+
+def shown(value: Any) -> str:
+    """A value as a sentence can show it: short, on one line."""
+    try:
+        return _short.repr(value)
+    except Exception:  # such as the whole number that is too long to be written
+        return f"<{type(value).__name__}>"
 
 
 def whole_number(owner: str, name: str, value: Any, least: int = 1, most: int | None = None) -> int:
