@@ -5,7 +5,9 @@ Values that are being traced (`jax.vmap`, `jax.grad` or `jax.jit` around the cal
 
 import contextlib
 import logging
+import os
 import reprlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -106,16 +108,50 @@ class UnreadableError(ValueError):
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """What a reader raises inside compiled code comes out wrapped; here it is as it was said."""
-    failures.clear()  # of those whom nobody asked
-    try:
-        yield
-    except Exception as error:
-        said = [failure for failure in failures if str(failure) in str(error)]
-        failures.clear()
-        if not said:
-            raise
-        raise said[-1] from None
+    """What a reader raises inside compiled code comes out wrapped; here it is as it was said.
+
+    Callbacks run in threads of JAX's own, so that all calls share one list. It is cleared only where no other call is under
+    way: it may hold what a call in another thread is about to ask for.
+    """
+    with _calls.one_more():
+        try:
+            yield
+        except Exception as error:
+            said = [failure for failure in failures if str(failure) in str(error)]
+            if not said:
+                raise
+            raise said[-1] from None
+
+
+class _Calls:
+    """How many calls are under way, over all threads."""
+
+    def __init__(self):
+        self.forget()
+
+    def forget(self) -> None:
+        """None: a process that was forked has the count of its parent, whose other threads it does not have."""
+        self.lock, self.under_way = threading.Lock(), 0
+
+    @contextlib.contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Within it there is one more; the first one finds no failures, and the last one leaves none."""
+        with self.lock:
+            if self.under_way == 0:
+                failures.clear()
+            self.under_way += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.under_way -= 1
+                if self.under_way == 0:
+                    failures.clear()
+
+
+_calls = _Calls()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_calls.forget)
 
 
 class _Known(logging.Filter):
