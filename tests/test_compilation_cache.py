@@ -124,3 +124,61 @@ def test_max_bytes_is_checked(tmp_path, monkeypatch):
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     with pytest.raises(ValueError, match="max_bytes is 0"):
         tr.compilation_cache(max_bytes=0)
+
+
+posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="rights of another kind")
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o757, 0o1777])
+def test_a_folder_that_others_may_write_to_is_refused_and_the_command_line_does_without(tmp_path, monkeypatch, mode):
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    folder.chmod(mode)
+    monkeypatch.delenv(cache.VARIABLE, raising=False)
+    with pytest.raises(PermissionError, match=r"others may write to it.*expected a folder of your own.*\.$"):
+        tr.compilation_cache(folder)
+    monkeypatch.setenv(cache.VARIABLE, str(folder))
+    environment = {}
+    cache.turn_on(environment)
+    assert not environment
+    folder.chmod(0o700)
+    cache.turn_on(environment)
+    assert environment["JAX_COMPILATION_CACHE_DIR"] == str(folder)
+
+
+@posix
+def test_a_folder_in_whose_place_others_may_put_theirs_is_refused(tmp_path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(PermissionError, match="others may write to it"):
+        cache._make_ready(tmp_path / "open" / "programs")
+    (tmp_path / "open").chmod(0o1777)  # like /tmp: what is there can be replaced by its owner only
+    cache._make_ready(tmp_path / "open" / "programs")
+    assert (tmp_path / "open" / "programs").stat().st_mode & 0o777 == 0o700
+
+
+@posix
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("given_away", ["programs", "programs/one-cache"])
+def test_what_belongs_to_another_user_is_refused(tmp_path, given_away):
+    (tmp_path / "programs").mkdir(mode=0o700)
+    (tmp_path / "programs" / "one-cache").touch()
+    cache._make_ready(tmp_path / "programs")
+    os.chown(tmp_path / given_away, 12345, 12345)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        cache._make_ready(tmp_path / "programs")
+
+
+def test_without_a_home_folder_a_sentence_says_what_to_set(monkeypatch):
+    def nowhere():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in (cache.VARIABLE, "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(FileNotFoundError, match=f"no home folder.*set {cache.VARIABLE} to a folder"):
+        tr.compilation_cache()
+    environment = {}
+    cache.turn_on(environment)
+    assert not environment

@@ -16,6 +16,7 @@ from tightrope.certificate import Certificate
 from tightrope.confidence.means import checked_confidence, studentised_upper
 from tightrope.evidence.constraint_bounds import bound_constraints, checked_accept, read_ranges, sampled, values_at
 from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_out, refuse_seen
+from tightrope.loop.prepare import checked_point
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, penalised
 from tightrope.problem.check import astype_problem, check_shapes
@@ -23,7 +24,6 @@ from tightrope.problem.problem import constraint_names
 from tightrope.result import Result
 from tightrope.sampling import as_sampler
 from tightrope.sampling.data import count, kept, one_row
-from tightrope.sets.base import Shape
 from tightrope.solvers import SQP, Bundle, NotFiniteLook, Solver
 from tightrope.tree import Tree, float_dtype
 
@@ -137,14 +137,10 @@ def certify(
 
 def _point(problem: Problem, given: Tree) -> Tree:
     """The point in a floating dtype, inside the domain."""
-    x = jax.tree.map(lambda v: jnp.asarray(v, float_dtype(given)), given)
     domain = problem.domain
-    if domain.shape is not None and Shape.of(x) != domain.shape:
-        raise ValueError(
-            f"the point has shape {Shape.of(x)}; expected {domain.shape}, the shape of the domain's points."
-        )
+    x = checked_point("point", given, domain.shape)
     if not bool(domain.contains(x)):
-        raise ValueError(f"the point is outside the domain {domain.name}; expected one that the problem allows.")
+        raise ValueError(f"point is outside the domain {domain.name}; expected one that the problem allows.")
     return x
 
 

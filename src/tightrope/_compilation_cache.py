@@ -7,6 +7,7 @@ That cache is global to a process, so the library leaves it alone: the command l
 import contextlib
 import functools
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +31,8 @@ def compilation_cache(folder: str | Path | None = None, *, max_bytes: int = _MOS
     Most of what a first call costs is compilation, which a second process then reads instead. This turns on JAX's persistent
     compilation cache, for everything that JAX compiles in this process from now on. Its entries depend on the program, the
     versions of JAX and XLA and the machine, so a folder may be shared by all of them and by processes that run at once;
-    an entry that cannot be read is compiled again. Call it before JAX is imported: XLA then writes no lines about
+    an entry that cannot be read is compiled again. What lies there is run as it is, so a folder in which anybody but you (or
+    root) may write is refused. Call it before JAX is imported: XLA then writes no lines about
     every program that it loads.
 
     Args:
@@ -48,8 +50,13 @@ def compilation_cache(folder: str | Path | None = None, *, max_bytes: int = _MOS
     """
     if _off():
         return None
+    if not (folder is None or isinstance(folder, str | os.PathLike)):
+        raise TypeError(f"compilation_cache: folder is {folder!r}; expected the path of a folder, or None.")
     where = _folder() if folder is None else Path(folder)
-    _make_ready(where)
+    try:
+        _make_ready(where)
+    except OSError as error:
+        raise type(error)(f"compilation_cache: {_why(error, where)} Give another folder.") from error
     if "jaxlib" not in sys.modules:
         _silence(os.environ)
     import jax
@@ -66,16 +73,18 @@ def compilation_cache(folder: str | Path | None = None, *, max_bytes: int = _MOS
 def turn_on(environment: "os._Environ[str] | dict[str, str]") -> None:
     """The same for a process that has not imported JAX and may never do so: by the environment, where JAX will look.
 
-    A user's own settings are left as they are, and a folder that cannot be made is done without.
+    A user's own settings are left as they are, and a folder that cannot be made, or that others may write to, is done
+    without.
     """
     if _off() or "JAX_COMPILATION_CACHE_DIR" in environment:
         return
     try:
-        _make_ready(_folder())
+        where = _folder()
+        _make_ready(where)
     except OSError:
         return
     _silence(environment)
-    for name, value in _options(_folder(), _MOST_BYTES).items():
+    for name, value in _options(where, _MOST_BYTES).items():
         environment.setdefault(name.upper(), str(value))
 
 
@@ -86,8 +95,13 @@ def _off() -> bool:
 def _folder() -> Path:
     """Where caches are kept on this system, unless the variable says where."""
     given = os.environ.get(VARIABLE)
-    if given:
-        return Path(given).expanduser()
+    try:
+        return Path(given).expanduser() if given else _usual()
+    except RuntimeError as error:  # pathlib's, where neither HOME nor the system says
+        raise FileNotFoundError(f"there is no home folder to keep programs in; set {VARIABLE} to a folder.") from error
+
+
+def _usual() -> Path:
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -116,12 +130,43 @@ def _silence(environment: "os._Environ[str] | dict[str, str]") -> None:
 def _make_ready(folder: Path) -> None:
     """Make the folder, and clear away entries whose writing was cut off: JAX notes their last use when they are whole, and
     could never again make room where such a note is missing."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_if_others_write(folder)
     for entry in folder.glob("*-cache"):
         whole = entry.with_name(entry.name.removesuffix("-cache") + "-atime").exists()
         with contextlib.suppress(FileNotFoundError):  # another process was quicker
             if not whole and time.time() - entry.stat().st_mtime > _UNFINISHED:
                 entry.unlink()
+
+
+def _refuse_if_others_write(folder: Path) -> None:
+    """A compiled program is code, and whoever can put one into the folder has it run by whoever reads it: the folder and
+    what lies in it belong to this user or to root, nobody else may write there, and nobody may put another folder in its
+    place."""
+    if not hasattr(os, "geteuid"):  # Windows has other rights; by default a user's folders are the user's there
+        return
+    trusted, folder = (os.geteuid(), 0), folder.resolve()
+    for place in (folder, *folder.parents):
+        about = place.stat()
+        others = 0o022 if place == folder else 0o002 if not about.st_mode & stat.S_ISVTX else 0
+        if about.st_uid not in trusted or about.st_mode & others:
+            raise PermissionError(_not_ours(folder, place))
+    for entry in folder.glob("*-cache"):
+        with contextlib.suppress(FileNotFoundError):  # another process has made room
+            if entry.lstat().st_uid not in trusted:
+                raise PermissionError(_not_ours(folder, entry))
+
+
+def _not_ours(folder: Path, place: Path) -> str:
+    return (
+        f"{place} belongs to another user, or others may write to it. Compiled programs are code, so none are kept in or "
+        f"read from {folder}; expected a folder of your own in which nobody else may write."
+    )
+
+
+def _why(error: OSError, folder: Path) -> str:
+    """A system's error as a sentence; one of this file's is one."""
+    return str(error) if error.errno is None else f"{folder} cannot be used ({error.strerror})."
 
 
 def mended(warning: str) -> bool:

@@ -5,6 +5,9 @@ Values that are being traced (`jax.vmap`, `jax.grad` or `jax.jit` around the cal
 
 import contextlib
 import logging
+import os
+import reprlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,15 +56,44 @@ def _spelled(number: float) -> str:
 
 def one_of(owner: str, name: str, value: Any, options: tuple[Any, ...]) -> Any:
     """Refuse anything that is not among the options."""
-    if value not in options:
-        raise ValueError(f"{owner}: {name} is {value!r}; expected one of {', '.join(map(str, options))}.")
+    if not any(value is option or (isinstance(value, type(option)) and value == option) for option in options):
+        raise ValueError(f"{owner}: {name} is {shown(value)}; expected one of {', '.join(map(str, options))}.")
     return value
 
 
-def whole_number(owner: str, name: str, value: Any, least: int = 1) -> int:
-    """Refuse anything that is not a whole number of at least `least`."""
+class _Short(reprlib.Repr):
+    """Python's shortener, for values whose own `repr` may be long, or fail."""
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        try:
+            said = " ".join(repr(x).split())
+        except Exception:  # anything may be given, and its repr may do anything
+            return f"<{type(x).__name__}>"
+        return said if len(said) <= self.maxother else f"{said[: self.maxother - 3]}..."
+
+
+_short = _Short()
+_short.maxother = _short.maxstring = 100  # characters: about a line, of which the sentence needs a part
+_short.maxlong = 60  # digits
+
+
+def shown(value: Any) -> str:
+    """A value as a sentence can show it: short, on one line."""
+    try:
+        return _short.repr(value)
+    except Exception:  # such as the whole number that is too long to be written
+        return f"<{type(value).__name__}>"
+
+
+def whole_number(owner: str, name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Refuse anything that is not a whole number of at least `least` and, where that is given, of at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{owner}: {name} is {value!r}; expected a whole number of at least {least}.")
+    if most is not None and value > most:
+        given = (
+            f"{value:,}" if value < 10**30 else "a number of more than 30 digits"
+        )  # Python refuses to print the longest
+        raise ValueError(f"{owner}: {name} is {given}; expected at most {most:,}.")
     return int(value)
 
 
@@ -76,16 +108,50 @@ class UnreadableError(ValueError):
 
 @contextlib.contextmanager
 def plain_errors() -> Iterator[None]:
-    """What a reader raises inside compiled code comes out wrapped; here it is as it was said."""
-    failures.clear()  # of those whom nobody asked
-    try:
-        yield
-    except Exception as error:
-        said = [failure for failure in failures if str(failure) in str(error)]
-        failures.clear()
-        if not said:
-            raise
-        raise said[-1] from None
+    """What a reader raises inside compiled code comes out wrapped; here it is as it was said.
+
+    Callbacks run in threads of JAX's own, so that all calls share one list. It is cleared only where no other call is under
+    way: it may hold what a call in another thread is about to ask for.
+    """
+    with _calls.one_more():
+        try:
+            yield
+        except Exception as error:
+            said = [failure for failure in failures if str(failure) in str(error)]
+            if not said:
+                raise
+            raise said[-1] from None
+
+
+class _Calls:
+    """How many calls are under way, over all threads."""
+
+    def __init__(self):
+        self.forget()
+
+    def forget(self) -> None:
+        """None: a process that was forked has the count of its parent, whose other threads it does not have."""
+        self.lock, self.under_way = threading.Lock(), 0
+
+    @contextlib.contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Within it there is one more; the first one finds no failures, and the last one leaves none."""
+        with self.lock:
+            if self.under_way == 0:
+                failures.clear()
+            self.under_way += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.under_way -= 1
+                if self.under_way == 0:
+                    failures.clear()
+
+
+_calls = _Calls()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_calls.forget)
 
 
 class _Known(logging.Filter):

@@ -11,6 +11,7 @@ import numpy as np
 
 from tightrope._compilation_cache import hints_at_cache
 from tightrope._errors import plain_errors, whole_number
+from tightrope._limits import MOST_ROWS
 from tightrope.evidence.certificates import Judges
 from tightrope.evidence.gap import inside_of, refuse_below_rounding
 from tightrope.evidence.strictly_feasible import strictly_feasible
@@ -33,7 +34,6 @@ from tightrope.tree import Array, Tree, float_dtype
 
 _MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
 _MOST_NUMBER = 1e300  # beyond it are infinity and whole numbers that no float holds
-_MOST_ROWS = 10_000_000  # of a trace
 _PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
 
 
@@ -333,8 +333,8 @@ def _knows_gap(algorithm: Algorithm) -> bool:
 def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoint_every: Any, chunk: Any) -> None:
     if output not in (None, "average", "last", "feasible", "certified"):
         raise ValueError(f'output is {output!r}; expected "average", "last", "feasible" or "certified".')
-    if not isinstance(record, int) or not 0 <= record <= _MOST_ROWS:
-        raise ValueError(f"record is {record!r}; expected how many rows the trace should have, at most {_MOST_ROWS:,}.")
+    if not isinstance(record, int) or not 0 <= record <= MOST_ROWS:
+        raise ValueError(f"record is {record!r}; expected how many rows the trace should have, at most {MOST_ROWS:,}.")
     for name, value in (("time_limit", time_limit), ("tol", tol)):
         if value is not None and not (isinstance(value, int | float | np.number) and 0 < value < _MOST_NUMBER):
             raise ValueError(f"{name} is {value!r}; expected a positive number.")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tightrope._errors import plain_errors, whole_number
+from tightrope._limits import MOST_ROWS, at_most
 from tightrope.columns import of_constraints, refuse_taken
 from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
@@ -85,7 +87,8 @@ def sweep(
     named = {title_of(methods): methods} if isinstance(methods, Algorithm) else dict(methods)
     if not isinstance(seeds, Iterable):
         raise TypeError(f"sweep: seeds is {seeds!r}; expected several of them, such as range(20).")
-    seeds = tuple(seeds)
+    seeds = at_most(seeds, MOST_ROWS, "sweep", "seeds")
+    memory = whole_number("sweep", "memory", memory)
     if not named or not seeds:
         raise ValueError("sweep: no methods or no seeds were given; expected at least one of each.")
     devices = _devices(mesh)
@@ -100,15 +103,16 @@ def sweep(
         coefficients, constraints = list(jobs[name][0].columns), of_constraints(ready.names)
         refuse_taken(f"names of constraints, beside the coefficients of {name},", constraints, coefficients)
         track_names(Variant(ready.sizes, track), ready.x, (*coefficients, *constraints))
+    records = {name: _record_at(record, ready.steps) for name, ready in prepared.items()}
+    _refuse_too_many(sum(len(jobs[name]) * len(seeds) * len(records[name]) for name in prepared))
     total = sum(len(combos) * ready.steps for combos, ready in zip(jobs.values(), prepared.values(), strict=True))
     tables, done = [], 0
     with Progress(total * len(seeds), progress, "steps of all runs") as bar:
         for name, ready in prepared.items():
-            records = _record_at(record, ready.steps)
             if isinstance(ready.method, Solver):
-                found = _solve_each(ready, jobs[name], records, track, points)
+                found = _solve_each(ready, jobs[name], records[name], track, points)
             else:
-                found = _sweep_one(ready, jobs[name], records, track, points, memory, devices)
+                found = _sweep_one(ready, jobs[name], records[name], track, points, memory, devices)
             for rows, taken in found:
                 done += taken
                 bar.show(done)
@@ -367,7 +371,10 @@ def _slices(things: list, size: int) -> list[_Slice]:
 def _level_grid(problem: Problem, levels) -> list[tuple[np.ndarray, dict[str, Any]]]:
     if levels is None:
         return [(np.asarray(problem.levels, float), {})]
-    grid = np.asarray(levels, float)
+    try:
+        grid = np.asarray(levels, float)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"sweep: levels is {levels!r}; expected L finite numbers, or L rows of N.") from error
     if grid.ndim not in (1, 2) or grid.size == 0 or not np.all(np.isfinite(grid)):
         raise ValueError(f"sweep: levels has shape {grid.shape}; expected L finite numbers, or L rows of N.")
     return [(level, {"level": float(level) if level.ndim == 0 else tuple(level.tolist())}) for level in grid]
@@ -386,6 +393,7 @@ def _combinations(method: Algorithm, levels) -> list[_Combo]:
         if np.ndim(leaf) > 1:
             raise ValueError(f"sweep: the grid of {name} has shape {np.shape(leaf)}; expected a list of numbers.")
     grids = [np.atleast_1d(np.asarray(leaf, float)).tolist() for _, leaf in paths]
+    _refuse_too_many(math.prod(map(len, grids)) * len(levels))
     return [
         _Combo(leaves, level, dict(zip(names, leaves, strict=True)) | column)
         for leaves in itertools.product(*grids)
@@ -403,9 +411,20 @@ def _stacked(ready: Prepared, combos: list[_Combo]) -> tuple[Method, Array]:
 
 def _record_at(record: int | Sequence[int], steps: int) -> list[int]:
     if isinstance(record, int | np.integer):
-        count = whole_number("sweep", "record", record)
+        count = whole_number("sweep", "record", record, most=MOST_ROWS)
         return sorted({max(1, round(steps * (i + 1) / count)) for i in range(count)})
-    at = sorted({whole_number("sweep", "record", k) for k in record})
+    if not isinstance(record, Iterable) or isinstance(record, str | bytes):
+        raise TypeError(f"sweep: record is {record!r}; expected how many steps to record, or a list of them.")
+    given = at_most(record, MOST_ROWS, "sweep", "record")
+    at = sorted({whole_number("sweep", "record", k) for k in given})
     if not at or at[-1] > steps:
-        raise ValueError(f"sweep: record is {list(record)}; expected steps from 1 to {steps}.")
+        raise ValueError(f"sweep: record is {list(given)}; expected steps from 1 to {steps}.")
     return at
+
+
+def _refuse_too_many(rows: int) -> None:
+    if rows > MOST_ROWS:
+        raise ValueError(
+            f"sweep: all methods, combinations, seeds and recorded steps together make a table of {rows:,} rows; expected "
+            f"at most {MOST_ROWS:,}. Sweep over part of them at a time."
+        )

@@ -16,7 +16,7 @@ from tightrope.evidence.watched_point import Watch
 from tightrope.loop.budget import cost_of
 from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
-from tightrope.loop.prepare import Prepared, prepare, refuse_mean
+from tightrope.loop.prepare import Prepared, checked_point, prepare, refuse_mean
 from tightrope.loop.steps import Carry, average, output, summarise
 from tightrope.methods import Method
 from tightrope.methods.base import title_of
@@ -26,7 +26,8 @@ from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import Buffer, Draws, Plan, Stream
 from tightrope.sampling.data import block_length, filled
 from tightrope.sampling.stream import Lately
-from tightrope.tree import Tree
+from tightrope.sets.base import Shape
+from tightrope.tree import Tree, float_dtype
 
 _MOST_STEPS = 2**31 - 1  # step numbers are 32-bit; it also stands for the horizon, which no anytime method looks at
 _SHORTEST = 64  # steps in a buffer; powers of two from there on are all the shapes there are
@@ -216,7 +217,8 @@ class Online:
         self._known("certify")
         assert self._ready is not None
         ready, x = self._ready, self.x if point is None else point
-        fixed = jax.tree.map(lambda p, like: jnp.array(p, like.dtype), x, ready.x)
+        fixed = checked_point("point", x, Shape.of(ready.x), float_dtype(ready.x))
+        fixed = jax.tree.map(jnp.array, fixed)  # a copy: the user may change what was given
         number = 1 if self._watch is None else self._watch.number + 1
         given = read_ranges(ranges, ready.names)
         known, _ = follow(sampled(ready.problem), fixed, ready.sampler.example(), given)

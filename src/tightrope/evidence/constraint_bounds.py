@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._errors import shown
 from tightrope._jaxlib import COMPILED_SOON
 from tightrope.certificate import KINDS, ConstraintBound, Kind
 from tightrope.confidence import (
@@ -52,8 +53,8 @@ Ranges = tuple[Range | None, ...]
 
 def checked_accept(accept: Any) -> Accept:
     """The lowest grade of a bound by which a constraint may hold."""
-    if accept not in ("proven", "asymptotic"):
-        raise ValueError(f'accept is {accept!r}; expected "proven", or "asymptotic" to count such bounds too.')
+    if not (isinstance(accept, str) and accept in ("proven", "asymptotic")):
+        raise ValueError(f'accept is {shown(accept)}; expected "proven", or "asymptotic" to count such bounds too.')
     return accept
 
 
@@ -68,25 +69,39 @@ def read_ranges(ranges: Any, names: list[str]) -> Ranges:
         return tuple(_range(ranges.get(name), name) for name in names)
     if not isinstance(ranges, list | tuple) or len(ranges) != len(names):
         raise ValueError(
-            f"ranges is {ranges!r}; expected a pair (low, high) or a set of two values for all constraints, a dict of these "
-            f"by name, or a list of {len(names)}."
+            f"ranges is {shown(ranges)}; expected a pair (low, high) or a set of two values for all constraints, a dict of "
+            f"these by name, or a list of {len(names)}."
         )
     return tuple(_range(one, name) for one, name in zip(ranges, names, strict=True))
 
 
 def _is_pair(given: Any) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and all(np.ndim(v) == 0 and np.isreal(v) for v in given)
+    return isinstance(given, tuple) and len(given) == 2 and all(map(_is_number, given))
+
+
+def _is_number(given: Any) -> bool:
+    return (
+        isinstance(given, int | float | np.number | np.ndarray | jax.Array)
+        and np.shape(given) == ()
+        and np.isreal(given)
+    )
 
 
 def _range(given: Any, name: str) -> Range | None:
     if given is None:
         return None
     two = isinstance(given, set | frozenset)
-    if not (two or _is_pair(tuple(given))) or len(given) != 2:
-        raise ValueError(f"ranges: {name} has {given!r}; expected a pair (low, high), or the set of its two values.")
-    low, high = (float(v) for v in (sorted(given) if two else given))
+    pair = tuple(given) if isinstance(given, set | frozenset | list | tuple | np.ndarray | jax.Array) else ()
+    if not _is_pair(pair):
+        raise ValueError(
+            f"ranges: {name} has {shown(given)}; expected a pair (low, high), or the set of its two values."
+        )
+    try:
+        low, high = sorted(map(float, pair)) if two else map(float, pair)
+    except OverflowError:
+        low, high = np.nan, np.nan
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"ranges: {name} has {given!r}; expected finite numbers, low < high.")
+        raise ValueError(f"ranges: {name} has {shown(given)}; expected finite numbers, low < high.")
     return Range(low, high, two)
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import whole_number
+from tightrope._errors import shown, whole_number
+from tightrope._limits import refuse_points_beyond_memory
 from tightrope.columns import of_constraints
 from tightrope.loop.budget import default_batch, draws_of, for_rows, steps_within
 from tightrope.loop.choose import Asked, misfit, missing, projection_free, refuse_grids, resolve_method
@@ -223,7 +223,7 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
         x0 = warm_start.where_to_go_on
     if x0 is None:
         if domain.shape is None or domain.shape.size > _SURELY_FITS:
-            _refuse_too_large(jax.eval_shape(domain.start))
+            refuse_points_beyond_memory(jax.eval_shape(domain.start))
         return domain.start()
     x = checked_point("x0", x0, domain.shape)
     if bool(domain.contains(x)):
@@ -235,11 +235,25 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
 
 
 def checked_point(name: str, given: Tree, shape: Shape | None, dtype: Any = None) -> Tree:
-    """A point that a user gave, in a floating dtype; refuses what is no real number, not finite, or of another shape."""
-    if not all(map(_is_real, jax.tree.leaves(given))):
-        raise TypeError(f"{name} is {given!r}; expected arrays of real numbers.")
-    dtype = float_dtype(given) if dtype is None else dtype
-    point = jax.tree.map(lambda v: jnp.asarray(v, dtype), given)
+    """A point that a user gave, in a floating dtype; refuses what is no real number, not finite, or of another shape.
+
+    Where points are one array, a list of numbers is one, too.
+    """
+    like = "" if shape is None else f" of shape {shape}, like the points of the domain"
+    one_array = shape is not None and jax.tree.structure(shape.spec, is_leaf=_is_tuple) == jax.tree.structure(0)
+    try:
+        whole = np.asarray(given) if one_array and isinstance(given, list | tuple) else given
+        arrays = jax.tree.map(lambda v: v if isinstance(v, jax.Array) else np.asarray(v), whole)
+        real = bool(jax.tree.leaves(arrays)) and all(_is_real(leaf.dtype) for leaf in jax.tree.leaves(arrays))
+    except Exception as error:  # NumPy and JAX meet all kinds of objects here, whose conversion may fail in any way
+        raise TypeError(f"{name} is {shown(given)}; expected arrays of real numbers{like}.") from error
+    if not real:
+        raise TypeError(f"{name} is {shown(given)}; expected arrays of real numbers{like}.")
+    if any(np.shape(leaf).count(0) for leaf in jax.tree.leaves(arrays)):
+        raise ValueError(f"{name} is {shown(given)}, which has no numbers; expected arrays of real numbers{like}.")
+    dtype = float_dtype(arrays) if dtype is None else dtype
+    with np.errstate(over="ignore"):  # what is too large for the dtype is infinite, and refused below
+        point = jax.tree.map(lambda v: jnp.asarray(v, dtype), arrays)
     if shape is not None and Shape.of(point) != shape:
         raise ValueError(f"{name} has shape {Shape.of(point)}; expected {shape}, the shape of the domain's points.")
     if not all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(point)):  # nothing is compiled for that
@@ -247,24 +261,12 @@ def checked_point(name: str, given: Tree, shape: Shape | None, dtype: Any = None
     return point
 
 
-def _is_real(leaf: Any) -> bool:
-    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+def _is_tuple(spec: Any) -> bool:
+    return isinstance(spec, tuple)
+
+
+def _is_real(dtype: Any) -> bool:
     return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
-
-
-def _refuse_too_large(x: Tree) -> None:
-    """Refuse points that do not fit into memory: inside the compiler they would end the process."""
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(x))
-    if size > 2**50 or (size > 2**32 and hasattr(os, "sysconf") and size > _memory()):
-        count = sum(leaf.size for leaf in jax.tree.leaves(x))
-        raise ValueError(
-            f"The domain's points have {count:,} coordinates, {size / 2**30:,.0f} GiB each, which is more than this machine "
-            "has. Use a smaller shape; for matrices there is tr.StructuredMatrixCompletion, which keeps factors."
-        )
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _warm_multipliers(warm_start: "Result", n: int, dtype: Any) -> Array:

@@ -182,7 +182,14 @@ def track_names(variant: Variant, x: Tree, taken: Sequence[str] = ()) -> list[st
     """The names of what is tracked, in the order in which it is packed; refused where a column `taken` is called so."""
     if variant.track is None:
         return []
-    tracked = jax.eval_shape(variant.track, x)
+    if not callable(variant.track):
+        raise TypeError(f"track is {variant.track!r}; expected a function of x that returns a dict of numbers.")
+    try:
+        tracked = jax.eval_shape(variant.track, x)
+    except Exception as error:
+        raise ValueError(
+            f"track fails on a point of shape {jax.tree.map(jnp.shape, x)}: {str(error).strip().rstrip('.')}."
+        ) from error
     if not isinstance(tracked, dict) or any(getattr(v, "shape", None) != () for v in tracked.values()):
         raise ValueError(f"track returns {tracked}; expected a dict of scalars, name by name.")
     refuse_taken("track", sorted(tracked), taken)

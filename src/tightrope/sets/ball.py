@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import nonnegative
+from tightrope._limits import length
 from tightrope.sets import conic
 from tightrope.sets.base import Shape, as_shape, as_vector, rounding
 from tightrope.sets.capabilities import ConvexSet
@@ -59,7 +59,7 @@ class Radial(ConvexSet):
     radius: Any
 
     def __post_init__(self) -> None:
-        nonnegative(self.name, "radius", self.radius)
+        length(self.name, "radius", self.radius)
         set_field(self, "shape", as_shape(self.shape))
 
 
@@ -155,7 +155,7 @@ class BallAround(ConvexSet):
     shape: Any = static(default=None)
 
     def __post_init__(self) -> None:
-        nonnegative(self.name, "radius", self.radius)
+        length(self.name, "radius", self.radius)
         set_field(self, "shape", Shape.of(self.centre))
 
     def _middle(self, x: Tree) -> Tree:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import MissingOracleError
+from tightrope._limits import MOST_COORDINATES
 from tightrope.precision import in_full_precision
 from tightrope.tree import Array, Tree, dot, float_dtype
 
@@ -48,6 +49,12 @@ class Shape:
         self.leaves: tuple[tuple[int, ...], ...] = tuple(_array_shape(s, spec) for s in leaves)
         if self.size == 0:
             raise ValueError(f"Shape: {spec!r} was given, which has no coordinates; expected at least one.")
+        if self.size > MOST_COORDINATES:
+            raise ValueError(
+                f"Shape: {spec!r} was given, which has {self.size:,} coordinates; expected at most {MOST_COORDINATES:,}, "
+                "because compiled code numbers them in 32 bits. Use a smaller shape; for matrices there is "
+                "tr.StructuredMatrixCompletion, which keeps factors."
+            )
 
     @classmethod
     def of(cls, x: Tree) -> "Shape":

@@ -1,11 +1,13 @@
 """Boxes: one interval per coordinate."""
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._limits import MOST_LENGTH
 from tightrope.sets import conic
 from tightrope.sets.base import Shape, as_shape, as_vector, rounding
 from tightrope.sets.capabilities import ConvexSet
@@ -30,6 +32,11 @@ def _refuse_unless_finite(name: str, bound: Any) -> None:
         raise ValueError(
             f"Box: {name} is {bound!r}; expected finite numbers, because the methods need a bounded set. "
             "Where there is no natural bound, choose one that no sensible point reaches."
+        )
+    if any(np.any(np.abs(a.astype(float)) > MOST_LENGTH) for a in arrays):
+        raise ValueError(
+            f"Box: {name} has numbers beyond {MOST_LENGTH:g} in size; expected smaller ones, so that sums of squares do not "
+            "overflow. Where there is no natural bound, choose one that no sensible point reaches."
         )
 
 
@@ -71,7 +78,8 @@ class Box(ConvexSet):
         set_field(self, "shape", as_shape(self.shape))
         try:
             shape = self.shape or _common_shape(self.lower, self.upper)
-            like = np.zeros(()) if shape is None else shape.full(0.0)
+            one = _is_number(self.lower) and _is_number(self.upper)  # two numbers need no arrays to be compared
+            like = np.zeros(()) if shape is None or one else shape.full(0.0)
             gaps = subtract(_spread(self.upper, like), _spread(self.lower, like))
         except (ValueError, TypeError) as error:
             shapes = [jax.tree.map(jnp.shape, b) for b in (self.lower, self.upper)]
@@ -92,6 +100,8 @@ class Box(ConvexSet):
     @property
     def diameter(self) -> Array:
         """The distance of the corner `lower` from the corner `upper`."""
+        if _is_number(self.lower) and _is_number(self.upper):  # a large box needs no array for it
+            return jnp.asarray(math.sqrt(self._shape().size) * (self.upper - self.lower), float)
         lower, upper = self._bounds(self._shape().full(0.0))
         return norm(subtract(upper, lower))
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import MissingOracleError
+from tightrope._limits import MOST_LENGTH
 from tightrope.sets import conic
 from tightrope.sets.base import Shape, as_shape, no_projection, rounding
 from tightrope.sets.box import Box
@@ -36,6 +37,8 @@ class Rows:
         self.b = b[keep] / length[keep]
         self.centre = self._chebyshev_centre()
         self.lower, self.upper = self._bounding_box()
+        if max(np.max(np.abs(side)) for side in (self.lower, self.upper)) > MOST_LENGTH:
+            raise ValueError(_unbounded(f"it has points with coordinates beyond {MOST_LENGTH:g}"))
         self.diagonal = float(np.linalg.norm(self.upper - self.lower))
         self._key = (self.A.shape, self.A.tobytes(), self.b.tobytes())
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tightrope._limits import beyond_memory
 from tightrope._threads import threads_for
 from tightrope.learn import rules
 from tightrope.learn.completion.choice import choose
@@ -130,6 +131,7 @@ class StructuredMatrixCompletion(BaseEstimator):
         """
         rules.check_parameters(self, _RULES)
         seen = observed(plain(X), shape=shape, empty="keep", who=NAME)
+        self._refuse_too_large(seen)
         alpha, beta, error, path, start = self.nuclear_norm, self.unobserved_energy, None, None, None
         with self._few_threads(seen):
             if alpha is None or beta is None:
@@ -160,6 +162,17 @@ class StructuredMatrixCompletion(BaseEstimator):
         with self._few_threads(both):
             self._learn(both, alpha, beta, max(1, int(self.steps) // 2), start)
         return self
+
+    def _refuse_too_large(self, seen: Observed) -> None:
+        """Refuse a shape whose factors do not fit into memory before anything of that shape is made."""
+        rank = min(self.rank or RANK, *seen.shape)
+        factors = 8 * rank * sum(seen.shape)
+        if beyond_memory(factors):
+            raise ValueError(
+                f"{NAME}: the matrix has the shape {seen.shape[0]:,} x {seen.shape[1]:,}, whose factors of rank {rank} take "
+                f"{factors / 2**30:,.0f} GiB; expected a shape for which this machine has the memory. Give a smaller rank, "
+                "or number the rows and columns that occur from 0 on."
+            )
 
     def _few_threads(self, seen: Observed) -> AbstractContextManager:
         """One for matrices so small that a second would wait for the first: around everything, since one long vector's

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tightrope._limits import MOST_COORDINATES
+
 
 class Observed(NamedTuple):
     """The observed entries of a matrix, as `observed` has read and checked them.
@@ -71,7 +73,7 @@ def _from_triplets(say: str, rows: np.ndarray, columns: np.ndarray, values: np.n
             raise TypeError(f"{say}: {name} numbers have dtype {places.dtype}; expected whole numbers from 0 on.")
     if len(rows) == 0:
         raise ValueError(f"{say}: no entry was observed; expected at least one.")
-    size = (int(rows.max()) + 1, int(columns.max()) + 1) if shape is None else (int(shape[0]), int(shape[1]))
+    size = (int(rows.max()) + 1, int(columns.max()) + 1) if shape is None else _size(say, shape)
     for name, places, length in (("row", rows, size[0]), ("column", columns, size[1])):
         bad = (places < 0) | (places >= length)
         if bad.any():
@@ -80,6 +82,16 @@ def _from_triplets(say: str, rows: np.ndarray, columns: np.ndarray, values: np.n
                 f"({int(bad.sum()):,} such entries)."
             )
     return Observed(rows, columns, values, size)
+
+
+def _size(say: str, shape: Any) -> tuple[int, int]:
+    if not isinstance(shape, tuple | list) or len(shape) != 2 or not all(_is_whole(n) for n in shape):
+        raise ValueError(f"{say}: shape is {shape!r}; expected two whole numbers, rows and columns.")
+    return int(shape[0]), int(shape[1])
+
+
+def _is_whole(n: Any) -> bool:
+    return isinstance(n, int | float | np.number) and not isinstance(n, bool) and np.isfinite(n) and n == int(n)
 
 
 def _from_dense(say: str, matrix: np.ndarray, mask: Any) -> Observed:
@@ -104,6 +116,11 @@ def _from_dense(say: str, matrix: np.ndarray, mask: Any) -> Observed:
 
 def _check(say: str, found: Observed, empty: str) -> None:
     (m, n), count = found.shape, len(found.values)
+    if max(m, n) > MOST_COORDINATES:
+        raise ValueError(
+            f"{say}: the matrix has the shape {m:,} x {n:,}; expected at most {MOST_COORDINATES:,} rows and columns, which "
+            "are numbered in 32 bits. Number those that occur from 0 on."
+        )
     if count == 0:
         raise ValueError(f"{say}: no entry was observed; expected at least one.")
     if found.values.dtype.kind not in "fiub":
