@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torture import refits
+from torture import names, refits
 from torture.mutants import __main__ as mutants
 from torture.mutants.operators import Mutant
 
@@ -55,3 +55,9 @@ def test_an_interrupted_fit_leaves_the_old_model_or_the_new_one(kind):
     """A short draw of `make torture`."""
     tried = range(kind, 4 * len(refits.KINDS), len(refits.KINDS))
     assert [said for said in map(refits.attack, tried) if said] == []
+
+
+def test_names_are_text_in_every_medium():
+    """A short draw of `make torture`, without the commands."""
+    tried = [k for k in range(400) if k % names.WHOLE != 7]
+    assert [said for said in map(names.attack, tried) if said] == []
