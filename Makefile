@@ -69,6 +69,8 @@ torture: install
 	$(BIN)/python -m torture.arguments
 	$(BIN)/python -m torture.memory
 	$(BIN)/python -m torture.interrupts
+	$(BIN)/python -m torture.refits
+	$(BIN)/python -m torture.names
 	$(BIN)/python -m torture.kills
 
 # Do the tests of the core see small mistakes in it? An hour on two cores; `python -m torture.mutants --processes 16` is quicker.

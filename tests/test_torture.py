@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from torture import names, refits
 from torture.mutants import __main__ as mutants
 from torture.mutants.operators import Mutant
 
@@ -47,3 +48,16 @@ def test_tests_that_bear_the_name_of_a_file_come_first():
     assert mutants.tests_of(mutant, tests, 1.0) == names[2:]
     assert mutants.tests_of(mutant, tests, 2.0) == sorted(names[1:])
     assert set(mutants.tests_of(mutant, tests, 9.0)) == set(names)
+
+
+@pytest.mark.parametrize("kind", range(len(refits.KINDS)), ids=list(refits.KINDS))
+def test_an_interrupted_fit_leaves_the_old_model_or_the_new_one(kind):
+    """A short draw of `make torture`."""
+    tried = range(kind, 4 * len(refits.KINDS), len(refits.KINDS))
+    assert [said for said in map(refits.attack, tried) if said] == []
+
+
+def test_names_are_text_in_every_medium():
+    """A short draw of `make torture`, without the commands."""
+    tried = [k for k in range(400) if k % names.WHOLE != 7]
+    assert [said for said in map(names.attack, tried) if said] == []

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Literal
 
+from tightrope.names import visible
 from tightrope.tree import Tree
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class Certificate:
             lines += [f"  gap         at most {self.population_gap:.3g} in expectation (asymptotic)"]
         lines += [f"  warning     {warning}" for warning in self.warnings]
         lines += [f"  note        {note}" for note in self.notes]
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     __repr__ = __str__
 

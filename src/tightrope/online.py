@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.aside import aside
 from tightrope.certificate import Certificate
 from tightrope.confidence.means import checked_confidence
 from tightrope.evidence.at_a_point import conflict_of, worth_of_a_run
@@ -36,7 +37,7 @@ _GROWING = 1.5  # times their mean at half of the steps: 2 where they grow stead
 
 
 class Standing(NamedTuple):
-    """Where a fed run stands; replaced whole, so that an update is taken whole or not at all."""
+    """Where a fed run stands."""
 
     carry: Carry
     step: np.ndarray  # steps taken
@@ -121,7 +122,14 @@ class Online:
         Raises:
             FloatingPointError: at a value that is not finite; the run stays where it was before the update.
         """
-        begun, rows = time.perf_counter(), _as_batch(batch)
+        with aside(self, even_after=FloatingPointError) as new:
+            said = new._take(_as_batch(batch))
+        if said:
+            warnings.warn(said, stacklevel=3)
+
+    def _take(self, rows: Tree) -> str:
+        """Take the steps; gives a sentence to warn of, or an empty one."""
+        begun = time.perf_counter()
         ready, (carry, step, waiting) = self._begin(rows)
         rows = _join(waiting, rows)
         a_step = ready.plan.draws * ready.plan.batch_size
@@ -135,23 +143,25 @@ class Online:
                 position = driver.chunk(position, end)
         except NotFiniteError as error:
             self._refuse(error.step - first - 1, a_step, kept)
-        watch = None if self._watch is None else self._watch.after(ready.problem, _cut(rows, kept, None))
-        standing = Standing(position.carry, np.asarray(end), _copy(_cut(rows, (end - first) * a_step, None)))
-        self._standing, self._watch = standing, watch
-        self._seen = self._seen or Lately(_bytes_a_row(rows))
+        if self._watch is not None:
+            self._watch = self._watch.after(ready.problem, _cut(rows, kept, None))
+        self._standing = Standing(position.carry, np.asarray(end), _copy(_cut(rows, (end - first) * a_step, None)))
+        self._seen = Lately(_bytes_a_row(rows)) if self._seen is None else self._seen.copy()
         self._seen.add(_cut(rows, 0, (end - first) * a_step))
-        if end >= _WATCHED and first.bit_length() < end.bit_length():
-            self._look_at_multipliers()
+        looks = end >= _WATCHED and first.bit_length() < end.bit_length()
+        said = self._look_at_multipliers() if looks else ""
         self._seconds += time.perf_counter() - begun
+        return said
 
-    def _look_at_multipliers(self) -> None:
-        """Warn where they still grow and samples show that no point satisfies all constraints."""
+    def _look_at_multipliers(self) -> str:
+        """A sentence where they still grow and samples show that no point satisfies all constraints; once."""
         then, self._then = self._then, self.dual
         if not self._warned and then is not None and np.any(self._then > _GROWING * then):
-            status, message = (found := self.result()).status, found.message
-            if status is Status.INFEASIBLE_IN_SAMPLES:
+            found = self.result()
+            if found.status is Status.INFEASIBLE_IN_SAMPLES:
                 self._warned = True
-                warnings.warn(f"Online: {message} The multipliers run off.", stacklevel=3)
+                return f"Online: {found.message} The multipliers run off."
+        return ""
 
     @full_precision
     def result(self) -> Result:
@@ -332,9 +342,11 @@ class Online:
 
     def _unpack(self) -> None:
         if self._kept is not None:
-            kept, self._kept = self._kept, None
-            self._begin(kept["like"])
-            self.load_state_dict(kept["arrays"])
+            with aside(self) as new:
+                kept, new._kept = new._kept, None
+                assert kept is not None
+                new._begin(kept["like"])
+                new.load_state_dict(kept["arrays"])
 
     def _known(self, what: str) -> Standing:
         self._unpack()

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from tightrope.names import in_picture
 from tightrope.result import Result
 
 if TYPE_CHECKING:
@@ -42,11 +43,12 @@ def plot_trace(result: Result, path: str | None = None) -> "Figure":
         axis.set_title(title, loc="left", fontsize=11)
         for i, name in enumerate(drawn):
             colour = COLOURS[i % len(COLOURS)]
-            label = name if along == "passes" else f"{name}, mean over the run"
+            named = in_picture(name)
+            label = named if along == "passes" else f"{named}, mean over the run"
             axis.plot(trace[along], trace[name], color=colour, label=label)
             if f"full {name}" in trace:
                 full = trace[f"full {name}"]
-                axis.plot(trace[along], full, color=colour, linestyle="--", label=f"{name}, all rows")
+                axis.plot(trace[along], full, color=colour, linestyle="--", label=f"{named}, all rows")
         if title == "constraints":
             _shade_violations(axis)
         if len(axis.lines) <= 12:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 
 from tightrope.methods.base import title_of
+from tightrope.names import visible
 from tightrope.tree import Tree
 
 if TYPE_CHECKING:
@@ -338,6 +339,6 @@ class Result:
         lines += [f"  measured on  {self.measured_on}", f"  point        {self.point}", f"  cost         {self.cost}"]
         lines += [f"  note         {note}" for note in self.notes]
         lines += [f"  certificate  {self.certificate.verdict}"] if self.certificate is not None else []
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     __repr__ = __str__

@@ -3,11 +3,11 @@
 Whatever is not `Html` is text, and is escaped on its way into a page: a function cannot be given markup by mistake.
 """
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tightrope.files import replace_file
+from tightrope.names import in_html
 
 
 class Html(str):
@@ -82,7 +82,7 @@ def text(said: object) -> Html:
         >>> print(text("<b> & co"))
         &lt;b&gt; &amp; co
     """
-    return said if isinstance(said, Html) else Html(html.escape(str(said)))
+    return said if isinstance(said, Html) else Html(in_html(said))
 
 
 def joined(parts: Iterable[object]) -> Html:

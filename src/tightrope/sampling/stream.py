@@ -251,6 +251,12 @@ class Lately:
         """The same without any samples, after so many."""
         return Lately(self.bytes_a_row, end)
 
+    def copy(self) -> "Lately":
+        """Another one that holds the same samples; what is added to it is not added to this one."""
+        other = self.empty(self.end)
+        other.parts, other.held = self.parts.copy(), self.held
+        return other
+
     def add(self, rows: Tree) -> None:
         """These have passed."""
         count = 0 if rows is None else length(rows)

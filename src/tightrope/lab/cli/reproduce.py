@@ -8,6 +8,7 @@ from rich.table import Table
 
 from tightrope.learn.cli.errors import Debug
 from tightrope.learn.cli.printing import print_table
+from tightrope.names import in_terminal
 
 
 def reproduce(
@@ -25,6 +26,6 @@ def reproduce(
     table = Table("figure", "verdict", "claim", "evidence")
     for figure, judged in claims.items():
         for claim in judged:
-            table.add_row(figure, claim.verdict, claim.sentence, claim.evidence)
+            table.add_row(*map(in_terminal, (figure, claim.verdict, claim.sentence, claim.evidence)))
     print_table(table)
     print(f"Written to {out}; open {out / 'index.html'}.")

@@ -14,6 +14,7 @@ from tightrope.lab.leaderboard.divisions import DIVISIONS, SOURCES
 from tightrope.lab.leaderboard.entrants import PENALTY
 from tightrope.lab.leaderboard.runs import REFERENCE
 from tightrope.methods import Cost, Rates, registered
+from tightrope.names import in_terminal
 
 SLACK = 0.15
 """By how much a fitted exponent may be worse than the published one."""
@@ -262,7 +263,8 @@ def summary(found: Board) -> Table:
         chosen = equal.auto & DIVISIONS[str(division)].defaults
         places = [*(equal[equal.method == name] for name in told), equal[chosen]]
         ranks = [f"{row.iloc[0]['rank']:.0f} of {len(equal)}" if len(row) else "" for row in places]
-        table.add_row(str(division), str(problem), equal.iloc[0].method, _show(equal.iloc[0], "score"), *ranks)
+        first = equal.iloc[0]
+        table.add_row(*map(in_terminal, (division, problem, first.method, _show(first, "score"), *ranks)))
     return table
 
 

@@ -13,6 +13,7 @@ from tightrope.learn.cli.errors import Debug, UsageError, stoppable
 from tightrope.learn.cli.options import FAIR, Json, Text, TextOption, taking
 from tightrope.learn.cli.output import check_file, check_folder
 from tightrope.learn.cli.printing import busy, noted, print_made, print_table, print_written, say_notes
+from tightrope.names import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,7 +139,7 @@ def predict(
         print_table(as_table(measured), whole=True, stderr=out is None)  # stdout has the predictions
     say_notes(notes)
     if out is not None:
-        print(f"Written to {out}: {rows:,} rows.")
+        print(visible(f"Written to {out}: {rows:,} rows."))
 
 
 @contextlib.contextmanager

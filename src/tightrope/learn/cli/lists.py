@@ -11,6 +11,7 @@ from rich.table import Table
 from tightrope.learn.cli.errors import Debug
 from tightrope.learn.cli.options import Json
 from tightrope.learn.cli.printing import print_table
+from tightrope.names import in_terminal
 
 if TYPE_CHECKING:
     from tightrope.methods import Rates
@@ -32,7 +33,7 @@ def methods(as_json: Json = False, debug: Debug = False) -> None:
         published = kind.facts.published
         counts = [str(count or "") for count in cost_of_a_step(kind)]
         rates = [rate and rate + "*" * bool(published.proof) for rate in map(_rate, published[:2])]
-        table.add_row(name, kind.__name__, ", ".join(sorted(kind.needs)), *counts, *rates)
+        table.add_row(*map(in_terminal, (name, kind.__name__, ", ".join(sorted(kind.needs)), *counts, *rates)))
     print_table(table)
     print("A step takes S samples, G gradients, P projections and L linear minimisations.")
     print("Gap and violation are proven to fall like these powers of the samples T; --json says more.")
@@ -105,7 +106,8 @@ def _print_list(entries: Sequence[dict[str, Any]], as_json: bool) -> None:
         return
     table = Table(*entries[0])
     for entry in entries:
-        table.add_row(*(", ".join(value) if isinstance(value, list) else value for value in entry.values()))
+        said = (", ".join(value) if isinstance(value, list) else value for value in entry.values())
+        table.add_row(*map(in_terminal, said))
     print_table(table)
 
 

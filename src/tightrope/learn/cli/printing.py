@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tightrope._compilation_cache import mended
+from tightrope.names import in_terminal, visible
 
 if TYPE_CHECKING:
     from tightrope.learn.tables.classifier import Fitted
@@ -28,7 +29,7 @@ def say(sentence: str, style: str | None = None) -> None:
 
 
 def _print(console: Console, sentence: str, style: str | None = None) -> None:
-    console.print(sentence, style=style, markup=False, highlight=False, soft_wrap=not console.is_terminal)
+    console.print(in_terminal(sentence), style=style, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def say_notes(notes: Sequence[str]) -> None:
@@ -68,7 +69,7 @@ def print_made(
         else:
             said["comparison"] = comparison.to_dict("records")
         said |= {"notes": list(notes), "folder": str(folder), "files": made.save(folder, notes)}
-        print(json.dumps(_finite(said), indent=2, ensure_ascii=False))
+        print(visible(json.dumps(_finite(said), indent=2, ensure_ascii=False)))  # which JSON writes alike
         return
     for line in made.lines():
         _print(Console(), line)
@@ -91,7 +92,7 @@ def print_written(folder: Path, files: Sequence[str]) -> None:
     """Print which files are in the folder now, and why there is no picture if there is none."""
     if not any(name.endswith(".png") for name in files):
         say_notes(["there is no picture, because matplotlib is not installed: pip install 'tightrope[plot]'."])
-    print(f"Written to {folder}: {', '.join(files)}.")
+    print(visible(f"Written to {folder}: {', '.join(files)}."))
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tightrope._limits import beyond_memory
 from tightrope._threads import threads_for
+from tightrope.aside import aside
 from tightrope.learn import rules
 from tightrope.learn.completion.choice import choose
 from tightrope.learn.completion.page import completion_page
@@ -129,16 +130,18 @@ class StructuredMatrixCompletion(BaseEstimator):
             y: is not used; scikit-learn passes it.
             shape: for (rows, columns, values), the size of the matrix; by default the smallest that holds them.
         """
-        rules.check_parameters(self, _RULES)
-        seen = observed(plain(X), shape=shape, empty="keep", who=NAME)
-        self._refuse_too_large(seen)
-        alpha, beta, error, path, start = self.nuclear_norm, self.unobserved_energy, None, None, None
-        with self._few_threads(seen):
-            if alpha is None or beta is None:
-                options: dict[str, Any] = {"centre": self.centre, "rank": self.rank, "held_out": self.held_out}
-                alpha, beta, error, path, start = choose(seen, alpha, beta, **options, seed=int(self.random_state))
-            self._learn(seen, float(alpha), float(beta), int(self.steps), start)
-        self.held_out_error_, self.path_ = error, path
+        with aside(self) as new:
+            rules.check_parameters(self, _RULES)
+            seen = observed(plain(X), shape=shape, empty="keep", who=NAME)
+            self._refuse_too_large(seen)
+            alpha, beta, error, path, start = new.nuclear_norm, new.unobserved_energy, None, None, None
+            with new._few_threads(seen):
+                if alpha is None or beta is None:
+                    options: dict[str, Any] = {"centre": new.centre, "rank": new.rank, "held_out": new.held_out}
+                    self._refuse_too_large(seen)
+            alpha, beta, error, path, start = choose(seen, alpha, beta, **options, seed=int(new.random_state))
+                new._learn(seen, float(alpha), float(beta), int(new.steps), start)
+            new.held_out_error_, new.path_ = error, path
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> "StructuredMatrixCompletion":
@@ -159,8 +162,8 @@ class StructuredMatrixCompletion(BaseEstimator):
         alpha = self.nuclear_norm_ if self.nuclear_norm is None else float(self.nuclear_norm)
         beta = self.unobserved_energy_ if self.unobserved_energy is None else float(self.unobserved_energy)
         start = Start(*self.factors_, self.dual_)
-        with self._few_threads(both):
-            self._learn(both, alpha, beta, max(1, int(self.steps) // 2), start)
+        with aside(self) as new, self._few_threads(both):
+            new._learn(both, alpha, beta, max(1, int(self.steps) // 2), start)
         return self
 
     def _refuse_too_large(self, seen: Observed) -> None:
@@ -180,7 +183,7 @@ class StructuredMatrixCompletion(BaseEstimator):
         return threads_for(max(seen.shape), min(self.rank or RANK, *seen.shape))
 
     def _learn(self, seen: Observed, alpha: float, beta: float, steps: int, start: Start | None) -> None:
-        """Complete; what was learnt before is replaced only when that has succeeded."""
+        """Complete, and keep what was learnt."""
         effects, made, taken = fit_in_turn(
             seen, alpha, beta, centre=self.centre, steps=steps, start=start, rank=self.rank, method=self.method,
             seed=int(self.random_state), progress=None, record=60,

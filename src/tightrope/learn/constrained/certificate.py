@@ -10,6 +10,7 @@ from tightrope.confidence import binomial_lower, binomial_upper, umbrella_least
 from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint
 from tightrope.learn.constrained.held_out import HeldOut, Judges
 from tightrope.learn.constrained.search import Walk, interval, passes
+from tightrope.names import visible
 from tightrope.pages.elements import fragment
 
 _FAR = 10**9  # rows; beyond, "more than a billion" is answer enough; by hand
@@ -96,7 +97,7 @@ class ThresholdCertificate:
         lines = [self.verdict, *self.missing, f"Selected: a score above {self.threshold:.6g}. {self.basis}", "There:"]
         alone = self.objective.name not in [measured.name for measured in self.constraints]
         lines += [f"  {measured}" for measured in ((self.objective,) * alone + self.constraints)]
-        return "\n".join([*lines, *self.notes])
+        return visible("\n".join([*lines, *self.notes]))
 
     def _repr_html_(self) -> str:
         from tightrope.learn.constrained.page import threshold_parts

@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
+from tightrope.aside import aside
 from tightrope.learn import rules
 from tightrope.learn.constrained.asked import Asked, Constraint, read_asked
 from tightrope.learn.constrained.certificate import (
@@ -162,26 +163,29 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 What is shown holds for weights up to `max_weight`; without that, nothing is certified.
             sensitive_features: a column or several of groups, for limits "by group".
         """
-        rules.check_parameters(self, _RULES)
-        asked = self.asked
-        task = self._read(X, y, sample_weight, sensitive_features, asked)
-        limits = asked.in_groups(list(task.groups))
-        judges = self._held_out(task, asked, limits)
-        found = walk(asked, limits, judges.rows, self.confidence, int(self.random_state))
-        cut = found.cut if found.passed else by_estimate(asked, limits, judges.rows)
-        cut = self._usual_cut() if cut is None else cut
-        weights = None if task.weight is None else "seen" if self.max_weight is None else "known"
-        certificate = certificate_of(asked, limits, found, cut, self.confidence, judges, weights)
-        said = "\n".join([certificate.verdict, *certificate.missing])
-        if not certificate.holds and self.uncertified == "raise":
-            raise CertificationError(said)
-        if not certificate.holds:
-            why = "the best under this condition" if found.passed else "the best by estimates, without any confidence"
-            warnings.warn(f"{said}\nThe threshold {cut:.6g} is {why}.", CertificationWarning, stacklevel=2)
-        for note in certificate.notes if certificate.holds else ():
-            if note.startswith("Nobody"):
-                warnings.warn(f"{certificate.verdict} {note}", CertificationWarning, stacklevel=2)
-        self.certificate_, self.threshold_, self.held_out_ = certificate, cut, found.judging.once()
+        with aside(self) as new:
+            rules.check_parameters(new, _RULES)
+            asked = new.asked
+            task = new._read(X, y, sample_weight, sensitive_features, asked)
+            limits = asked.in_groups(list(task.groups))
+            judges = new._held_out(task, asked, limits)
+            found = walk(asked, limits, judges.rows, new.confidence, int(new.random_state))
+            cut = found.cut if found.passed else by_estimate(asked, limits, judges.rows)
+            cut = new._usual_cut() if cut is None else cut
+            weights = None if task.weight is None else "seen" if new.max_weight is None else "known"
+            certificate = certificate_of(asked, limits, found, cut, new.confidence, judges, weights)
+            said = "\n".join([certificate.verdict, *certificate.missing])
+            if not certificate.holds and new.uncertified == "raise":
+                raise CertificationError(said)
+            if not certificate.holds:
+                why = (
+                    "the best under this condition" if found.passed else "the best by estimates, without any confidence"
+                )
+                warnings.warn(f"{said}\nThe threshold {cut:.6g} is {why}.", CertificationWarning, stacklevel=2)
+            for note in certificate.notes if certificate.holds else ():
+                if note.startswith("Nobody"):
+                    warnings.warn(f"{certificate.verdict} {note}", CertificationWarning, stacklevel=2)
+            new.certificate_, new.threshold_, new.held_out_ = certificate, cut, found.judging.once()
         return self
 
     def _read(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, asked: Asked) -> _Task:
@@ -333,6 +337,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Take a trained estimator for the one whose scores are cut."""
         self.estimator_ = estimator
         for name in ("n_features_in_", "feature_names_in_"):
+            vars(self).pop(name, None)
             if hasattr(estimator, name):
                 setattr(self, name, getattr(estimator, name))
 

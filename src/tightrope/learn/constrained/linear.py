@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope._minimize import minimize
+from tightrope.aside import aside
 from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint, Counts
 from tightrope.learn.fair.training import Scaling, repeated, widened
 from tightrope.learn.runs import kept
@@ -122,26 +123,27 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "SurrogateClassifier":
         """Train on rows whose label is True or False; `groups` has a mask for each (attribute, group) that is limited."""
-        X = as_dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64))
-        masks = np.ones((len(X), len(self.limits)))
-        for i, limit in enumerate(self.limits):
-            masks[:, i] = 1.0 if limit.group is None else groups[limit.group]
-        weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
-        X, positive, masks, weight = _once(X, np.asarray(y, bool), masks, weight)
-        self.classes_ = np.array([False, True])
-        scaling = Scaling.fit(X, weight, intercept=True)
-        features = scaling.apply(X)
-        features[:, -1] = _CONSTANT
-        bounds = [_objective(self.asked, positive, weight)]
-        for c, mask in zip(self.limits, masks.T, strict=True):
-            bounds.append(coefficients(c.metric, c.at_most, c.limit, positive, weight * mask, self.asked.costs))
-        self.result_, self.bounded_ = self._train(features, bounds), True
-        if len(bounds) > 1 and (self.result_.status.no_point or self.result_.violation > 1e-6):
-            self.result_, self.bounded_ = self._train(features, bounds[:1]), False
-        x = np.array(self.result_.x, float)
-        x[X.shape[1]] *= _CONSTANT
-        coef, intercept = scaling.back(x)
-        self.coef_, self.intercept_ = coef[None], np.array([intercept])
+        with aside(self) as new:
+            X = as_dense(validate_data(new, X, accept_sparse="csr", dtype=np.float64))
+            masks = np.ones((len(X), len(new.limits)))
+            for i, limit in enumerate(new.limits):
+                masks[:, i] = 1.0 if limit.group is None else groups[limit.group]
+            weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
+            X, positive, masks, weight = _once(X, np.asarray(y, bool), masks, weight)
+            new.classes_ = np.array([False, True])
+            scaling = Scaling.fit(X, weight, intercept=True)
+            features = scaling.apply(X)
+            features[:, -1] = _CONSTANT
+            bounds = [_objective(new.asked, positive, weight)]
+            for c, mask in zip(new.limits, masks.T, strict=True):
+                bounds.append(coefficients(c.metric, c.at_most, c.limit, positive, weight * mask, new.asked.costs))
+            new.result_, new.bounded_ = new._train(features, bounds), True
+            if len(bounds) > 1 and (new.result_.status.no_point or new.result_.violation > 1e-6):
+                new.result_, new.bounded_ = new._train(features, bounds[:1]), False
+            x = np.array(new.result_.x, float)
+            x[X.shape[1]] *= _CONSTANT
+            coef, intercept = scaling.back(x)
+            new.coef_, new.intercept_ = coef[None], np.array([intercept])
         return self
 
     def _train(self, features: np.ndarray, bounds: list[Coefficients]) -> Result:

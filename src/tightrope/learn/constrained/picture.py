@@ -8,6 +8,7 @@ from tightrope.learn.constrained.asked import Asked
 from tightrope.learn.constrained.certificate import ThresholdCertificate
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.constrained.search import interval
+from tightrope.names import in_picture
 from tightrope.plotting import new_figure
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def draw_roc(rows: HeldOut, certificate: ThresholdCertificate, asked: Asked, pat
     near.locator_params(axis="x", nbins=6)
     near.set_title("around it", loc="left", fontsize=11)
     whole.legend(frameon=False, fontsize=8, loc="lower right")
-    figure.suptitle(certificate.verdict, fontsize=10, x=0.01, ha="left", wrap=True)
+    figure.suptitle(in_picture(certificate.verdict), fontsize=10, x=0.01, ha="left", wrap=True)
     if path is not None:
         figure.savefig(path)
     return figure

@@ -10,6 +10,7 @@ import pandas as pd
 from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.paths import PATHS
 from tightrope.learn.fair.rates import MEANS
+from tightrope.names import visible
 from tightrope.pages.elements import fragment, write_page
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class RatesRun:
         lines += [f"  {'constraint':<{width}}  {'value':>12}  {'multiplier':>12}"]
         for name, value, multiplier in zip(self.constraints.index, self.constraints, self.dual, strict=True):
             lines += [f"  {name:<{width}}  {value:>12.6g}  {multiplier:>12.6g}"]
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     __repr__ = __str__
 

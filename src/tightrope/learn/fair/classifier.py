@@ -1,8 +1,7 @@
 """Logistic regression that meets a fairness constraint, as a scikit-learn classifier."""
 
-import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope._threads import PRODUCT, threads_for
 from tightrope.arrow import from_arrow
+from tightrope.aside import aside
 from tightrope.learn import rules
 from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint
 from tightrope.learn.fair.frontier import SEARCHES, choose, compute_frontier
@@ -58,7 +58,8 @@ _RULES = {
     "folds": rules.whole_number(2),
     "random_state": rules.whole_number(0).or_none(),
 }
-_LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_")
+_LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_", "frontier_", "drawn_", "report_")
+"""What a fit leaves, beside labels, features and attributes."""
 
 
 class FairLogisticRegression(ClassifierMixin, BaseEstimator):
@@ -222,26 +223,28 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             Refused: where `p_rule` cannot be promised; it says what binds and what can be had, and `frontier()` has the
                 path that was tried.
         """
-        self._check_parameters()
-        seed = self._seed()
-        X, y, sample_weight, self.drawn_ = at_hand(X, y, sensitive_features, sample_weight, seed)
-        task = read_task(self, X, y, sensitive_features, sample_weight).with_weight()
-        self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
-        with self._forgetting_where_refused(), threads_for(*task.X.shape, worth=PRODUCT):
-            self._fit_by_covariance(task, seed) if asked_of(self) is None else self._fit_by_rates(task, seed)
-        self._stream = None
+        with aside(self, even_after=Refused) as new:
+            new._check_parameters()
+            new._forget()
+            seed = new._seed()
+            X, y, sample_weight, new.drawn_ = at_hand(X, y, sensitive_features, sample_weight, seed)
+            task = read_task(new, X, y, sensitive_features, sample_weight).with_weight()
+            new.attributes_, new._stream = () if task.sensitive is None else task.sensitive.attributes, None
+            try:
+                with threads_for(*task.X.shape, worth=PRODUCT):
+                    new._fit_by_covariance(task, seed) if asked_of(new) is None else new._fit_by_rates(task, seed)
+            except (
+                Refused
+            ) as refused:  # then there is no classifier, not even an earlier one, but the path that was tried
+                new._forget()
+                new.frontier_ = refused.frontier
+                raise
         return self
 
-    @contextlib.contextmanager
-    def _forgetting_where_refused(self) -> Iterator[None]:
-        """Where a rule is refused there is no classifier, not even an earlier one, but the path that was tried."""
-        try:
-            yield
-        except Refused as refused:
-            for name in set(_LEARNT) & vars(self).keys():
-                delattr(self, name)
-            self.frontier_ = refused.frontier
-            raise
+    def _forget(self) -> None:
+        """Remove what an earlier fit has left, so that nothing of it stands beside what is learnt now."""
+        for name in set(_LEARNT) & vars(self).keys():
+            delattr(self, name)
 
     def _fit_by_rates(self, task: Task, seed: int) -> None:
         run = self._walk(task, seed).choose(CONSTRAINTS[self.constraint])
@@ -288,16 +291,18 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
                 f"partial_fit cannot keep {asked}: to find the threshold it would have to see all the data. Use "
                 "covariance=..., e.g. the threshold_ that fit finds with constraint='covariance' on a part of the data."
             )
-        stream = getattr(self, "_stream", None)
-        known = None if stream is None else getattr(self, "attributes_", ())
-        task = read_task(self, X, y, sensitive_features, sample_weight, classes, known)
-        if stream is None:
-            self._stream = stream = FairStream.start(task, self.covariance, self.scaling, self.method)
-        stream.update(task)
-        coef, intercept, self.dual_ = stream.learnt()
-        self.coef_, self.intercept_ = coef[None], np.array([intercept])
-        self.threshold_, self.frontier_ = self.covariance, None
-        self.attributes_ = () if task.sensitive is None else task.sensitive.attributes
+        with aside(self) as new:
+            stream = getattr(new, "_stream", None)
+            known = None if stream is None else getattr(new, "attributes_", ())
+            task = read_task(new, X, y, sensitive_features, sample_weight, classes, known)
+            if stream is None:
+                new._forget()
+                stream = FairStream.start(task, new.covariance, new.scaling, new.method)
+            new._stream = stream.after(task)
+            coef, intercept, new.dual_ = new._stream.learnt()
+            new.coef_, new.intercept_ = coef[None], np.array([intercept])
+            new.threshold_, new.frontier_ = new.covariance, None
+            new.attributes_ = () if task.sensitive is None else task.sensitive.attributes
         return self
 
     @property

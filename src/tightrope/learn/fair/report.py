@@ -11,6 +11,7 @@ from tightrope.confidence import difference_interval, ratio_interval, wilson
 from tightrope.learn.fairness.intersections import combinations_of, grouped_attributes, intersection, with_intersection
 from tightrope.learn.fairness.metrics import is_positive, last_label, p_rule_bounds, weights
 from tightrope.learn.fairness.sensitive import INTERSECTION, Sensitive, read_sensitive
+from tightrope.names import visible
 from tightrope.pages import elements
 from tightrope.pages.drawings import interval
 from tightrope.pages.elements import Html, cell
@@ -91,7 +92,7 @@ class FairnessReport:
         parts = [*self._sentences()]
         for metric, table in self._tables():
             parts += ["", METRICS[metric], *_aligned(table)]
-        return "\n".join(parts)
+        return visible("\n".join(parts))
 
     def _repr_html_(self) -> str:
         return elements.fragment(*self.page_parts())

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.aside import twin
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.training import Scaling
 from tightrope.learn.problems.fair_pairs import paired_classification
@@ -44,7 +45,7 @@ class FairStream(NamedTuple):
 
     run: Online
     scaling: Scaling
-    waiting: list[tuple[np.ndarray, ...]]
+    waiting: tuple[np.ndarray, ...] = ()
 
     @classmethod
     def start(cls, task: Task, covariance: Any, scaling: Any, method: str | Method) -> "FairStream":
@@ -66,18 +67,17 @@ class FairStream(NamedTuple):
         with jax.enable_x64(True):
             shapes = ((d,), (), (), task.columns.shape[1:])
             example = tuple(np.zeros((1, GROUP, *shape)) for shape in shapes)
-            return cls(Online(problem, method, example=example), read, [])
+            return cls(Online(problem, method, example=example), read)
 
-    def update(self, task: Task) -> None:
-        """Take a step for every `GROUP` rows; those left over wait for the next batch."""
+    def after(self, task: Task) -> "FairStream":
+        """The stream after a step for every `GROUP` rows; those left over wait for the next batch."""
         rows = (self.scaling.apply(task.X), task.y, task.weight, task.columns)
         if self.waiting:
-            rows = tuple(np.concatenate([old, new]) for old, new in zip(self.waiting.pop(), rows, strict=True))
-        groups, left = divmod(len(rows[1]), GROUP)
-        if left:
-            self.waiting.append(tuple(a[-left:].copy() for a in rows))
+            rows = tuple(np.concatenate([old, new]) for old, new in zip(self.waiting, rows, strict=True))
+        groups, run = len(rows[1]) // GROUP, twin(self.run)
         with jax.enable_x64(True):
-            self.run.update(tuple(a[: GROUP * groups].reshape(groups, GROUP, *a.shape[1:]) for a in rows))
+            run.update(tuple(a[: GROUP * groups].reshape(groups, GROUP, *a.shape[1:]) for a in rows))
+        return FairStream(run, self.scaling, tuple(a[GROUP * groups :].copy() for a in rows))
 
     def learnt(self) -> tuple[np.ndarray, float, np.ndarray]:
         """Coefficients and intercept of the average, in the units of the features, and the mean multipliers."""

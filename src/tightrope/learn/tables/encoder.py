@@ -122,14 +122,16 @@ class TableEncoder:
                 f"TableEncoder: min_count is {least:,} and {total:,} rows are counted, so that no word is frequent "
                 "enough; give more rows, or a smaller min_count."
             )
-        self.columns = tuple(column.read(least, self.text == "codes") for column in found)
-        if not self.names:
+        columns = tuple(column.read(least, self.text == "codes") for column in found)
+        names = [name for column in columns for name in column.features]
+        if not names:
             raise ValueError(
                 "Nothing is left to learn from: every column is text with one frequent value. Give more columns or rows."
             )
-        if len(set(self.names)) < len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"Two features would be called {twice!r}; rename a column of the table.")
+        self.columns = columns
         return self
 
     def transform(self, frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import pandas as pd
 from tightrope.learn.tables.classifier import TableClassifier
 from tightrope.learn.tables.constrained import ConstrainedTable
 from tightrope.learn.tables.reading import Parts, left_out
+from tightrope.names import in_csv
 
 _PREDICTION = "the prediction of this row"
 
@@ -28,7 +29,8 @@ def predict_parts(
         if frame.empty:
             continue
         predictions = model.predict(frame)
-        predictions.set_axis(pd.Index(frame.index + 1, name="row")).to_csv(out, header=not predicted)
+        written = predictions.assign(prediction=predictions["prediction"].map(in_csv))
+        written.set_axis(pd.Index(frame.index + 1, name="row")).to_csv(out, header=not predicted)
         predicted += len(frame)
         if set(model.measured_by) <= set(frame.columns):
             judged = np.intersect1d(frame.index, parts.measured, assume_unique=True)

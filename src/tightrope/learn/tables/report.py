@@ -15,6 +15,7 @@ from tightrope.files import Folder, replace_file
 from tightrope.learn.fairness.metrics import group_rates, p_rule_bounds
 from tightrope.learn.fairness.notions import RATES, labels_of
 from tightrope.learn.fairness.sensitive import Sensitive
+from tightrope.names import in_terminal, visible
 
 REPORT = "report.txt"
 """The name of the report in the folder of a model."""
@@ -99,9 +100,11 @@ def as_table(comparison: pd.DataFrame) -> Table:
     """A comparison for people to read: what is not defined is a dash."""
     table = Table(box=box.SIMPLE_HEAD)
     for name in comparison.columns:
-        table.add_column("" if name == "measure" else name, justify="left" if name == "measure" else "right")
+        table.add_column(
+            in_terminal("" if name == "measure" else name), justify="left" if name == "measure" else "right"
+        )
     for measure, count, *values in comparison.itertuples(index=False):
-        table.add_row(measure, f"{count:,}", *("-" if np.isnan(v) else f"{v:.3f}" for v in values))
+        table.add_row(in_terminal(measure), f"{count:,}", *("-" if np.isnan(v) else f"{v:.3f}" for v in values))
     return table
 
 
@@ -118,7 +121,7 @@ def add_report(made: Folder, folder: Path, text: Sequence[str], picture: str, dr
 
     The picture, by `draw`, is left out where matplotlib is not installed.
     """
-    replace_file(folder / REPORT, ("\n\n".join(text) + "\n").encode())
+    replace_file(folder / REPORT, visible("\n\n".join(text) + "\n").encode())
     files = [made.arrays, made.meaning, REPORT]
     try:
         draw(str(folder / picture))
