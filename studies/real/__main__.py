@@ -13,13 +13,14 @@ interrupted study goes on where it was, and `--again` measures anew. Every probl
 import argparse
 import dataclasses
 import json
-import os
-import subprocess
-import sys
+import multiprocessing
+import warnings
 from pathlib import Path
 
+from studies.real.measure import measure
 from studies.real.report import failures, line, page
 from studies.real.task import Entry, entries
+from studies.real.truth import Truth, reference
 
 STORAGES = ("float64", "float32")
 HARD = 20  # times the limit of one call, in seconds of the clock, after which a process is ended: it makes seven calls
@@ -36,11 +37,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds for one call")
     parser.add_argument("--out", type=Path, default=Path("out/real"))
     parser.add_argument("--page", action="store_true")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        _alone(entries()[options.one], options)
-        return
     if not options.page:
         chosen = entries(None if options.references else options.half, tuple(options.only))
         for entry in chosen.values():
@@ -71,34 +68,22 @@ def _in_its_own_process(entry: Entry, storage: str, options: argparse.Namespace)
     if options.again:
         path.unlink(missing_ok=True)
     if not path.exists():
-        command = [sys.executable, "-m", "studies.real", "--one", entry.name, "--storage", storage]
-        command += ["--limit", str(options.limit), "--out", str(options.out)]
-        command += ["--references"] if options.references else []
-        try:
-            ended = subprocess.run(
-                command, env=os.environ, timeout=HARD * options.limit, capture_output=True, text=True
-            )
-            wrong = ended.stderr.strip().split("\n")[-1] if ended.returncode else ""
-        except subprocess.TimeoutExpired:
-            wrong = f"not done after {HARD * options.limit:.0f} s"
-        if wrong and not options.references:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX has not begun to compute in this process
+            child = multiprocessing.get_context("fork").Process(target=_alone, args=(entry, storage, path, options))
+            child.start()
+        child.join(HARD * options.limit)
+        wrong = f"not done after {HARD * options.limit:.0f} s" if child.is_alive() else f"exit code {child.exitcode}"
+        child.kill()
+        if not path.exists():
             said = {"name": entry.name, "family": entry.family, "half": entry.half, "storage": storage}
             path.write_text(json.dumps(said | {"status": "BROKEN", "message": wrong}))
-        elif wrong:
-            print(f"{entry.name:40} {storage}: {wrong}", flush=True)
-            return
     print(line(json.loads(path.read_text()), f"{entry.name:40} {storage}"), flush=True)
 
 
-def _alone(entry: Entry, options: argparse.Namespace) -> None:
-    """The work of one process: it writes one file."""
-    from studies.real.measure import measure
-    from studies.real.truth import Truth, reference
-
-    storage = options.storage[0]
-    path = _files(entry.name, storage, options)
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _alone(entry: Entry, storage: str, path: Path, options: argparse.Namespace) -> None:
+    """The work of one process: it writes one file. Libraries are loaded already, which takes most of the time else."""
     if options.references:
         task = entry.task(storage)
         found = dataclasses.asdict(reference(task, Truth(task)))

@@ -76,9 +76,10 @@ def measure(entry: Entry, storage: str, out: Path, limit: float) -> dict[str, An
 def _minimized(task: Task, rows: Any, limit: float) -> tuple[Any, float]:
     def call() -> Any:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return tr.minimize(task.problem, rows)
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                result = tr.minimize(task.problem, rows)
+            return result, sorted({f"{w.category.__name__}: {w.message}"[:200] for w in heard})
         except Exception as error:
             return error
 
@@ -86,9 +87,10 @@ def _minimized(task: Task, rows: Any, limit: float) -> tuple[Any, float]:
 
 
 def _said(result: Any, truth: Truth, ref: Reference, task: Task) -> dict[str, Any]:
-    """The result's status and worth."""
-    if isinstance(result, tr.Result):
-        said = {"status": result.status.name, "message": result.message, "method": result.method.name}
+    """The result's status and worth, and the warnings that a user would have read."""
+    if isinstance(result, tuple):
+        result, heard = result
+        said = {"warned": heard, "status": result.status.name, "message": result.message, "method": result.method.name}
         passes = result.cost.gradients / len(jax.tree.leaves(task.rows)[0])
         return said | {"passes": passes} | judged(truth, ref, result, task.room)
     status = "OUT_OF_TIME" if result is None else f"raised {type(result).__name__}"
@@ -105,7 +107,7 @@ def _right(truth: Truth, ref: Reference, x: np.ndarray) -> bool:
 
 
 def _cvxpy(task: Task, truth: Truth, ref: Reference, limit: float) -> dict[str, Any]:
-    """cvxpy: both calls write the problem down and solve it, as has to be done for other data; then the same object again."""
+    """cvxpy: two calls that write the problem down and solve it, as new data demand, then the same object once more."""
     if task.programme is None:
         return {}
     write = task.programme

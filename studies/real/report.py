@@ -76,15 +76,20 @@ def failures(found: list[Found]) -> list[str]:
 
 def line(found: Found, title: str) -> str:
     """A line for whoever watches."""
+    if found.get("status") == "BROKEN":
+        return f"{title} BROKEN: {found['message']}"
     if "optimum" in found:
         from studies.real.truth import Reference
 
         wrong = Reference(**found).sound
         what = f"F* = {found['optimum']:.8g} by {found['by']}, {found['second']} {found['better']:+.1g}"
         return f"{title} {what}{'   SUSPECT: ' + wrong if wrong else ''}"
-    if found["status"] == "BROKEN":
-        return f"{title} BROKEN: {found['message']}"
-    marks = " violated" * bool(found["violated"]) + " FALSE" * bool(found["false"]) + " ref!" * bool(found["reference"])
+    marks = (
+        " WARNED" * bool(found.get("warned"))
+        + " violated" * bool(found["violated"])
+        + " FALSE" * bool(found["false"])
+        + " ref!" * bool(found["reference"])
+    )
     times = f"{found['first']:6.2f} {found['second']:6.2f} s"
     r = ratio(found)
     beside = "" if r is None else f", {r:.1f} x {(peer(found) or ('', 0))[0]}"
@@ -108,8 +113,8 @@ def page(found: list[Found], about: dict[str, str]) -> str:
         "References are cvxpy's (Clarabel, on well-scaled variables), closed forms, or Newton's method; SciPy or a second",
         "solver of cvxpy's confirms them. Seconds are CPU seconds of first and second calls in one process. The faster of",
         "cvxpy, which writes the problem down anew for every call, as new data demand, and SLSQP, with exact derivatives",
-        f"from the same start, counts where its answer is right, and as {INSTANT:g} s where it is faster than that. To solve",
-        "an object of cvxpy's again takes less, but then nothing can be new: those counts stand in brackets.",
+        f"from the same start, counts where its answer is right, and as {INSTANT:g} s where it is faster than that.",
+        "To solve an object of cvxpy's again takes less, but then nothing can be new: those counts stand in brackets.",
     ]
     for half in ("develop", "unseen"):
         part = [f for f in found if f["half"] == half]

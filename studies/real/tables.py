@@ -3,6 +3,7 @@
 Libraries are imported where they are used, so that whoever has scikit-learn alone can look at what needs no other.
 """
 
+import importlib
 import warnings
 from functools import cache
 from typing import Any
@@ -28,8 +29,7 @@ def diabetes() -> tuple[np.ndarray, np.ndarray]:
 @cache
 def statsmodels_table(name: str) -> Any:
     """A data frame of `statsmodels.datasets`, with a column of one kind each."""
-    import statsmodels.datasets as datasets
-
+    datasets = importlib.import_module("statsmodels.datasets")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return getattr(datasets, name).load_pandas().data
@@ -72,8 +72,7 @@ def factors() -> np.ndarray:
 
 
 def _since_2015(name: str) -> Any:
-    import skfolio.datasets as datasets
-
+    datasets = importlib.import_module("skfolio.datasets")
     return getattr(datasets, f"load_{name}")().loc["2015":]
 
 
