@@ -5,10 +5,11 @@ STAMP := .venv/.installed
 PEERS := .venv-peers/.installed
 COMPLETION := .venv-completion/.installed
 DOCS := .venv-docs/.installed
+REAL := .venv-real/.installed
 
 ON_GPU := JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false
 
-.PHONY: install demo docs test test-gpu lint types verify torture mutants bench bench-fairness bench-completion clean
+.PHONY: install demo docs test test-gpu lint types verify real torture mutants bench bench-fairness bench-completion clean
 
 install: $(STAMP)
 
@@ -62,6 +63,12 @@ verify: install
 	$(BIN)/python -m studies.adverse --half unseen
 	$(BIN)/python -m studies.adverse --page
 
+# Convex problems on real data, the half to develop on and then the page; HALF=unseen is looked at once. It goes on where it was.
+HALF ?= develop
+real: $(REAL)
+	-.venv-real/bin/python -m studies.real --half $(HALF)
+	.venv-real/bin/python -m studies.real --page
+
 # Attacks; an hour on two cores. What they found is in docs/reliability.md.
 torture: install
 	$(BIN)/python -m torture.bits
@@ -102,6 +109,11 @@ $(PEERS): benchmarks/peers.txt $(STAMP)
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/peers.txt --editable .
 	@touch $@
 
+$(REAL): benchmarks/real.txt $(STAMP)
+	$(PYTHON) -m venv .venv-real
+	.venv-real/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/real.txt --editable '.[dev]'
+	@touch $@
+
 $(DOCS): pyproject.toml
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
@@ -113,4 +125,4 @@ $(COMPLETION): benchmarks/completion.txt $(STAMP)
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-peers .venv-completion .venv-docs docs/gallery out dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers .venv-completion .venv-docs .venv-real docs/gallery out dist build .pytest_cache .ruff_cache .hypothesis
