@@ -9,6 +9,7 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
+    from tightrope import theory
     from tightrope._compilation_cache import compilation_cache
     from tightrope.core import *  # noqa: F403
     from tightrope.estimators import (
@@ -17,7 +18,6 @@ if typing.TYPE_CHECKING:
         StructuredMatrixCompletion,
         fairness_report,
     )
-    from tightrope import theory
     from tightrope.lab.methods import GOCO
     from tightrope.learn.fairness import metrics
     from tightrope.methods import METHODS
