@@ -138,8 +138,7 @@ class StructuredMatrixCompletion(BaseEstimator):
             with new._few_threads(seen):
                 if alpha is None or beta is None:
                     options: dict[str, Any] = {"centre": new.centre, "rank": new.rank, "held_out": new.held_out}
-                    self._refuse_too_large(seen)
-            alpha, beta, error, path, start = choose(seen, alpha, beta, **options, seed=int(new.random_state))
+                    alpha, beta, error, path, start = choose(seen, alpha, beta, **options, seed=int(new.random_state))
                 new._learn(seen, float(alpha), float(beta), int(new.steps), start)
             new.held_out_error_, new.path_ = error, path
         return self
