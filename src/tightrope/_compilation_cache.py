@@ -111,6 +111,16 @@ def _usual() -> Path:
     return Path(base) / "tightrope" / "programs"
 
 
+def folder_in_use() -> Path | None:
+    """The folder where this process keeps compiled programs, or one that an earlier process has made; None without one."""
+    import jax
+
+    if _off():
+        return None
+    folder = Path(jax.config.jax_compilation_cache_dir or _folder())  # pyright: ignore[reportAttributeAccessIssue]
+    return folder if folder.is_dir() else None
+
+
 def _options(folder: Path, max_bytes: int) -> dict[str, Any]:
     return {
         "jax_compilation_cache_dir": str(folder),
