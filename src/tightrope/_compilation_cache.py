@@ -112,12 +112,17 @@ def _usual() -> Path:
 
 
 def folder_in_use() -> Path | None:
-    """The folder where this process keeps compiled programs, or one that an earlier process has made; None without one."""
+    """The folder where this process keeps compiled programs, or where an earlier one did; None where there is none, or
+    others may write to it."""
     import jax
 
     if _off():
         return None
-    folder = Path(jax.config.jax_compilation_cache_dir or _folder())  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        folder = Path(jax.config.jax_compilation_cache_dir or _folder())  # pyright: ignore[reportAttributeAccessIssue]
+        _refuse_if_others_write(folder)
+    except OSError:
+        return None
     return folder if folder.is_dir() else None
 
 
