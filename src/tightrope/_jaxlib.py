@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxlib.version import __version__ as version
 
 try:
@@ -24,7 +25,7 @@ except ImportError:  # public names only, and 30 microseconds
 
     def trace_state_clean() -> bool:
         """Whether nothing is being traced here."""
-        return not isinstance(jnp.zeros(()), jax.core.Tracer)
+        return not isinstance(jnp.zeros(()), Tracer)
 
 
 _RIGHT: dict[str, Any] = {"xla_cpu_experimental_ynn_fusion_type": ""}
