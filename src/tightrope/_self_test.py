@@ -146,7 +146,9 @@ def _note(options: dict[str, Any]) -> Path | None:
 
 def _read(note: Path | None) -> list[str] | None:
     try:
-        if note is None or (hasattr(os, "geteuid") and note.stat().st_uid != os.geteuid()):  # of when others could write
+        if note is None or (
+            hasattr(os, "geteuid") and note.stat().st_uid != os.geteuid()
+        ):  # of when others could write
             return None
         names = json.loads(note.read_text())
     except (OSError, ValueError):
