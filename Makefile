@@ -6,6 +6,7 @@ PEERS := .venv-peers/.installed
 COMPLETION := .venv-completion/.installed
 DOCS := .venv-docs/.installed
 REAL := .venv-real/.installed
+OLDEST := .venv-oldest/.installed
 
 ON_GPU := JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false
 
@@ -36,10 +37,12 @@ lint: install
 types: install
 	$(BIN)/basedpyright
 
-test: lint types
+# Everything on the newest JAX that this Python has, and the core on the oldest one that is allowed.
+test: lint types $(OLDEST)
 	$(BIN)/pytest -n 2 --dist loadfile
+	.venv-oldest/bin/python -m pytest -n 2 --dist loadfile tests/test_compiler.py tests/methods tests/solvers tests/loop
 
-# The core, sets, methods and feasibility on an accelerator, once the environment's JAX has one: pip install "jax[cuda13]==0.9.2"
+# The core, sets, methods and feasibility on an accelerator, once the environment's JAX has one: pip install -e ".[cuda13]"
 test-gpu: install
 	$(ON_GPU) $(BIN)/python -m pytest -n 4 tests/sets tests/methods tests/evidence tests/loop tests/problem tests/test_precision.py
 
@@ -114,6 +117,14 @@ $(REAL): benchmarks/real.txt $(STAMP)
 	.venv-real/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/real.txt --editable '.[dev]'
 	@touch $@
 
+# All packages are those of .venv but JAX, which is found here first.
+$(OLDEST): $(STAMP)
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps jax==0.9.2 jaxlib==0.9.2
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> "$$(.venv-oldest/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/other_packages.pth"
+	@touch $@
+
 $(DOCS): pyproject.toml
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
@@ -125,4 +136,4 @@ $(COMPLETION): benchmarks/completion.txt $(STAMP)
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-peers .venv-completion .venv-docs .venv-real docs/gallery out dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-peers .venv-completion .venv-docs .venv-real docs/gallery out dist build .pytest_cache .ruff_cache .hypothesis

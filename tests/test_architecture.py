@@ -21,8 +21,21 @@ SOURCE = Path(tr.__file__).parent
 
 # Three wings: the engine, what people with tables use, what people who compare use. A wing knows those below it only.
 ENGINE = [
-    {"_jaxlib", "_errors", "_limits", "arrow", "aside", "columns", "files", "names", "precision", "_threads"},
-    {"tree", "_compilation_cache"},
+    {
+        "_compilation_cache",
+        "_errors",
+        "_limits",
+        "arrow",
+        "aside",
+        "columns",
+        "files",
+        "names",
+        "precision",
+        "_threads",
+    },
+    {"_self_test"},
+    {"_jaxlib"},
+    {"tree"},
     {"losses", "sets", "sampling", "confidence"},
     {"problem"},
     {"methods"},
@@ -116,12 +129,17 @@ def test_no_wing_knows_the_next_one_not_even_inside_a_function(path):
 def test_the_rooms_that_matter_most_know_little():
     for path in modules():
         if room_of(path) == "sets":
-            assert imported_rooms(path) <= {"sets", "tree", "precision", "_errors", "_limits"}, path
+            assert imported_rooms(path) <= {"sets", "tree", "precision", "_errors", "_limits", "_jaxlib"}, path
         if room_of(path) in ("methods", "lab.methods"):
             known = {"methods", "lab.methods", "problem", "sets", "tree", "precision", "_errors", "_threads", "_jaxlib"}
             assert imported_rooms(path) <= known, path
         if path.name in ("steps.py", "driver.py", "run.py"):
             assert "sets" not in imported_rooms(path), path
+
+
+def test_programs_are_compiled_in_one_place():
+    compiling = {door(path) for path in modules() if "jax.jit" in path.read_text()}
+    assert compiling == {"_jaxlib", "_self_test", "_errors"}, "elsewhere it is `compiled`; _errors speaks of it"
 
 
 def test_kinds_of_data_are_told_apart_at_one_edge():

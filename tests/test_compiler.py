@@ -1,8 +1,9 @@
-"""What is compiled, against NumPy: some releases of jaxlib get sums of products wrong on CPUs.
+"""What is compiled, against NumPy, on every release of JAX: some get sums of products wrong on CPUs if they are let.
 
 The sizes are those at which they do. 0.10.0 and 0.10.1: a product of matrices and then a sum along a middle axis of more
 than 32, in float32. 0.10.2: a reduction to more than 128 KiB, which is 32,768 numbers in float32 and 16,384 in float64
-(jax issue 39103). 0.10.2, 0.11.0, 0.11.1 and 0.11.2: a sum of sums, as in a Jacobian, in float32.
+(jax issue 39103). 0.10.2 to 0.12.0.1: a sum of sums, as in a Jacobian, in float32. 0.10.2 and 0.11.0 end the process on
+products and sums of seven or eight axes (jax issues 39257 and 40412).
 """
 
 import jax
@@ -12,7 +13,8 @@ import pytest
 from slow import quick_first
 
 import tightrope as tr
-from tightrope import _jaxlib
+from tightrope import _compilation_cache, _jaxlib, _self_test
+from tightrope._jaxlib import compiled
 
 D = 3
 SIZES = [(65, 600), (100, 400), (300, 130)]  # constraints and rows: a slice of the data has more than 32,768 values
@@ -37,7 +39,7 @@ def draw(dtype, *shapes):
 @pytest.mark.parametrize("rows", [16_385, 32_769])
 def test_a_product_for_every_row_and_the_sum_of_its_squares(rows, dtype):
     (matrix, x), (matrix64, x64) = draw(dtype, (D, D), (rows, D))
-    compare(jax.jit(jax.vmap(lambda row: jnp.sum((matrix @ row) ** 2)))(x), ((x64 @ matrix64.T) ** 2).sum(axis=1))
+    compare(compiled(jax.vmap(lambda row: jnp.sum((matrix @ row) ** 2)))(x), ((x64 @ matrix64.T) ** 2).sum(axis=1))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,7 @@ def test_a_product_for_every_row_and_the_sum_of_its_squares(rows, dtype):
 )
 def test_a_product_for_every_row_and_the_sum_over_the_rows_of_a_group(groups, rows, inner, columns, dtype):
     (x, matrix), (x64, matrix64) = draw(dtype, (groups, rows, inner), (inner, columns))
-    got = jax.jit(jax.vmap(lambda group, matrix: jnp.sum(group @ matrix, axis=0), (0, None)))(x, matrix)
+    got = compiled(jax.vmap(lambda group, matrix: jnp.sum(group @ matrix, axis=0), (0, None)))(x, matrix)
     compare(got, x64.sum(axis=1) @ matrix64)
 
 
@@ -56,7 +58,7 @@ def test_the_jacobian_of_means_of_sums(n, rows, dtype):
     def means(x, weights, theta):
         return jnp.mean(jax.vmap(lambda row: jnp.sum(weights * (x * row)[None], axis=1))(theta), axis=0)
 
-    compare(jax.jit(jax.jacrev(means))(jnp.ones(D, dtype), weights, theta), weights64 * theta64.mean(axis=0))
+    compare(compiled(jax.jacrev(means))(jnp.ones(D, dtype), weights, theta), weights64 * theta64.mean(axis=0))
 
 
 # ---- the problem's values and derivatives ----------------------------------------------------------------------------
@@ -97,7 +99,7 @@ def check(constraints, n, rows, dtype, *calls):
     }
     for call in calls:
         arguments, expected = known[call]
-        for got, right in zip(jax.jit(call)(problem, *arguments), expected, strict=True):
+        for got, right in zip(compiled(call)(problem, *arguments), expected, strict=True):
             compare(got, right)
 
 
@@ -127,8 +129,59 @@ def test_gradients_at_many_points(dtype):
         params=weights,
     )
     lam = jnp.zeros(0, dtype)
-    gradients = jax.jit(jax.vmap(lambda x: problem.value_and_gradient(x, lam, theta)[2]))(points)
+    gradients = compiled(jax.vmap(lambda x: problem.value_and_gradient(x, lam, theta)[2]))(points)
     compare(gradients, (points64 - theta64.mean(axis=0)) @ (weights64.T @ weights64))
+
+
+def test_rows_one_after_the_other(dtype):
+    """What jax issue 39103 computes, in f and in h: only rows beyond 128 KiB were wrong."""
+    theta = np.zeros((2**15 + 1, D), dtype)
+    theta[:, 0] = np.arange(len(theta)) / len(theta)
+
+    def moved(x, theta, matrix):
+        return jnp.sum((matrix @ (x * theta)) ** 2)
+
+    problem = tr.Problem(
+        moved, lambda *given: moved(*given)[None], tr.L2Ball(10.0, shape=D), params=np.eye(D, dtype=dtype)
+    )
+    squares, each = (theta[:, 0].astype(np.float64) ** 2), np.eye(D)[0]
+    for got, right in zip(
+        compiled(tr.Problem.jacobian)(problem, jnp.ones(D, dtype), theta),
+        (squares.mean(), squares.mean()[None], 2 * squares.mean() * each, 2 * squares.mean() * each[None]),
+        strict=True,
+    ):
+        compare(got, right)
+    by_row = compiled(jax.vmap(lambda row: problem.sample_values(jnp.ones(D, dtype), row)[0]))(theta)
+    compare(by_row, squares)
+
+
+@pytest.mark.parametrize(
+    ("seen", "table", "axis"),
+    [((4, 6), (4, 6, 9, 9, 9, 9, 9), 1), ((1, 2, 2, 8, 8, 8), (1, 2, 2, 8, 8, 8), 2)],  # jax issues 39257 and 40412
+)
+def test_products_of_many_axes(seen, table, axis, dtype):
+    """A product of seven or eight axes with that of the rows, summed over one, in f and in h."""
+    (theta, params), (theta64, params64) = draw(dtype, (10, *seen), table)
+    theta, theta64 = theta + 1, theta64 + 1
+
+    def logs(theta, table, np):
+        wide = theta.reshape(*theta.shape, *[1] * (table.ndim - theta.ndim))
+        return np.mean(np.log(np.maximum(np.sum(wide * table, axis=axis), 2.2e-16)))
+
+    problem = tr.Problem(
+        lambda x, theta, table: x[0] * logs(theta, table, jnp),
+        lambda x, theta, table: jnp.stack([x[1] * logs(theta, table, jnp), x[2] * jnp.sum(theta)]),
+        tr.L2Ball(10.0, shape=D),
+        params=params,
+    )
+    mean, total = np.mean([logs(one, params64, np) for one in theta64]), theta64.sum() / len(theta64)
+    grad_f, grad_h = mean * np.eye(D)[0], np.stack([mean * np.eye(D)[1], total * np.eye(D)[2]])
+    for got, right in zip(
+        compiled(tr.Problem.jacobian)(problem, jnp.ones(D, dtype), theta),
+        (mean, np.stack([mean, total]), grad_f, grad_h),
+        strict=True,
+    ):
+        compare(got, right)
 
 
 # ---- runs --------------------------------------------------------------------------------------------------------------
@@ -150,22 +203,121 @@ def test_a_run_ends_at_the_optimum_and_reports_what_is_there(n, rows, dtype):
     np.testing.assert_allclose(x, mean / 2, atol=0.05)
 
 
-# ---- what is said about it -------------------------------------------------------------------------------------------
+# ---- the place where programs are compiled, and its test ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["0.10.0", "0.10.2", "0.11.2"])
-def test_a_release_that_is_wrong_is_named(monkeypatch, version):
-    monkeypatch.setattr(_jaxlib, "version", version)
-    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=here")
-    with pytest.warns(
-        RuntimeWarning, match=f"jaxlib {version} computes wrong sums on CPUs.*Install jax and jaxlib 0.9.2"
-    ):
-        _jaxlib.warn_of_wrong_sums()
-    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=here --xla_cpu_experimental_ynn_fusion_type=")
-    _jaxlib.warn_of_wrong_sums()  # without a word: warnings are errors here
+@pytest.fixture
+def untested(monkeypatch):
+    """As in a process that has compiled nothing yet."""
+    monkeypatch.setattr(_jaxlib, "_known", None)
+    tests, test = [], _self_test._wrong
+    monkeypatch.setattr(_self_test, "_wrong", lambda options: tests.append(dict(options)) or test(options))
+    return tests
 
 
-@pytest.mark.parametrize("version", ["0.9.2", "0.12.0", "0.100.0"])
-def test_other_releases_are_left_alone(monkeypatch, version):
-    monkeypatch.setattr(_jaxlib, "version", version)
-    _jaxlib.warn_of_wrong_sums()
+def test_a_program_is_one_from_python_and_a_part_where_something_is_traced():
+    @compiled(static_argnames="power", soon=True)
+    def raised(x, power):
+        """To a power."""
+        return x**power
+
+    def cube(x):
+        return raised(x, power=3)
+
+    assert raised.__doc__ == "To a power."
+    assert cube(2.0) == 8
+    assert jax.jit(cube)(2.0) == 8
+    assert compiled(cube)(2.0) == 8
+    assert jax.grad(cube)(2.0) == 12
+    assert jax.jit(jax.grad(cube))(2.0) == 12
+    np.testing.assert_array_equal(jax.vmap(cube)(jnp.arange(3.0)), [0, 1, 8])
+    np.testing.assert_array_equal(jax.jit(jax.vmap(cube))(jnp.arange(3.0)), [0, 1, 8])
+    np.testing.assert_array_equal(jax.lax.map(cube, jnp.arange(3.0)), [0, 1, 8])
+    with jax.disable_jit():
+        assert cube(2.0) == 8
+
+
+def test_arguments_are_donated():
+    @compiled(donate_argnums=0)
+    def next_to(x):
+        return x + 1
+
+    x = jnp.zeros(1000)
+    next_to(x)
+    assert x.is_deleted()
+
+
+def test_the_outermost_program_has_the_options_that_make_it_right(monkeypatch):
+    given, jit = [], jax.jit
+    monkeypatch.setattr(jax, "jit", lambda fn, **how: given.append(how) or jit(fn, **how))
+    double = compiled(lambda x: 2 * x)
+    assert given == [{}]
+    jit(double)(1.0)
+    assert given == [{}], "a part of another program"
+    double(1.0)
+    double(2.0)
+    assert given == [{}, {"compiler_options": _jaxlib._RIGHT}]
+
+
+def test_the_first_program_waits_for_a_test_and_no_other_one_does(untested):
+    for _ in range(2):
+        compiled(lambda x: 2 * x)(1.0)
+    assert untested == [_jaxlib._RIGHT]
+
+
+def test_an_option_that_the_compiler_does_not_know_is_left_out(untested, monkeypatch):
+    monkeypatch.setattr(_jaxlib, "_RIGHT", {**_jaxlib._RIGHT, "xla_cpu_of_another_release": False})
+    right = {name: value for name, value in _jaxlib._RIGHT.items() if name != "xla_cpu_of_another_release"}
+    assert _jaxlib.options() == right
+    assert len(untested) == 2
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1.002])
+def test_a_jaxlib_that_computes_wrongly_is_refused_again_and_again(untested, monkeypatch, tmp_path, wrong):
+    monkeypatch.setattr(_compilation_cache, "folder_in_use", lambda: tmp_path)
+    squares, groups, jacobian = _self_test._EVERYWHERE
+    last_is_wrong = groups._replace(program=lambda *given: groups.program(*given).at[-1].multiply(wrong))
+    monkeypatch.setattr(_self_test, "_EVERYWHERE", (squares, last_is_wrong, jacobian))
+    for _ in range(2):
+        with pytest.raises(
+            RuntimeError, match=rf"jaxlib {_jaxlib.version} computes wrong.*groups in float32.*pip install jax=="
+        ):
+            compiled(lambda x: 2 * x)(1.0)
+    assert not list(tmp_path.iterdir())
+    assert len(untested) == 2
+
+
+def test_what_was_passed_is_remembered_where_nobody_else_can_write(untested, monkeypatch, tmp_path):
+    monkeypatch.setenv(_compilation_cache.VARIABLE, str(tmp_path))
+
+    def tests_of_a_process() -> int:
+        monkeypatch.setattr(_jaxlib, "_known", None)
+        before = len(untested)
+        assert _jaxlib.options() == _jaxlib._RIGHT
+        return len(untested) - before
+
+    tmp_path.chmod(0o770)  # of the group
+    assert [tests_of_a_process(), tests_of_a_process()] == [1, 1]
+    assert not list(tmp_path.iterdir())
+    tmp_path.chmod(0o700)
+    assert [tests_of_a_process(), tests_of_a_process()] == [1, 0]
+    (note,) = tmp_path.iterdir()
+    note.write_text("not JSON")
+    assert [tests_of_a_process(), tests_of_a_process()] == [1, 0]
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=elsewhere")
+    assert tests_of_a_process() == 1, "another note"
+    monkeypatch.setattr(_self_test, "version", "0.99")
+    assert tests_of_a_process() == 1, "another release"
+
+
+def test_the_folder_is_the_one_of_compiled_programs(monkeypatch, tmp_path):
+    assert _compilation_cache.folder_in_use() is None, "tests keep nothing"
+    monkeypatch.setenv(_compilation_cache.VARIABLE, str(tmp_path / "programs"))
+    assert _compilation_cache.folder_in_use() is None, "none is made for this"
+    (tmp_path / "programs").mkdir()
+    assert _compilation_cache.folder_in_use() == tmp_path / "programs"
+
+
+def test_the_user_s_settings_do_not_matter_to_the_test():
+    with jax.debug_nans(True), jax.enable_x64(False), jax.numpy_dtype_promotion("strict"), jax.disable_jit():
+        assert _self_test._wrong(_jaxlib._RIGHT) == []

@@ -111,6 +111,21 @@ def _usual() -> Path:
     return Path(base) / "tightrope" / "programs"
 
 
+def folder_in_use() -> Path | None:
+    """The folder where this process keeps compiled programs, or where an earlier one did; None where there is none, or
+    others may write to it."""
+    import jax
+
+    if _off():
+        return None
+    try:
+        folder = Path(jax.config.jax_compilation_cache_dir or _folder())  # pyright: ignore[reportAttributeAccessIssue]
+        _refuse_if_others_write(folder)
+    except OSError:
+        return None
+    return folder if folder.is_dir() else None
+
+
 def _options(folder: Path, max_bytes: int) -> dict[str, Any]:
     return {
         "jax_compilation_cache_dir": str(folder),

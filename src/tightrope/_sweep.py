@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -13,6 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tightrope._errors import plain_errors, whole_number
+from tightrope._jaxlib import compiled
 from tightrope._limits import MOST_ROWS, at_most
 from tightrope.columns import of_constraints, refuse_taken
 from tightrope.loop.driver import Driver, Position, refresh_period
@@ -212,7 +212,7 @@ def _run_slice(runs: _ManyRuns, records: list[int], points: bool):
         yield _rows(runs, position, points), (position.step - began) * side_by_side
 
 
-@partial(jax.jit, static_argnames=("variant", "n_seeds"))
+@compiled(static_argnames=("variant", "n_seeds"))
 def _start_many(method, problem, levels, x, lam, horizon, variant: Variant, n_seeds: int) -> Carry:
     def one(method, levels):
         carry = start(method, _at(problem, levels), x, lam, horizon, variant)
@@ -221,7 +221,7 @@ def _start_many(method, problem, levels, x, lam, horizon, variant: Variant, n_se
     return jax.vmap(one)(method, levels)
 
 
-@partial(jax.jit, static_argnames="variant", donate_argnums=4)
+@compiled(static_argnames="variant", donate_argnums=4)
 def _advance_many(method, problem, levels, sampler, carry, items, offset, first, count, variant: Variant) -> Carry:
     """Leading axes of the carry: combinations, then seeds. Samples are shared by the combinations of a seed."""
     if not sampler.per_seed:
@@ -234,7 +234,7 @@ def _advance_many(method, problem, levels, sampler, carry, items, offset, first,
     return jax.vmap(over_seeds, in_axes=(0, 0, 0, None))(method, levels, carry, items)
 
 
-@jax.jit
+@compiled
 def _refresh_many(method, problem, levels, carry, data) -> Carry:
     def one(method, levels, carry):
         return carry._replace(state=method.refresh(_at(problem, levels), carry.state, data))
@@ -242,12 +242,12 @@ def _refresh_many(method, problem, levels, carry, data) -> Carry:
     return jax.vmap(jax.vmap(one, in_axes=(None, None, 0)))(method, levels, carry)
 
 
-@jax.jit
+@compiled
 def _outputs_many(method, carry) -> Tree:
     return jax.vmap(jax.vmap(output, in_axes=(None, 0)))(method, carry)
 
 
-@jax.jit
+@compiled
 def _full_many(problem, levels, x, data):
     def one(levels, x):
         return full_values(_at(problem, levels), x, data)

@@ -11,10 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from tightrope._jaxlib import warn_of_wrong_sums
-
-warn_of_wrong_sums()
-
 T = TypeVar("T")
 Tree = Any  # a pytree of arrays; JAX gives it no better type
 Array = jax.Array

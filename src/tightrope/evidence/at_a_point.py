@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.confidence import serial_dependence
 from tightrope.evidence.constraint_bounds import values_at
 from tightrope.problem import Problem
@@ -140,7 +140,7 @@ def dependence_note(inflation: float, n: int) -> str:
     )
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     """Means over rows, and of absolute values: rounding is counted in these."""
     problem = linearised(problem, x, data)
@@ -156,7 +156,7 @@ def _with_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Ar
     return f, h, size_f, size_h
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def _with_errors(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     """Means over samples, and their standard errors."""
     problem = linearised(problem, x, data)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.certificate import ConstraintBound
 from tightrope.evidence.constraint_bounds import Accept, Ranges, bound_constraints, sampled, values_at
 from tightrope.problem import Problem
@@ -99,6 +99,6 @@ def inner_point(
     return None
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def _between(problem: Problem, x: Tree, inner: Tree, a: Array) -> Tree:
     return problem.domain.mix(x, inner, a)

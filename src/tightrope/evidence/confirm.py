@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.evidence.at_a_point import Worth
 from tightrope.evidence.stopping import ADVICE, Judge
 from tightrope.precision import full_precision
@@ -241,7 +241,7 @@ def _directions(x: Tree) -> Tree:
     return shares, jax.tree.map(lambda *v: np.stack(v), *[shaped_like(x, row) for row in made])
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 @full_precision
 def _along_lines(problem: Problem, x: Tree, start: Tree, towards: Any, rows: Tree) -> tuple[Tree, Array]:
     """The ends of lines that begin at x, and F and H at places along each: (lines, places, 1 + N)."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import shown
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.certificate import KINDS, ConstraintBound, Kind
 from tightrope.confidence import (
     Anytime,
@@ -116,7 +116,7 @@ def values_at(problem: Problem, x: Tree, rows: Tree) -> tuple[np.ndarray, np.nda
     return values[:, 0], values[:, 1:]
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def _each(problem: Problem, x: Tree, rows: Tree) -> Array:
     def both(theta: Tree) -> Array:  # in one array: without constraints the other would be empty
         f, h = problem.sample_values(x, theta)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.evidence.pull import BEYOND, MARGIN
 from tightrope.methods.snapshot import Snapshot, lower_bound
 from tightrope.problem import Problem, full_values
@@ -131,13 +131,13 @@ def on_host(values: Any) -> list[np.ndarray]:
 # ---- compiled --------------------------------------------------------------------------------------------------------
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def _values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array, Array, Array]:
     (f, h), sizes, eps = full_values(problem, x, data), sizes_of(problem, x, few(data), curvature=False), eps_of(x)
     return f, h, UNITS * eps * sizes.f, UNITS * eps * sizes.h
 
 
-@jax.jit(static_argnames="every_row", compiler_options=COMPILED_SOON)
+@compiled(static_argnames="every_row", soon=True)
 def _look(problem: Problem, snap: Snapshot, data: Tree, every_row: bool) -> _Seen:
     x, eps = snap.w, eps_of(snap.w)
     sizes = sizes_of(problem, x, few(data), curvature=True)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values, linearised
 from tightrope.problem.generic import exact_slopes
@@ -62,7 +62,7 @@ def mended(problem: Problem, data: Tree, x: Tree, points: list[Tree]) -> Pull | 
     return pull(problem, data, x, points[int(np.argmin(depths))])
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def _between(problem: Problem, x: Tree, towards: Tree, a: Any) -> Tree:
     return problem.domain.mix(x, towards, a)
 
@@ -76,7 +76,7 @@ def with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np
     return np.asarray(h, float), MARGIN * float(jnp.finfo(float_dtype(x)).eps) * np.asarray(size, float)
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def _values_and_sizes(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
     problem = linearised(problem, x, data)
     if n_constraints(problem, x, one_row(data)) == 0:

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 from scipy.optimize import nnls
 
+from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
@@ -45,7 +46,7 @@ class _Values(NamedTuple):
     rows: np.ndarray  # (N, d)
 
 
-_jacobian = jax.jit(full_jacobian)
+_jacobian = compiled(full_jacobian)
 
 
 @full_precision

@@ -4,14 +4,13 @@ A chunk has a buffer of fixed length and a dynamic number of steps, so nothing b
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.columns import refuse_taken
 from tightrope.evidence.at_a_point import Means
 from tightrope.methods import Info, Method, Refreshing
@@ -45,7 +44,7 @@ class Variant(NamedTuple):
     track: Callable[[Tree], dict[str, Array]] | None = None  # functions of the iterate to average along the run
 
 
-@partial(jax.jit, static_argnames="variant")
+@compiled(static_argnames="variant")
 def start(method: Method, problem: Problem, x: Tree, lam: Array, horizon: Array, variant: Variant) -> Carry:
     """The carry before the first step."""
     info = Info(x, lam, jnp.zeros((), lam.dtype), jnp.zeros_like(lam))
@@ -118,7 +117,7 @@ def take_steps(
     return (on_cpu if platform() == "cpu" else on_accelerators)((carry, nothing))
 
 
-@partial(jax.jit, static_argnames="variant", inline=True)
+@compiled(static_argnames="variant", inline=True)
 def _step(method, problem, sampler, carry: Carry, items: Tree, t: Array, variant: Variant):
     """One step on the samples of place t in the buffer; traced once, however many loops it stands in."""
     theta = _samples(sampler, method, items, t, variant)
@@ -137,12 +136,12 @@ def _advance(
     return carry, record, all_finite(carry)
 
 
-advance = jax.jit(_advance, static_argnames="variant")
-advance_on_all_rows = jax.jit(_advance, static_argnames="variant", compiler_options=COMPILED_SOON)
+advance = compiled(_advance, static_argnames="variant")
+advance_on_all_rows = compiled(_advance, static_argnames="variant", soon=True)
 """For methods whose steps look at all rows: they are dear and few, and take no longer than compiling does."""
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def refresh(method: Refreshing, problem: Problem, state: Any, data: Tree) -> Any:
     """The method's look at all the data."""
     return method.refresh(problem, state, data)
@@ -196,7 +195,7 @@ def track_names(variant: Variant, x: Tree, taken: Sequence[str] = ()) -> list[st
     return sorted(tracked)
 
 
-@jax.jit  # without options, which no program may have that a sweep traces inside its own
+@compiled
 def average(carry: Carry) -> Tree:
     """The weighted mean of the iterates so far, of a method that averages; the last one where none counted yet."""
     weight, total, last = carry.totals.scalars.sum()[0], carry.totals.x.sum(), carry.state.x
@@ -211,7 +210,7 @@ def output(method: Method, carry: Carry, which: str | None = None) -> Tree:
     return carry.state.x if which == "last" else answer(carry.state)[0]
 
 
-@jax.jit  # likewise
+@compiled
 @full_precision
 def answer(state: Any) -> tuple[Tree, Array]:
     """A state's own point and multipliers."""

@@ -4,7 +4,6 @@ What the bundle's turns of sequential quadratic programming and `SQP` share. Mat
 points x = centre + W y, in units of F.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON, WITHOUT_YNN
+from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, bent_like, fold_rows
@@ -25,7 +24,7 @@ _DAMPED = 0.1  # Powell's: a pair must bend at least this much of what the matri
 _FLAT = 1e-10  # of the unit of F: less curvature than this over the whole domain is none
 
 
-@functools.partial(jax.jit, static_argnames="rows_a_slice", compiler_options=COMPILED_SOON | WITHOUT_YNN)
+@compiled(static_argnames="rows_a_slice", soon=True)
 @full_precision
 def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: Some, rows_a_slice: int) -> Array:
     """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix."""
@@ -142,7 +141,7 @@ def lacks(problem: Problem, x: Tree, data: Tree, at_x: Callable[[], Glance] | No
     return "smoothness" if last > _JUMP * late and last > noise else None
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 @full_precision
 def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree) -> Array:
     """By how much the slope changes along the whole line, in the interval that is left late, and at last; and what

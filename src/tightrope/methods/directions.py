@@ -6,14 +6,13 @@ their own differ by orders of magnitude, and features that are made of a few com
 these than elsewhere.
 """
 
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.methods.snapshot import Snapshot, probe_rows
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
@@ -88,7 +87,7 @@ def find_bends(
     return Bends(scales, found.directions, _along(found, batch_size))
 
 
-@functools.partial(jax.jit, static_argnames=("k", "rows"), compiler_options=COMPILED_SOON)
+@compiled(static_argnames=("k", "rows"), soon=True)
 @full_precision
 def curvatures(
     problem: Problem, x: Tree, mean: Array, lam: Array, data: Tree, widths: Array, k: int, rows: int

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import compiled
 from tightrope.confidence import serial_dependence
 from tightrope.precision import full_precision
 from tightrope.problem.findings import Finding as Finding
@@ -151,7 +152,7 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
     points = _some_points(problem, x, seed)
     names = [*(["the objective"] if problem.knows_objective else []), *constraint_names(problem, n)]
 
-    @jax.jit
+    @compiled
     def at(point, theta):
         f, h = problem.values(point, theta)
         return jnp.concatenate([f[None], h]) if problem.knows_objective else h
@@ -189,7 +190,7 @@ def points_around(problem: Problem, x: Tree, seed: int) -> list[Tree]:
 
 def finite_around(problem: Problem, x: Tree, theta: Tree) -> bool:
     """Whether f and h are finite on the set around the domain, as far as a few points and samples can tell."""
-    values = jax.jit(lambda point: problem.values(point, theta))
+    values = compiled(lambda point: problem.values(point, theta))
     return all(bool(all_finite(values(point))) for point in points_around(problem, x, seed=0))
 
 
@@ -235,7 +236,7 @@ def _around(means: Callable, points: list[Tree], names: list[str], problem: Prob
 
 def _gradients(means: Callable, points: list[Tree], names: list[str], problem: Problem) -> Finding:
     """The derivative along random chords must lie between the two one-sided differences, which at a kink are apart."""
-    eps, jacobian = float(jnp.finfo(float_dtype(points[0])).eps), jax.jit(jax.jacrev(means))
+    eps, jacobian = float(jnp.finfo(float_dtype(points[0])).eps), compiled(jax.jacrev(means))
     step = eps ** (1 / 3)
     worst, culprit, flat = 0.0, "", np.ones(len(names), bool)
     for here, there in itertools.pairwise(points):

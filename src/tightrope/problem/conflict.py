@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.confidence import serial_dependence
 from tightrope.problem.full_data import full_jacobian
 from tightrope.problem.problem import Problem
@@ -70,7 +70,7 @@ def said_of_conflict(conflict: Mapping[int, float], names: list[str]) -> str:
     return f"Every point of the domain violates {said} or more."
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def tangents_of(problem: Problem, x: Tree, weights: Array, samples: Tree) -> tuple[Array, Array]:
     """For each sample the tangent at x of sum_i weights_i h_i, where the mean of all of them is least over the domain; and
     the size of what is summed there."""
@@ -89,7 +89,7 @@ def tangents_of(problem: Problem, x: Tree, weights: Array, samples: Tree) -> tup
     return jax.vmap(of)(samples)
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def _reach(problem: Problem, x: Tree, samples: Tree) -> Array:
     """By how much the tangent at x of each H_i changes over the domain: their units."""
     _, h, _, rows = full_jacobian(problem, x, samples)
@@ -102,7 +102,7 @@ def _reach(problem: Problem, x: Tree, samples: Tree) -> Array:
     return jnp.asarray(jnp.where(reach > 0, reach, jnp.abs(h)))
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def best_weights(problem: Problem, x: Tree, data: Tree, units: Array) -> tuple[Array, Array]:
     """Weights whose mixture of H_i/units_i has a large least value over the domain, and that value: by multiplicative
     weights on the tangents at x."""
@@ -124,7 +124,7 @@ def best_weights(problem: Problem, x: Tree, data: Tree, units: Array) -> tuple[A
     return best, most
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def least_violating(problem: Problem, x: Tree, data: Tree, units: Array) -> Tree:
     """A point where the largest of H_i/units_i is small: by Frank-Wolfe on a soft maximum that becomes harder."""
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.extend.core import jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
+from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem.nested import (
     Tangent,
@@ -54,14 +55,14 @@ class Some(NamedTuple):
     first: Any = 0  # where they begin
 
 
-@jax.jit
+@compiled
 def full_values(problem: Problem, x: Tree, data: Tree) -> tuple[Array, Array]:
     """Objective and constraints (minus levels) at x over all rows."""
     problem = _with_exact_inner(problem, x, data)
     return full_mean(lambda theta: problem.sample_values(x, theta), data)
 
 
-@jax.jit
+@compiled
 def full_constraints(problem: Problem, x: Tree, data: Tree) -> Array:
     """The constraints (minus levels) alone at x over all rows; no pass at all where they are known exactly."""
     if problem.exact_constraints is not None:
@@ -87,7 +88,7 @@ def linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
     return _linearised(problem, x, data) if problem.nested else problem
 
 
-@jax.jit
+@compiled
 def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
     return with_inner_linear(problem, *tangent(problem, x, data))
 

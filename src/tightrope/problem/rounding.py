@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.oracle import bends
@@ -96,7 +96,7 @@ def read_glance(seen: Array, x: Tree) -> Glance:
     return Glance(*means, Sizes(*sizes))
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 @full_precision
 def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any) -> Array:
     """`glance`, for a program to go on while the device looks: a value and a slope for F and each H_i, as means and as

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import compiled
 from tightrope.problem.conflict import best_weights, conflict, least_violating, said_of_conflict
 from tightrope.problem.findings import Finding
 from tightrope.problem.full_data import linearised
@@ -45,7 +46,7 @@ class Probe:
         self.problem, self.names = problem, names
         self.size = jax.tree.leaves(theta)[0].shape[0]
 
-        @jax.jit
+        @compiled
         def at(x: Tree) -> Array:
             near = linearised(problem, x, theta)
 
@@ -56,7 +57,7 @@ class Probe:
             return jax.lax.map(one_sample, theta, batch_size=256)
 
         self._at = at
-        self._derivatives = jax.jit(lambda x: problem.jacobian(x, theta)[2:])
+        self._derivatives = compiled(lambda x: problem.jacobian(x, theta)[2:])
         self._known: list[
             tuple[Tree, tuple[Tree, Tree]]
         ] = []  # of the points given, which are asked for again and again

@@ -1,12 +1,12 @@
 """Fresh samples, made by a function of a random key."""
 
 from collections.abc import Callable
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import compiled
 from tightrope.sampling.data import Blocks, Draws, Plan, Sampler
 from tightrope.tree import Array, Tree, pytree, static
 
@@ -50,7 +50,7 @@ class Generator(Sampler):
 # Two programs rather than one: that of the keys is then compiled once for all generators.
 
 
-@partial(jax.jit, static_argnums=(2, 3, 4))
+@compiled(static_argnums=(2, 3, 4))
 def _keys(seeds: Array, start: Array, count: int, draws: int, batch_size: int) -> Array:
     """A key for every sample of steps start..start+count-1, shaped (seeds, count * draws * batch)."""
     t, place = jnp.divmod(jnp.arange(count * draws * batch_size), draws * batch_size)
@@ -62,13 +62,13 @@ def _keys(seeds: Array, start: Array, count: int, draws: int, batch_size: int) -
     return jax.vmap(of_seed)(seeds)
 
 
-@partial(jax.jit, static_argnums=(0, 2))
+@compiled(static_argnums=(0, 2))
 def _apply(fn: Callable[[Array], Tree], keys: Array, shape: tuple[int, int, int]) -> Tree:
     samples = jax.vmap(jax.vmap(fn))(keys)
     return jax.tree.map(lambda a: a.reshape(a.shape[0], *shape, *a.shape[2:]), samples)
 
 
-@partial(jax.jit, static_argnums=(0, 2))
+@compiled(static_argnums=(0, 2))
 def _fresh(fn: Callable[[Array], Tree], seed: Array, count: int) -> Tree:
     root = jax.random.fold_in(jax.random.key(seed), np.uint32(2**32 - 1))
     return jax.vmap(lambda i: fn(jax.random.fold_in(root, i)))(jnp.arange(count))

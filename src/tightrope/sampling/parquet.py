@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
+from tightrope._jaxlib import compiled
 from tightrope.sampling.data import BLOCK_BYTES, Arrays, Blocks, Draws, Order, Plan, Sampler, kept, length
 from tightrope.sampling.mesh.files import OnMesh
 from tightrope.sampling.mesh.shards import asked_mesh
@@ -270,7 +271,7 @@ class Alone:
         return item
 
 
-@jax.jit
+@compiled
 def _gathered(rows: Tree, order: Array) -> Tree:
     return jax.tree.map(lambda a: a[order], rows)
 

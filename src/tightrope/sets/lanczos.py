@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import compiled
 from tightrope.sets.capabilities import ConvexSet
 from tightrope.tree import Array, Tree, nonzero
 
@@ -56,7 +57,7 @@ class _Krylov(NamedTuple):
     echoes: Array
 
 
-@functools.partial(jax.jit, static_argnames="rounds")
+@compiled(static_argnames="rounds")
 def _ritz_vectors(g: Array, first: Array, rounds: int) -> _Krylov:
     """The singular vectors of g in the Krylov space of g'g that begins with `first`.
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, full_jacobian
 from tightrope.problem.rounding import UNITS, distance_across, eps_of, glance_at, read_glance
@@ -254,7 +254,7 @@ def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
     return kept, places[np.argsort(kept.number[places], kind="stable")]
 
 
-@jax.jit(static_argnames="rows_a_slice")
+@compiled(static_argnames="rows_a_slice")
 def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int | None = None) -> Array:
     """One pass over all rows, or some: the point, values and slopes, one after the other in one array because every array
     that is brought to the host takes its time."""
@@ -264,13 +264,13 @@ def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_
     return jnp.concatenate([jnp.ravel(v) for v in (ravel(x)[0], f, h, ravel(grad)[0], each)])
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def into_domain(problem: Problem, x: Tree) -> Tree:
     """What solvers and sums have left by rounding is put back."""
     return problem.domain.project(x) if problem.domain.has_projection else x
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def reach(domain: ConvexSet, g: Tree) -> Array:
     """The domain's support function."""
     return domain.support(g)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import compiled
 from tightrope.lab.leaderboard.divisions import Counted, Source
 from tightrope.lab.leaderboard.hidden import hidden, is_hidden
 from tightrope.lab.problems import PROBLEMS, Solved
@@ -187,7 +188,7 @@ def settings(entry: Entry, first_budget: int) -> list[dict[str, float]]:
 def feasible_point(solved: Solved) -> Tree:
     """A point with every H_i <= -slater/2, or nearly: Polyak's steps on the largest of them, from the set's own point."""
 
-    @jax.jit
+    @compiled
     def search(x: Tree) -> Tree:
         def step(_, x: Tree) -> Tree:
             value, slope = jax.value_and_grad(lambda point: jnp.max(solved.constraints(point)))(x)

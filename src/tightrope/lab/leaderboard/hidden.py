@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tightrope
+from tightrope._jaxlib import compiled
 from tightrope.lab.problems import Constants, Solved
 from tightrope.problem import Problem
 from tightrope.sets import Box, ConvexSet, L1Ball, L2Ball, NuclearBall, Simplex
@@ -95,7 +96,7 @@ def _draw(name: str, rng: np.random.Generator) -> Solved | None:
     f, h = _functions(loss, tuple(str(k) for k in (rng.choice([*LINKS], size=n) if kind == "mixture" else [kind] * n)))
     params, table = _numbers(domain, x, anchor, n, noise, rng)
 
-    @jax.jit
+    @compiled
     def means(x: Array, cost: Array) -> tuple[Array, Array]:
         return Problem(f, h, domain, 0.0, params | {"cost": cost}).values(x, table)
 
@@ -174,7 +175,7 @@ def gap(solved: Solved) -> float:
         return solved.objective(x) + jnp.dot(jnp.asarray(solved.dual), H), H
 
     x = jnp.asarray(solved.x)
-    slope, H = jax.jit(jax.grad(lagrangian, has_aux=True))(x)
+    slope, H = compiled(jax.grad(lagrangian, has_aux=True))(x)
     H, lowest = np.asarray(H), solved.problem.domain.lmo(slope)
     return float(jnp.vdot(slope, x - lowest)) + max(0.0, float(H.max())) + float(np.abs(solved.dual @ H))
 

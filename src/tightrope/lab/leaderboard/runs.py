@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from tightrope._jaxlib import compiled
 from tightrope._sweep import sweep
 from tightrope.lab.leaderboard.divisions import SOURCES, Counted, Source, counts
 from tightrope.lab.leaderboard.entrants import (
@@ -259,7 +260,7 @@ def _chosen(runs: pd.DataFrame) -> str:
 
 @lru_cache(maxsize=32)
 def _values(solved: Solved) -> Any:
-    return jax.jit(jax.vmap(lambda x: (solved.objective(x), solved.constraints(x))))
+    return compiled(jax.vmap(lambda x: (solved.objective(x), solved.constraints(x))))
 
 
 def judge(solved: Solved, points: list[Tree]) -> dict[str, np.ndarray]:

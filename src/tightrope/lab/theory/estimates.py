@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
+from tightrope._jaxlib import compiled
 from tightrope._minimize import minimize
 from tightrope.lab.theory.constants import Constants
 from tightrope.methods import CSOA, FWCSOA
@@ -184,7 +185,7 @@ def _strictly_feasible(problem: Problem, places: list[Tree], theta: Tree) -> Tre
     """The point with the smallest worst constraint among the given ones and those of a search that pushes the worst down."""
     domain = problem.domain
 
-    @jax.jit
+    @compiled
     def at(x):
         _, h, _, rows = problem.jacobian(x, theta)
         return jnp.max(h), jax.tree.map(lambda r: r[jnp.argmax(h)], rows)
@@ -254,7 +255,7 @@ class _Pilot:
         def over_samples(fn: Callable[[Tree], Any]) -> Any:
             return jax.lax.map(fn, theta, batch_size=64)
 
-        @jax.jit
+        @compiled
         def at(x: Tree):
             def lengths(one: Tree):
                 _, h, rows = of_sample(x, one)
@@ -263,7 +264,7 @@ class _Pilot:
             _, _, grad_f, rows = problem.jacobian(x, theta)
             return *over_samples(lengths), grad_f, _squares(_stacked(grad_f, rows))
 
-        @jax.jit
+        @compiled
         def along(x: Tree, y: Tree):
             apart = subtract(x, y)
 
@@ -273,7 +274,7 @@ class _Pilot:
 
             return *over_samples(changes), dot(apart, apart)
 
-        @jax.jit
+        @compiled
         def drops(strict: Tree, x: Tree, toward: Tree):
             def drop(one: Tree):
                 f, _, rows = of_sample(x, one)

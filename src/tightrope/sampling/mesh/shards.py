@@ -10,6 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from tightrope._jaxlib import compiled
 from tightrope.sampling.batch import Part, Spread
 from tightrope.sampling.data import Arrays, Blocks, Draws, Indexed, OfSlice, Plan, Sums
 from tightrope.sampling.mesh.processes import exchanged, said_by_all, spans_processes
@@ -124,7 +125,7 @@ def _total(mesh: Mesh, fn: Callable[..., Tree], *spread: Tree) -> Tree:
     return over_mesh(mesh, local, PartitionSpec(AXIS))(*spread)
 
 
-@jax.jit
+@compiled
 def _rows(data: Shards, index: Array) -> Tree:
     starts = jnp.asarray(np.asarray(data.starts, np.int32))
     shard = jnp.clip(jnp.searchsorted(starts, index, side="right") - 1, 0, data.number - 1)
@@ -243,7 +244,7 @@ def lay_out(rows: Tree, n: int, number: int, mesh: Mesh, first: int = 0) -> Shar
             index = index_of(np.arange(number))
             if index is None:
                 return jax.device_put(a, sharding)
-            return jax.jit(lambda a: a[index], out_shardings=sharding)(a)
+            return compiled(lambda a: a[index], out_shardings=sharding)(a)
         index = index_of(own_shards(mesh, number))
         shape = number * width, *a.shape[1:]
         return jax.make_array_from_process_local_data(sharding, a if index is None else a[index], shape)
