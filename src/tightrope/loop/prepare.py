@@ -21,9 +21,7 @@ from tightrope.methods.base import Algorithm, title_of
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
-from tightrope.problem.constraints import tightening_ceiling
-from tightrope.problem.oracle import called_back
-from tightrope.problem.problem import constraint_names
+from tightrope.problem.problem import called_back, constraint_names
 from tightrope.problem.rounding import Glance, glance
 from tightrope.sampling import Plan, Sampler, Stream, as_sampler
 from tightrope.sets.base import checked_point
@@ -241,6 +239,18 @@ def _warm_multipliers(warm_start: "Result", n: int, dtype: Any) -> Array:
             "same problem."
         )
     return jnp.asarray(warm_start.dual_last, dtype)
+
+
+def tightening_ceiling(problem: Problem, x: Tree, theta: Tree, grid: np.ndarray | None = None) -> float:
+    """The largest upsilon that leaves a feasible point, as far as the structure of the constraints tells.
+
+    For two-sided constraints |E q| <= c the two sides sum to -2c, so no tightening of c or more can be met. With a
+    grid of levels, L numbers or L rows: the largest that leaves one at each of them.
+    """
+    ceiling = getattr(problem.constraints, "tightening_ceiling", None)
+    levels = np.asarray(problem.levels) if grid is None else grid.reshape(len(grid), *grid.shape[1:] or (1,))
+    extra = () if problem.params is None else (problem.params,)
+    return float("inf") if ceiling is None else ceiling(levels, x, theta, *extra)
 
 
 def _default_tightening(method: Method, ceiling: float, steps: int, notes: tuple[str, ...]) -> tuple[Method, tuple]:

@@ -22,9 +22,9 @@ from tightrope.problem.nested import (
     with_inner_linear,
     with_inner_moving,
 )
-from tightrope.problem.oracle import bends
 from tightrope.problem.problem import (
     Problem,
+    bends,
     constraint_rows,
     constraints_alone,
     jacobian_of,

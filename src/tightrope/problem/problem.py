@@ -210,6 +210,17 @@ class Problem:
 in_full_precision(Problem, _EVALUATES)
 
 
+def bends(problem: Problem) -> bool:
+    """Whether a problem has second derivatives: an oracle gives the first alone."""
+    return not hasattr(problem, "oracle")
+
+
+def called_back(problem: Problem) -> Any:
+    """The oracle that compiled code calls back in Python and does not see inside; None where it sees all."""
+    oracle = getattr(problem, "oracle", None)
+    return oracle if oracle is not None and oracle.numpy else None
+
+
 def n_constraints(problem: Problem, x: Tree, theta: Tree) -> int:
     """N, read off the functions' shapes without computing anything; `theta` is one sample."""
     batch = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), theta)

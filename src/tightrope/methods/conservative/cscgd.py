@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Facts, Info, Method, Rates, Steps, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Method, Powers, Rates, Steps, dual_step
 from tightrope.methods.measured import Measured, MeasuredSteps
-from tightrope.methods.schedules import Power, Powers
+from tightrope.methods.schedules import Power
 from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.problem.nested import Nested, batch_inner, batch_outer, inner_size
