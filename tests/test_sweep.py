@@ -8,7 +8,7 @@ from core_cases import BALL, METHODS, PROBLEM, ROWS, SAMPLERS, FullGradient, con
 from slow import quick_first
 
 import tightrope as tr
-from tightrope.problem.constraints import tightening_ceiling
+from tightrope.loop.prepare import tightening_ceiling
 
 sweeping = importlib.import_module("tightrope._sweep")  # the attribute is the function
 

@@ -16,7 +16,6 @@ from tightrope.certificate import Certificate
 from tightrope.confidence.means import checked_confidence, studentised_upper
 from tightrope.evidence.constraint_bounds import bound_constraints, checked_accept, read_ranges, sampled, values_at
 from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_out, refuse_seen
-from tightrope.loop.prepare import checked_point
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, penalised
 from tightrope.problem.check import astype_problem, check_shapes
@@ -24,6 +23,7 @@ from tightrope.problem.problem import constraint_names
 from tightrope.result import Result
 from tightrope.sampling import as_sampler
 from tightrope.sampling.data import count, kept, one_row
+from tightrope.sets.base import checked_point
 from tightrope.solvers import SQP, Bundle, NotFiniteLook, Solver
 from tightrope.tree import Tree, float_dtype
 

@@ -19,7 +19,7 @@ from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.choose import second_choice
 from tightrope.loop.findings import result_of
 from tightrope.loop.looks import run_looks
-from tightrope.loop.prepare import asked_of, checked_point, prepare, refuse_mean, refuse_tracked
+from tightrope.loop.prepare import asked_of, prepare, refuse_mean, refuse_tracked
 from tightrope.loop.record import Options, Snapshot
 from tightrope.loop.run import run_steps
 from tightrope.methods import Refreshing
@@ -28,7 +28,7 @@ from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import Sampler, as_sampler
-from tightrope.sets.base import Shape
+from tightrope.sets.base import Shape, checked_point
 from tightrope.solvers import Solver
 from tightrope.tree import Array, Tree, float_dtype
 

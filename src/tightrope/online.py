@@ -17,7 +17,7 @@ from tightrope.evidence.watched_point import Watch
 from tightrope.loop.budget import cost_of
 from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
-from tightrope.loop.prepare import Prepared, checked_point, prepare, refuse_mean
+from tightrope.loop.prepare import Prepared, prepare, refuse_mean
 from tightrope.loop.steps import Carry, average, output, summarise
 from tightrope.methods import Method
 from tightrope.methods.base import title_of
@@ -27,7 +27,7 @@ from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import Buffer, Draws, Plan, Stream
 from tightrope.sampling.data import block_length, filled
 from tightrope.sampling.stream import Lately
-from tightrope.sets.base import Shape
+from tightrope.sets.base import Shape, checked_point
 from tightrope.tree import Tree, float_dtype
 
 _MOST_STEPS = 2**31 - 1  # step numbers are 32-bit; it also stands for the horizon, which no anytime method looks at

@@ -181,7 +181,7 @@ def test_the_two_scale_rule_is_the_sum_of_its_pieces(k, steps):
     rule = theory.fw_csoa_two_scale(k, steps)
     method, C = rule.method, k.multipliers
     assert isinstance(method, tr.FWCSOA)
-    eta, dual_step, rho, shrink, upsilon = (float(v) for v in method.steps(1, float(steps)))
+    eta, dual_step, rho, shrink, upsilon = (float(v) for v in method.sizes(1, float(steps)))
 
     def of(s, L):
         (A, multipliers), r, rho = two_scale_pieces(k, steps, eta, dual_step / s**2, s, L)

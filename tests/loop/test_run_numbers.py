@@ -23,6 +23,7 @@ from tightrope.loop import checkpoint, prepare, progress, steps
 from tightrope.methods import Cost, Info, Method
 from tightrope.problem.problem import Split
 from tightrope.sampling import Plan
+from tightrope.sets.base import checked_point
 from tightrope.tree import Mean
 
 
@@ -63,9 +64,9 @@ def test_everything_that_is_prepared():
         outside = prepared(x0=np.array([4.0, 0.0, 0.0]))
     np.testing.assert_allclose(outside.x, [2.0, 0.0, 0.0])
     assert warned[0].filename == __file__  # the user's call of minimize
-    float32 = prepare.checked_point("x", [1, 2], None, jnp.float32)
+    float32 = checked_point("x", [1, 2], None, jnp.float32)
     assert float32[0].dtype == jnp.float32
-    assert prepare.checked_point("x", True, None).dtype == float
+    assert checked_point("x", True, None).dtype == float
 
 
 def test_a_given_margin_is_checked_where_a_run_is_prepared():

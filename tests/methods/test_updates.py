@@ -275,8 +275,8 @@ def test_two_steps_of_fwcsoa_by_hand():
 def test_steps_of_fwcsoa_never_leave_the_segment_nor_overshoot_the_tracker():
     """In short runs eta0 / sqrt T and rho0 / sqrt T are above one: eta and rho are not. A dual step has no such end."""
     method = tr.FWCSOA("sqrt", eta0=9.0, rho0=8.0, delta=0.25, upsilon0=2.0, gamma0=6.0)
-    np.testing.assert_allclose(method.steps(1, 4), [1, 3, 1, 3 * 0.25, 1], rtol=1e-14)
-    np.testing.assert_allclose(method.steps(1, 100), [0.9, 0.6, 0.8, 0.6 * 0.25 * 0.9, 0.2], rtol=1e-14)
+    np.testing.assert_allclose(method.sizes(1, 4), [1, 3, 1, 3 * 0.25, 1], rtol=1e-14)
+    np.testing.assert_allclose(method.sizes(1, 100), [0.9, 0.6, 0.8, 0.6 * 0.25 * 0.9, 0.2], rtol=1e-14)
 
 
 def test_the_tightening_of_a_grid_is_its_largest():

@@ -8,7 +8,7 @@ import pytest
 from core_cases import BALL, CSOA, METHODS, PROBLEM, ROWS, assert_same_run, constraints, objective
 
 import tightrope as tr
-from tightrope.problem.constraints import tightening_ceiling
+from tightrope.loop.prepare import tightening_ceiling
 from tightrope.problem.problem import Split, constraint_names, n_constraints
 
 X, LAM = np.array([0.3, -0.2, 0.5]), np.array([0.7, 1.1])

@@ -15,7 +15,7 @@ import numpy as np
 
 from tightrope.files import FileError, Form
 from tightrope.loop.prepare import Prepared
-from tightrope.problem.oracle import called_back
+from tightrope.problem.problem import called_back
 from tightrope.sampling import Generator
 from tightrope.sampling.mesh.processes import leads, of_first, said_by_first
 from tightrope.tree import Tree

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import shown, whole_number
+from tightrope._errors import whole_number
 from tightrope._limits import refuse_points_beyond_memory
 from tightrope.columns import of_constraints
 from tightrope.loop.budget import default_batch, draws_of, for_rows, steps_within
@@ -21,12 +21,10 @@ from tightrope.methods.base import Algorithm, title_of
 from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
-from tightrope.problem.constraints import tightening_ceiling
-from tightrope.problem.oracle import called_back
-from tightrope.problem.problem import constraint_names
+from tightrope.problem.problem import called_back, constraint_names
 from tightrope.problem.rounding import Glance, glance
 from tightrope.sampling import Plan, Sampler, Stream, as_sampler
-from tightrope.sets.base import Shape
+from tightrope.sets.base import checked_point
 from tightrope.solvers import Solver
 from tightrope.tree import Array, Tree, astype, float_dtype, replace
 
@@ -234,41 +232,6 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
     return domain.project(x)
 
 
-def checked_point(name: str, given: Tree, shape: Shape | None, dtype: Any = None) -> Tree:
-    """A point that a user gave, in a floating dtype; refuses what is no real number, not finite, or of another shape.
-
-    Where points are one array, a list of numbers is one, too.
-    """
-    like = "" if shape is None else f" of shape {shape}, like the points of the domain"
-    one_array = shape is not None and jax.tree.structure(shape.spec, is_leaf=_is_tuple) == jax.tree.structure(0)
-    try:
-        whole = np.asarray(given) if one_array and isinstance(given, list | tuple) else given
-        arrays = jax.tree.map(lambda v: v if isinstance(v, jax.Array) else np.asarray(v), whole)
-        real = bool(jax.tree.leaves(arrays)) and all(_is_real(leaf.dtype) for leaf in jax.tree.leaves(arrays))
-    except Exception as error:  # NumPy and JAX meet all kinds of objects here, whose conversion may fail in any way
-        raise TypeError(f"{name} is {shown(given)}; expected arrays of real numbers{like}.") from error
-    if not real:
-        raise TypeError(f"{name} is {shown(given)}; expected arrays of real numbers{like}.")
-    if any(np.shape(leaf).count(0) for leaf in jax.tree.leaves(arrays)):
-        raise ValueError(f"{name} is {shown(given)}, which has no numbers; expected arrays of real numbers{like}.")
-    dtype = float_dtype(arrays) if dtype is None else dtype
-    with np.errstate(over="ignore"):  # what is too large for the dtype is infinite, and refused below
-        point = jax.tree.map(lambda v: jnp.asarray(v, dtype), arrays)
-    if shape is not None and Shape.of(point) != shape:
-        raise ValueError(f"{name} has shape {Shape.of(point)}; expected {shape}, the shape of the domain's points.")
-    if not all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(point)):  # nothing is compiled for that
-        raise ValueError(f"{name} has NaN or infinite values; expected finite numbers.")
-    return point
-
-
-def _is_tuple(spec: Any) -> bool:
-    return isinstance(spec, tuple)
-
-
-def _is_real(dtype: Any) -> bool:
-    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
-
-
 def _warm_multipliers(warm_start: "Result", n: int, dtype: Any) -> Array:
     if np.shape(warm_start.dual_last) != (n,):
         raise ValueError(
@@ -276,6 +239,18 @@ def _warm_multipliers(warm_start: "Result", n: int, dtype: Any) -> Array:
             "same problem."
         )
     return jnp.asarray(warm_start.dual_last, dtype)
+
+
+def tightening_ceiling(problem: Problem, x: Tree, theta: Tree, grid: np.ndarray | None = None) -> float:
+    """The largest upsilon that leaves a feasible point, as far as the structure of the constraints tells.
+
+    For two-sided constraints |E q| <= c the two sides sum to -2c, so no tightening of c or more can be met. With a
+    grid of levels, L numbers or L rows: the largest that leaves one at each of them.
+    """
+    ceiling = getattr(problem.constraints, "tightening_ceiling", None)
+    levels = np.asarray(problem.levels) if grid is None else grid.reshape(len(grid), *grid.shape[1:] or (1,))
+    extra = () if problem.params is None else (problem.params,)
+    return float("inf") if ceiling is None else ceiling(levels, x, theta, *extra)
 
 
 def _default_tightening(method: Method, ceiling: float, steps: int, notes: tuple[str, ...]) -> tuple[Method, tuple]:

@@ -16,7 +16,7 @@ from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some, bent_like, fold_rows
 from tightrope.problem.matrix_of import matrix_of
-from tightrope.problem.oracle import bends
+from tightrope.problem.problem import bends
 from tightrope.problem.rounding import Glance, few, glance
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, ravel, shaped_like, subtract
 

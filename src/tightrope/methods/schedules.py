@@ -4,7 +4,6 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Steps, refuse_overshoot
 from tightrope.tree import Array, pytree, static
 
 
@@ -29,23 +28,3 @@ class Power:
         dtype = jnp.result_type(self.c, float)
         base = jnp.asarray(t if self.anytime else horizon, dtype)
         return self.c / base**self.p
-
-
-class Powers(Steps):
-    """Steps eta = eta0/T^p, whose dual shrinks multipliers by eta^2 delta a step.
-
-    Args:
-        method: with coefficients eta0 and delta; `anytime`, where it has that, puts t in the place of T.
-        p: the power.
-    """
-
-    def __init__(self, method: Any, p: float = 0.5):
-        super().__init__(method)
-        self.p = p
-
-    def check(self, horizon: int) -> None:
-        """The dual step must not overshoot: eta^2 delta < 1."""
-        method = self.method
-        shrink = float(method.eta0**2 * method.delta) / (1 if method.anytime else horizon ** (2 * self.p))  # pyright: ignore
-        where = "at the first step" if method.anytime else f"at {horizon:,} steps"
-        refuse_overshoot(method, "eta^2 delta", shrink, where, "eta0 or delta")

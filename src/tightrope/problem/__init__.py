@@ -14,4 +14,4 @@ from tightrope.problem.full_data import full_jacobian as full_jacobian
 from tightrope.problem.full_data import full_mean as full_mean
 from tightrope.problem.full_data import full_values as full_values
 from tightrope.problem.problem import Problem as Problem
-from tightrope.problem.transform import penalised as penalised
+from tightrope.problem.problem import penalised as penalised

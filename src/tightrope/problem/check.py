@@ -16,8 +16,8 @@ from tightrope.problem.findings import Finding as Finding
 from tightrope.problem.findings import Report as Report
 from tightrope.problem.full_data import linearised
 from tightrope.problem.nested import Nested
-from tightrope.problem.oracle import FromOracle, bends, called_back
-from tightrope.problem.problem import Problem, constraint_names
+from tightrope.problem.oracle import FromOracle
+from tightrope.problem.problem import Problem, bends, called_back, constraint_names
 from tightrope.problem.scales import Probe, look_at_scales, look_together
 from tightrope.sampling import Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape

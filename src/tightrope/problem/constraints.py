@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree
+from tightrope.tree import Array
 
 
 def two_sided(q: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,18 +55,6 @@ def stack(*constraints: Callable[..., Any]) -> Callable[..., Any]:
         [3.0, 3.0]
     """
     return _NestedStack(constraints) if any(hasattr(part, "inner") for part in constraints) else _Stacked(constraints)
-
-
-def tightening_ceiling(problem: Problem, x: Tree, theta: Tree, grid: np.ndarray | None = None) -> float:
-    """The largest upsilon that leaves a feasible point, as far as the structure of the constraints tells.
-
-    For two-sided constraints |E q| <= c the two sides sum to -2c, so no tightening of c or more can be met. With a
-    grid of levels, L numbers or L rows: the largest that leaves one at each of them.
-    """
-    ceiling = getattr(problem.constraints, "tightening_ceiling", None)
-    levels = np.asarray(problem.levels) if grid is None else grid.reshape(len(grid), *grid.shape[1:] or (1,))
-    extra = () if problem.params is None else (problem.params,)
-    return float("inf") if ceiling is None else ceiling(levels, x, theta, *extra)
 
 
 @dataclasses.dataclass(frozen=True)

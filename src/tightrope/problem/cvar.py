@@ -5,8 +5,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem.oracle import bends
-from tightrope.problem.problem import Problem
+from tightrope.problem.problem import Problem, bends
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, replace
 

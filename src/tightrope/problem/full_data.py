@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem.nested import (
+    Nested,
     Tangent,
     in_point_and_inner,
     inner_alone,
@@ -22,9 +23,9 @@ from tightrope.problem.nested import (
     with_inner_linear,
     with_inner_moving,
 )
-from tightrope.problem.oracle import bends
 from tightrope.problem.problem import (
     Problem,
+    bends,
     constraint_rows,
     constraints_alone,
     jacobian_of,
@@ -73,7 +74,7 @@ def full_constraints(problem: Problem, x: Tree, data: Tree) -> Array:
 
 def _with_exact_inner(problem: Problem, x: Tree, data: Tree) -> Problem:
     """The plain problem that a nested one is at x: with its mean inside over all rows."""
-    if not problem.nested:
+    if not isinstance(problem, Nested):
         return problem
     inner = inner_alone(problem)
     return with_inner_given(problem, full_mean(lambda theta: inner.sample_values(x, theta)[1], data))
@@ -85,15 +86,15 @@ def linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
     Everything that is asked of single rows at a point (sizes of what is summed, spreads, bounds) is asked of this one. A
     row's value is its influence on the nested one, so that spreads are those of the delta method.
     """
-    return _linearised(problem, x, data) if problem.nested else problem
+    return _linearised(problem, x, data) if isinstance(problem, Nested) else problem
 
 
 @compiled
-def _linearised(problem: Problem, x: Tree, data: Tree) -> Problem:
+def _linearised(problem: Nested, x: Tree, data: Tree) -> Problem:
     return with_inner_linear(problem, *tangent(problem, x, data))
 
 
-def tangent(problem: Problem, x: Tree, data: Tree) -> Tangent:
+def tangent(problem: Nested, x: Tree, data: Tree) -> Tangent:
     """What `linearised` makes the plain problem of."""
     inner = inner_alone(problem)
     u = full_mean(lambda theta: inner.sample_values(x, theta)[1], data)
@@ -104,7 +105,7 @@ def tangent(problem: Problem, x: Tree, data: Tree) -> Tangent:
 def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: int) -> Problem:
     """A plain problem with the values, gradients and Hessians at x that the problem has on some rows; itself where it is
     plain."""
-    if not problem.nested:
+    if not isinstance(problem, Nested):
         return problem
     _, u, _, inside = full_jacobian(inner_alone(problem), x, data, rows_a_slice, some)
     around = in_point_and_inner(problem)
@@ -144,7 +145,7 @@ def full_jacobian(
     A backward pass gives one row, and goes through all N constraints for it; a forward pass gives one column. Where there
     are many constraints and not many more coordinates, columns are cheaper: time N d instead of N^2.
     """
-    if problem.nested:
+    if isinstance(problem, Nested):
         return _chain_rule(problem, x, data, rows_a_slice, some)
     if problem.exact_constraints is not None:  # they are the same in every row
         f, _, grad_f, _ = full_jacobian(objective_alone(problem), x, data, rows_a_slice, some)
@@ -178,7 +179,7 @@ def full_jacobian(
 
 
 def _chain_rule(
-    problem: Problem, x: Tree, data: Tree, rows_a_slice: int | None, some: Some | None
+    problem: Nested, x: Tree, data: Tree, rows_a_slice: int | None, some: Some | None
 ) -> tuple[Array, Array, Tree, Tree]:
     """`full_jacobian` of a nested problem: the mean inside with its slopes, then what is around it in both arguments. On
     some rows both means are theirs: of the problem that these rows are alone."""

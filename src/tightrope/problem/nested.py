@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from tightrope.problem.problem import Problem
+from tightrope.problem.problem import Problem, weighted
 from tightrope.sampling.batch import batch_mean
 from tightrope.tree import Array, Tree, float_dtype, pytree, ravel, replace
 
@@ -61,6 +62,9 @@ class Nested(Problem):
     def constraint_values(self, x: Tree, theta: Tree) -> Array:
         """The second half of `values`."""
         return self.values(x, theta)[1]
+
+    def _penalised(self, weights: np.ndarray) -> Problem:
+        return Problem(_penalty, None, self.domain, params=(self, weights), inner=_inner_of_first)
 
     def _over_devices(self, of: Callable[[Tree], Tree], theta: Tree) -> Tree:
         return of(theta)  # no part of a batch knows the mean inside
@@ -192,6 +196,14 @@ def _linear_f(x: Tree, theta: Tree, params: tuple[Nested, Array, Array, Array]) 
 def _linear_h(x: Tree, theta: Tree, params: tuple[Nested, Array, Array, Array]) -> Array:
     problem, u, _, slopes = params
     return outer_values(problem, x, u, theta)[1] + slopes @ flat_inner(problem, x, theta)
+
+
+def _penalty(x: Tree, theta: Tree, params: tuple[Nested, Array], inner: Tree) -> Array:
+    return weighted(x, params[1], *params[0].values_given(x, theta, inner))
+
+
+def _inner_of_first(x: Tree, theta: Tree, params: tuple[Nested, Array]) -> Tree:
+    return params[0].inner_values(x, theta)
 
 
 def _moved(x: Tree, at: Tree, u: Array, inside: Tree) -> Array:

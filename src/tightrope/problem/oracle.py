@@ -132,13 +132,3 @@ class FromOracle(Problem):
     def knows_objective(self) -> bool:
         """False where it returns gradients only."""
         return self.oracle.gives_value is not False
-
-
-def bends(problem: Problem) -> bool:
-    """Whether a problem has second derivatives: an oracle gives the first alone."""
-    return not isinstance(problem, FromOracle)
-
-
-def called_back(problem: Problem) -> Oracle | None:
-    """The oracle that compiled code calls back in Python and does not see inside; None for all that it does see inside."""
-    return problem.oracle if isinstance(problem, FromOracle) and problem.oracle.numpy else None

@@ -189,6 +189,9 @@ class Problem:
     def _extra(self) -> tuple[Any, ...]:
         return () if self.params is None else (self.params,)
 
+    def _penalised(self, weights: np.ndarray) -> "Problem":
+        return Problem(with_penalty, None, self.domain, params=(self, weights))
+
     def _over_devices(self, of: Callable[[Tree], Tree], theta: Tree) -> Tree:
         return over_devices(of, theta)
 
@@ -205,6 +208,17 @@ class Problem:
 
 
 in_full_precision(Problem, _EVALUATES)
+
+
+def bends(problem: Problem) -> bool:
+    """Whether a problem has second derivatives: an oracle gives the first alone."""
+    return not hasattr(problem, "oracle")
+
+
+def called_back(problem: Problem) -> Any:
+    """The oracle that compiled code calls back in Python and does not see inside; None where it sees all."""
+    oracle = getattr(problem, "oracle", None)
+    return oracle if oracle is not None and oracle.numpy else None
 
 
 def n_constraints(problem: Problem, x: Tree, theta: Tree) -> int:
@@ -226,6 +240,40 @@ def objective_alone(problem: Problem) -> Problem:
 def constraints_alone(problem: Problem) -> Problem:
     """The problem with zero as its objective."""
     return replace(problem, objective=_nothing)
+
+
+def penalised(problem: Problem, weights: float | np.ndarray) -> Problem:
+    """The problem without constraints whose objective is f + <weights, h - levels>.
+
+    For methods that know no constraints. The penalty is linear on purpose: a sample of it is unbiased, whereas a sample of
+    [h]_+ or of h^2 is not a sample of [E h]_+ or of (E h)^2. With the optimal multipliers as weights, a solution of the
+    constrained problem minimises it; smaller weights give a point that violates the constraints, larger ones a timid one.
+
+    Args:
+        problem: a problem with constraints.
+        weights: one number for all constraints, or one for each; at least 0.
+
+    Example:
+        >>> import tightrope as tr
+        >>> from tightrope.problems import EXACT
+        >>> solved = EXACT["simplex"]()
+        >>> tr.penalised(solved.problem, solved.dual).constraints is None
+        True
+    """
+    given = np.asarray(weights, float)
+    if given.ndim > 1 or not np.all(np.isfinite(given)) or np.any(given < 0):
+        raise ValueError(f"penalised: weights is {weights!r}; expected numbers >= 0, one or one per constraint.")
+    return problem._penalised(given)  # pyright: ignore[reportPrivateUsage]
+
+
+def with_penalty(x: Tree, theta: Tree, params: tuple[Problem, Array]) -> Array:
+    """f + <weights, h - levels> of one sample; params is (the problem, the weights)."""
+    return weighted(x, params[1], *params[0].sample_values(x, theta))
+
+
+def weighted(x: Tree, weights: Array, f: Array, h: Array) -> Array:
+    """f + <weights, h>."""
+    return f + jnp.sum(jnp.asarray(weights, float_dtype(x)) * h)
 
 
 def _sees_means(objective: Any = None, constraints: Any = None, *_: Any, inner: Any = None, **__: Any) -> bool:

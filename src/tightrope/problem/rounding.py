@@ -9,8 +9,7 @@ import numpy as np
 from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem.full_data import full_mean, linearised
-from tightrope.problem.oracle import bends
-from tightrope.problem.problem import Problem, constraints_alone, objective_alone
+from tightrope.problem.problem import Problem, bends, constraints_alone, objective_alone
 from tightrope.sampling.data import count as count
 from tightrope.sampling.data import data_of, first_row, one_row, spread
 from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype, ravel

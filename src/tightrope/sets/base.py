@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import MissingOracleError
+from tightrope._errors import MissingOracleError, shown
 from tightrope._limits import MOST_COORDINATES
 from tightrope.precision import in_full_precision
 from tightrope.tree import Array, Tree, dot, float_dtype
@@ -112,6 +112,41 @@ def no_lmo(name: str) -> str:
         f"{name} has no linear minimisation oracle, and one was asked for. Use a projection method such as "
         'CSOA (method="csoa").'
     )
+
+
+def checked_point(name: str, given: Tree, shape: Shape | None, dtype: Any = None) -> Tree:
+    """A point that a user gave, in a floating dtype; refuses what is no real number, not finite, or of another shape.
+
+    Where points are one array, a list of numbers is one, too.
+    """
+    like = "" if shape is None else f" of shape {shape}, like the points of the domain"
+    one_array = shape is not None and jax.tree.structure(shape.spec, is_leaf=_is_tuple) == jax.tree.structure(0)
+    try:
+        whole = np.asarray(given) if one_array and isinstance(given, list | tuple) else given
+        arrays = jax.tree.map(lambda v: v if isinstance(v, jax.Array) else np.asarray(v), whole)
+        real = bool(jax.tree.leaves(arrays)) and all(_is_real(leaf.dtype) for leaf in jax.tree.leaves(arrays))
+    except Exception as error:  # NumPy and JAX meet all kinds of objects here, whose conversion may fail in any way
+        raise TypeError(f"{name} is {shown(given)}; expected arrays of real numbers{like}.") from error
+    if not real:
+        raise TypeError(f"{name} is {shown(given)}; expected arrays of real numbers{like}.")
+    if any(np.shape(leaf).count(0) for leaf in jax.tree.leaves(arrays)):
+        raise ValueError(f"{name} is {shown(given)}, which has no numbers; expected arrays of real numbers{like}.")
+    dtype = float_dtype(arrays) if dtype is None else dtype
+    with np.errstate(over="ignore"):  # what is too large for the dtype is infinite, and refused below
+        point = jax.tree.map(lambda v: jnp.asarray(v, dtype), arrays)
+    if shape is not None and Shape.of(point) != shape:
+        raise ValueError(f"{name} has shape {Shape.of(point)}; expected {shape}, the shape of the domain's points.")
+    if not all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(point)):  # nothing is compiled for that
+        raise ValueError(f"{name} has NaN or infinite values; expected finite numbers.")
+    return point
+
+
+def _is_tuple(spec: Any) -> bool:
+    return isinstance(spec, tuple)
+
+
+def _is_real(dtype: Any) -> bool:
+    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
 
 
 class Kernel(ABC):

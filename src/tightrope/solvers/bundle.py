@@ -10,7 +10,7 @@ from tightrope.methods.base import Facts
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some
-from tightrope.problem.oracle import bends
+from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination

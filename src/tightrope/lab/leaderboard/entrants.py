@@ -16,13 +16,12 @@ from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.slsqp import BatchResult, slsqp
 from tightrope.loop import choose
 from tightrope.loop.budget import cost_of, default_batch, for_rows
+from tightrope.loop.prepare import tightening_ceiling
 from tightrope.methods import Cost, Method
 from tightrope.methods.base import Algorithm
 from tightrope.methods.curvature import lacks
-from tightrope.problem import Problem
+from tightrope.problem import Problem, penalised
 from tightrope.problem.check import astype_problem
-from tightrope.problem.constraints import tightening_ceiling
-from tightrope.problem.transform import penalised
 from tightrope.sampling import Rows, Sampler
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, replace
 

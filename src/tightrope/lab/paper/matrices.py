@@ -24,8 +24,7 @@ from tightrope.learn.problems.structured import CompletionProblem, structured_co
 from tightrope.methods import CFWCSOA, FWCSOA, Method
 from tightrope.methods.base import Info, dual_step
 from tightrope.methods.conservative.fwcsoa import FWCSOAState
-from tightrope.problem import Problem
-from tightrope.problem.transform import penalised
+from tightrope.problem import Problem, penalised
 from tightrope.tree import Array, Tree, add_scaled, pytree, replace, subtract
 
 TAU, BATCH = 5e-6, 200
@@ -151,7 +150,7 @@ class SeparateTrackers(FWCSOA):
     def step(self, problem: Problem, state: FWCSOAState, theta: Tree) -> tuple[FWCSOAState, Info]:
         """As FW-CSOA's, from a Jacobian."""
         x, lam, t = state.x, state.lam, state.t
-        eta, gamma, rho, shrink, upsilon = self.steps(t, state.horizon)
+        eta, gamma, rho, shrink, upsilon = self.sizes(t, state.horizon)
         f, h, *g = problem.jacobian(x, theta)
         _, _, *before = problem.jacobian(state.x_before, theta)
         keep = jnp.where(t == 1, 0, 1 - rho)

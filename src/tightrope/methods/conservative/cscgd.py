@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Facts, Info, Method, Rates, Steps, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Method, Powers, Rates, Steps, dual_step
 from tightrope.methods.measured import Measured, MeasuredSteps
-from tightrope.methods.schedules import Power, Powers
+from tightrope.methods.schedules import Power
 from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
-from tightrope.problem.nested import batch_inner, batch_outer, inner_size
+from tightrope.problem.nested import Nested, batch_inner, batch_outer, inner_size
 from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, static, subtract
 
 
@@ -118,7 +118,7 @@ class CSCGD(Method):
 
     def fitted(self, problem: Problem, x: Tree, theta: Tree) -> "CSCGD":
         """With room for the mean inside, where the problem is nested."""
-        if problem.nested:
+        if isinstance(problem, Nested):
             inside = inner_size(problem, x, theta)
             kind = _NestedCSCGD if self.schedule == "published" else _MeasuredCSCGD
             return kind(self.eta0, self.beta0, self.delta, self.upsilon0, self.schedule, self.anytime, inside)
@@ -177,6 +177,7 @@ class _NestedCSCGD(CSCGD):
         """The chain rule on independent samples, at the tracked mean."""
         x, lam, z, t, horizon = state
         of_outer, of_inner = theta
+        assert isinstance(problem, Nested)
         eta, beta, upsilon = self._sizes(t, horizon)
         seen, pull = jax.vjp(lambda point: batch_inner(problem, point, of_inner), x)
         z_next = z + beta * (seen - z)
@@ -207,6 +208,7 @@ class _MeasuredCSCGD(_NestedCSCGD):
         x, lam, z, t, horizon, before, least, largest, scales = state
         domain, w = problem.domain, problem.domain.widths(x)
         of_outer, of_inner = theta
+        assert isinstance(problem, Nested)
         seen, push = jax.linearize(lambda point: batch_inner(problem, point, of_inner), x)
         beta = _forgets(scales, t)
         least = jnp.minimum(jnp.where(t == 1, inf, least), seen)

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Facts, Info, Rates, State, Steps, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Powers, Rates, State, Steps, dual_step
 from tightrope.methods.measured import Measured, MeasuredSteps, SelfMeasuring
-from tightrope.methods.schedules import Power, Powers
+from tightrope.methods.schedules import Power
 from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static

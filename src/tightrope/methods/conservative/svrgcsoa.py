@@ -22,7 +22,7 @@ from tightrope.methods.snapshot import (
 from tightrope.methods.widths import length_in, move_of, projected, rows_in, slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean, tangent
-from tightrope.problem.nested import Tangent, inner_size, with_inner_linear
+from tightrope.problem.nested import Nested, Tangent, inner_size, with_inner_linear
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
@@ -228,7 +228,7 @@ class SVRGCSOA(Refreshing):
             )
         usual = _DIRECTIONS if size > _MANY and domain.has_metrics else 0
         method = replace(self, directions=min(usual if self.directions is None else self.directions, size))
-        if not problem.nested:
+        if not isinstance(problem, Nested):
             return method
         return replace(_NestedSVRGCSOA(inside=inner_size(problem, x, theta)), **vars(method))
 
@@ -404,6 +404,7 @@ class _NestedSVRGCSOA(SVRGCSOA):
 
     def refresh(self, problem: Problem, state: Any, data: Tree) -> Any:
         """The plain problem that touches this one where the snapshot is taken, and its snapshot."""
+        assert isinstance(problem, Nested)
         *known, old = state
         known = SVRGCSOAState(*known)
         new = tangent(problem, known.epoch.mean(known.x, known.lam)[0], data)
@@ -412,6 +413,7 @@ class _NestedSVRGCSOA(SVRGCSOA):
 
     def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:
         """SVRG-CSOA's, on the plain problem of the epoch."""
+        assert isinstance(problem, Nested)
         *known, touching = state
         after, info = super().step(with_inner_linear(problem, *touching), SVRGCSOAState(*known), theta)
         return NestedState(*after, touching), info

@@ -5,8 +5,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Facts, Info, Method, Rates
-from tightrope.methods.schedules import Power, Powers
+from tightrope.methods.base import Cost, Facts, Info, Method, Powers, Rates
+from tightrope.methods.schedules import Power
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, dual_step
-from tightrope.methods.schedules import Powers
+from tightrope.methods.base import Cost, Facts, Info, Method, Powers, Rates, State, dual_step
 from tightrope.problem import Problem
 from tightrope.tree import Tree, add_scaled, pytree
 
