@@ -29,6 +29,7 @@ ENGINE = [
         "aside",
         "columns",
         "files",
+        "given",
         "names",
         "precision",
         "_threads",
