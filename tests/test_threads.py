@@ -62,3 +62,18 @@ def test_what_one_call_failed_with_is_not_taken_from_another():
     with pytest.raises(_errors.UnreadableError, match=r"^rows.parquet is cut\.$"):
         call()
     assert not _errors.failures
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_process_that_was_forked_from_one_that_computed_refuses_and_does_not_hang(begun, monkeypatch):
+    monkeypatch.setattr("jax._src.xla_bridge.backends_are_initialized", lambda: begun)
+    child = os.fork()
+    if child == 0:
+        try:
+            with plain_errors():
+                os._exit(0)
+        except RuntimeError as error:
+            os._exit(1 if "'spawn'" in str(error) else 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == (1 if begun else 0)

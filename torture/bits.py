@@ -15,7 +15,8 @@ from tightrope.learn.tables.classifier import TableClassifier, fit_table
 from tightrope.learn.tables.ratings import RatingsModel, complete_ratings
 from torture.campaign import PROBLEM, ROWS, campaign, options
 
-FLIPS, CUTS = 1000, 200
+EACH = 1200  # damages of each file
+ONE_IN = 6  # of which so many is a cut end and the others flipped bits
 
 
 def resumed(file: Path) -> np.ndarray:
@@ -71,10 +72,10 @@ def targets(folder: Path) -> list[tuple[Path, Callable[[], Any]]]:
     ]
 
 
-def damaged(content: bytes, k: int, flips: int) -> bytes:
+def damaged(content: bytes, k: int) -> bytes:
     """The content with a bit flipped, or cut off somewhere."""
     chance = random.Random(k)
-    if k >= flips:
+    if k % ONE_IN == ONE_IN - 1:
         return content[: chance.randrange(len(content))]
     changed = bytearray(content)
     changed[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
@@ -82,8 +83,7 @@ def damaged(content: bytes, k: int, flips: int) -> bytes:
 
 
 if __name__ == "__main__":
-    asked = options(FLIPS + CUTS)
-    flips = asked.count * FLIPS // (FLIPS + CUTS)
+    asked = options(EACH)
     with tempfile.TemporaryDirectory() as name:
         files = targets(Path(name))
         truth = [(file.read_bytes(), read()) for file, read in files]
@@ -92,7 +92,7 @@ if __name__ == "__main__":
             """Damage one file in one way."""
             (file, read), (content, answer) = files[number % len(files)], truth[number % len(files)]
             k = number // len(files)
-            file.write_bytes(damaged(content, k, flips))
+            file.write_bytes(damaged(content, k))
             try:
                 same = np.array_equal(read(), answer)
             except ValueError as error:  # what the library refuses with: FileError and CheckpointError are such
@@ -107,5 +107,5 @@ if __name__ == "__main__":
                 else f"{file.name}, damage {k}: read as if nothing had happened, or refused without its name"
             )
 
-        what = f"flipped bits ({flips:,}) and cut ends ({asked.count - flips:,}) of each of {len(files)} files"
+        what = f"flipped bits, and a cut end for {ONE_IN - 1} of them, of each of {len(files)} files"
         campaign(what, asked.count * len(files), attack)

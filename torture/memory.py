@@ -25,7 +25,7 @@ def attack(method: str, steps: int) -> str | None:
 
 
 if __name__ == "__main__":
-    asked = options(2_000_000)
+    asked = options(2_000_000, endless=False)
     methods = ["csoa", "fw-csoa", "split-csoa"]
     campaign(
         f"{asked.count:,} steps of a stream within {MOST} MB", len(methods), lambda k: attack(methods[k], asked.count)

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import reprlib
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -127,15 +128,17 @@ class _Calls:
     """How many calls are under way, over all threads."""
 
     def __init__(self):
-        self.forget()
+        self.lock, self.under_way, self.orphaned = threading.Lock(), 0, False
 
     def forget(self) -> None:
-        """None: a process that was forked has the count of its parent, whose other threads it does not have."""
-        self.lock, self.under_way = threading.Lock(), 0
+        """In a process that was forked: it has the counts of its parent, but none of its parent's threads, not even those
+        with which JAX computes, if it did."""
+        self.lock, self.under_way, self.orphaned = threading.Lock(), 0, _jax_has_begun()
 
     @contextlib.contextmanager
     def one_more(self) -> Iterator[None]:
         """Within it there is one more; the first one finds no failures, and the last one leaves none."""
+        refuse_after_fork()
         with self.lock:
             if self.under_way == 0:
                 failures.clear()
@@ -147,6 +150,22 @@ class _Calls:
                 self.under_way -= 1
                 if self.under_way == 0:
                     failures.clear()
+
+
+def _jax_has_begun() -> bool:
+    """Whether JAX has begun to compute in this process, which starts its threads."""
+    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX says so nowhere in public
+    return bool(getattr(bridge, "backends_are_initialized", lambda: False)())
+
+
+def refuse_after_fork() -> None:
+    """Refuse to compute where JAX would wait for threads that stayed behind, for ever."""
+    if _calls.orphaned:
+        raise RuntimeError(
+            "This process was forked from one that had already computed with JAX, whose threads do not exist here: any "
+            "computation would hang. Start processes by multiprocessing's method 'spawn' or 'forkserver', or with joblib's "
+            "backend 'loky'; or fork before anything is computed."
+        )
 
 
 _calls = _Calls()

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._errors import refuse_after_fork
 from tightrope.aside import aside
 from tightrope.certificate import Certificate
 from tightrope.confidence.means import checked_confidence
@@ -123,6 +124,7 @@ class Online:
         Raises:
             FloatingPointError: at a value that is not finite; the run stays where it was before the update.
         """
+        refuse_after_fork()
         with aside(self, even_after=FloatingPointError) as new:
             said = new._take(_as_batch(batch))
         if said:

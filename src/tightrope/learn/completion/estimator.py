@@ -34,6 +34,10 @@ _RULES = {
 
 DENSE_LIMIT = 200_000_000
 """The most entries that `transform` makes at once: 1.6 GB in float64; a guess at what a laptop has to spare."""
+_SEARCHED = 10
+"""Columns of the factors of a vertex: one for each Lanczos round, of which `LowRankBall` takes ten."""
+_FACTORS = 3
+"""Pairs of factors that a step keeps at the same time: the iterate, the vertex, and the next iterate."""
 
 
 class StructuredMatrixCompletion(BaseEstimator):
@@ -168,12 +172,12 @@ class StructuredMatrixCompletion(BaseEstimator):
     def _refuse_too_large(self, seen: Observed) -> None:
         """Refuse a shape whose factors do not fit into memory before anything of that shape is made."""
         rank = min(self.rank or RANK, *seen.shape)
-        factors = 8 * rank * sum(seen.shape)
-        if beyond_memory(factors):
+        factors = 8 * (rank + _SEARCHED) * sum(seen.shape)
+        if beyond_memory(_FACTORS * factors):
             raise ValueError(
-                f"{NAME}: the matrix has the shape {seen.shape[0]:,} x {seen.shape[1]:,}, whose factors of rank {rank} take "
-                f"{factors / 2**30:,.0f} GiB; expected a shape for which this machine has the memory. Give a smaller rank, "
-                "or number the rows and columns that occur from 0 on."
+                f"{NAME}: the matrix has the shape {seen.shape[0]:,} x {seen.shape[1]:,}; its factors of rank {rank} take "
+                f"{_FACTORS * factors / 2**30:,.0f} GiB while they are learnt; expected what this machine has the memory "
+                "for. Give a smaller rank, or number the rows and columns that occur from 0 on."
             )
 
     def _few_threads(self, seen: Observed) -> AbstractContextManager:

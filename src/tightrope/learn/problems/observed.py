@@ -92,7 +92,9 @@ def _size(say: str, shape: Any) -> tuple[int, int]:
 
 
 def _is_whole(n: Any) -> bool:
-    return isinstance(n, int | float | np.number) and not isinstance(n, bool) and np.isfinite(n) and n == int(n)
+    if isinstance(n, float | np.floating):
+        return float(n).is_integer()
+    return isinstance(n, int | np.integer) and not isinstance(n, bool)
 
 
 def _from_dense(say: str, matrix: np.ndarray, mask: Any) -> Observed:
