@@ -163,8 +163,6 @@ def homes(test: Path) -> set[str]:
 @pytest.mark.parametrize("test", sorted(TESTS.rglob("test_*.py")), ids=lambda p: str(p.relative_to(TESTS)))
 def test_a_file_of_tests_is_called_after_what_it_tests(test):
     name = test.stem.removeprefix("test_")
-    if test.relative_to(TESTS).parts[0] in {"cli", "datasets", "estimators", "fairness", "tables"}:
-        return
     if name not in ABOUT | BESIDE:
         assert any(name == home or name.startswith(f"{home}_") for home in homes(test)), name
 
