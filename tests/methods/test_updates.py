@@ -110,10 +110,6 @@ def goco_in_numpy(steps, v0, alpha0, margin0):
     return x, Q / V, np.mean(points, axis=0), np.mean(queues, axis=0) / V
 
 
-def stop_after(steps):
-    return lambda snapshot: snapshot.step >= steps
-
-
 @pytest.mark.parametrize("anytime", [False, True])
 @pytest.mark.parametrize("s", [1.0, 0.5])
 def test_csoa_equals_a_numpy_loop(anytime, s):
@@ -205,36 +201,6 @@ def test_goco_equals_a_numpy_loop(v0, alpha0, margin0):
     np.testing.assert_allclose(result.dual, dual, rtol=1e-12, atol=1e-13)
 
 
-def test_one_step_of_csoa_by_hand():
-    # f = <theta, x>, h = x_1 - 1; x_1 = (1/2, 0), lambda_1 = 2, eta = 1/10: the gradient is (3 + 2, 4), so
-    # y = (0.5 - 0.5, 0 - 0.4) = (0, -0.4), inside the ball; lambda = (1 - 0.01 * 0.5) 2 + 0.1 (-0.5 + 0.2) = 1.96.
-    problem = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] - 1, tr.L2Ball(1.0, shape=2))
-    method = tr.CSOA(eta0=1.0, delta=0.5, upsilon0=2.0)
-    state = method.init(problem, jnp.array([0.5, 0.0]), jnp.array([2.0]), jnp.asarray(100))
-    state, info = method.step(problem, state, jnp.array([[3.0, 4.0]]))
-    np.testing.assert_allclose(state.x, [0.0, -0.4], atol=1e-15)
-    np.testing.assert_allclose(state.lam, [1.96], rtol=1e-15)
-    np.testing.assert_allclose(info.x, [0.5, 0.0])
-    assert float(info.f) == 1.5
-    assert float(info.h[0]) == -0.5
-
-
-def test_one_step_of_goco_by_hand():
-    # f = <theta, x>, h = x_1^2 - 1; x = (1/2, 0), T = 100, V = 20, alpha = 50, rho = 1/5, Q = 40, so lambda = 2. The
-    # gradient of h is (1, 0): d = 20 (3, 4) + 40 (1, 0) = (100, 80), y = (0.5 - 1, -0.8), inside the ball;
-    # Q = 40 + (-0.75 + 0.2) - 1 = 38.45, lambda = 1.9225.
-    problem = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] ** 2 - 1, tr.L2Ball(1.0, shape=2))
-    method = tr.GOCO(v0=2.0, alpha0=0.5, margin0=2.0)
-    state = method.init(problem, jnp.array([0.5, 0.0]), jnp.array([2.0]), jnp.asarray(100))
-    state, info = method.step(problem, state, jnp.array([[3.0, 4.0]]))
-    np.testing.assert_allclose(state.x, [-0.5, -0.8], rtol=1e-14)
-    np.testing.assert_allclose(state.lam, [1.9225], rtol=1e-14)
-    np.testing.assert_allclose(info.lam, [2.0])
-    np.testing.assert_allclose(info.h, [-0.75])
-    assert method.steps.tightening(100) == pytest.approx(0.2)
-    assert tr.GOCO().steps.tightening(100) == 0.0
-
-
 def test_goco_gives_the_same_with_an_oracle():
     def oracle(x, theta):
         return x - theta["a"], h(x, theta), theta["B"] + jnp.broadcast_to(x / 2, (N, D))
@@ -246,30 +212,6 @@ def test_goco_gives_the_same_with_an_oracle():
     )
     np.testing.assert_allclose(given.average, wanted.average, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(given.dual, wanted.dual, rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("name", ["v0", "alpha0"])
-def test_goco_refuses_to_divide_by_zero(name):
-    with pytest.raises(ValueError, match=f"GOCO: {name} is 0.0; expected more than zero"):
-        tr.GOCO(**{name: 0})
-
-
-def test_two_steps_of_fwcsoa_by_hand():
-    # The same problem on the l1 ball, eta = gamma = 1/10, rho = 1/2, delta = 0, upsilon = 0, lambda_1 = 2.
-    # Step 1: d_1 = (3 + 2, 4) = (5, 4), s = (-1, 0), x_2 = (0.5 - 0.15, 0) = (0.35, 0), lambda_2 = 2 - 0.05 = 1.95.
-    # Step 2 on theta = (0, 4): g = (1.95, 4), g at x_1 with lambda_1 = (2, 4), d_2 = (1.95, 4) + (5 - 2, 4 - 4)/2 =
-    # (3.45, 4), s = (0, -1), x_3 = (0.315, -0.1), lambda_3 = 1.95 + 0.1 (0.35 - 1) = 1.885.
-    problem = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] - 1, tr.L1Ball(1.0, shape=2))
-    method = tr.FWCSOA("sqrt", eta0=1.0, rho0=5.0, delta=0.0, upsilon0=0.0)
-    state = method.init(problem, jnp.array([0.5, 0.0]), jnp.array([2.0]), jnp.asarray(100))
-    state, _ = method.step(problem, state, jnp.array([[3.0, 4.0]]))
-    np.testing.assert_allclose(state.d, [5.0, 4.0])
-    np.testing.assert_allclose(state.x, [0.35, 0.0])
-    np.testing.assert_allclose(state.lam, [1.95])
-    state, _ = method.step(problem, state, jnp.array([[0.0, 4.0]]))
-    np.testing.assert_allclose(state.d, [3.45, 4.0], rtol=1e-14)
-    np.testing.assert_allclose(state.x, [0.315, -0.1], rtol=1e-14)
-    np.testing.assert_allclose(state.lam, [1.885], rtol=1e-14)
 
 
 def test_steps_of_fwcsoa_never_leave_the_segment_nor_overshoot_the_tracker():
