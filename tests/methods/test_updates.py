@@ -6,41 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from as_printed import D, N, assert_ends, ball, close, f, grad_f, h, in_order, jac_h, value_h
 
 import tightrope as tr
 
-T, D, N = 100, 4, 2
-RNG = np.random.default_rng(7)
-DATA = {"a": RNG.normal(size=(T, D)), "B": RNG.normal(size=(T, N, D)), "c": RNG.normal(size=(T, N))}
-
-
-def f(x, theta):
-    return jnp.sum((x - theta["a"]) ** 2) / 2
-
-
-def h(x, theta):
-    return theta["B"] @ x + jnp.sum(x**2) / 4 - theta["c"]
-
-
-def grad_f(x, t):
-    return x - DATA["a"][t]
-
-
-def value_h(x, t):
-    return DATA["B"][t] @ x + np.sum(x**2) / 4 - DATA["c"][t]
-
-
-def jac_h(x, t):
-    return DATA["B"][t] + x / 2  # the same x/2 in every row
-
-
-def in_order() -> tr.Stream:
-    """The rows in their order, one a step."""
-    return tr.Stream(lambda skip: iter([{k: v[skip:] for k, v in DATA.items()}]))
-
-
-def ball(x, radius=1.5):
-    return x * min(1.0, radius / max(np.linalg.norm(x), 1e-300))
+T = 100
 
 
 def csoa_in_numpy(steps, eta0, delta, upsilon0, s, anytime):
@@ -54,15 +24,15 @@ def csoa_in_numpy(steps, eta0, delta, upsilon0, s, anytime):
         g = grad_f(x, t) + jac_h(x, t).T @ lam
         lam_next = np.maximum((1 - eta**2 * delta) * lam + s**2 * eta * (value_h(x, t) + upsilon), 0)
         x, lam = ball(x - eta * g), lam_next
-    mean = np.average(points, axis=0, weights=weights), np.average(duals, axis=0, weights=weights)
-    return x, lam, *mean
+    return points, duals, x, lam, weights
 
 
 def fwcsoa_in_numpy(steps, eta, gamma, rho, shrink, upsilon):
-    x, lam, points = np.zeros(D), np.zeros(N), []
+    x, lam, points, duals = np.zeros(D), np.zeros(N), [], []
     before, lam_before, d = None, None, None
     for t in range(steps):
         points.append(x)
+        duals.append(lam)
         g = grad_f(x, t) + jac_h(x, t).T @ lam
         d = g if d is None else g + (1 - rho) * (d - grad_f(before, t) - jac_h(before, t).T @ lam_before)
         k = np.argmax(np.abs(d))
@@ -71,7 +41,7 @@ def fwcsoa_in_numpy(steps, eta, gamma, rho, shrink, upsilon):
         lam_next = np.maximum((1 - shrink) * lam + gamma * (value_h(x, t) + upsilon), 0)
         before, lam_before = x, lam
         x, lam = x + eta * (s - x), lam_next
-    return x, lam, np.mean(points, axis=0)
+    return points, duals, x, lam
 
 
 def split_csoa_in_numpy(steps, eta0, gamma0, kappa0, upsilon0, anytime, lam_radius=np.inf, q_radius=np.inf):
@@ -107,7 +77,7 @@ def goco_in_numpy(steps, v0, alpha0, margin0):
         x_next = ball(x - d / (2 * alpha))
         Q = np.maximum(Q + value_h(x, t) + rho + jac_h(x, t) @ (x_next - x), 0)
         x = x_next
-    return x, Q / V, np.mean(points, axis=0), np.mean(queues, axis=0) / V
+    return points, [Q / V for Q in queues], x, Q / V
 
 
 @pytest.mark.parametrize("anytime", [False, True])
@@ -116,11 +86,7 @@ def test_csoa_equals_a_numpy_loop(anytime, s):
     problem = tr.Problem(f, h, tr.L2Ball(1.5, shape=D))
     method = tr.CSOA(eta0=2.0, delta=0.2, upsilon0=0.7, dual_scale=s, anytime=anytime)
     result = tr.minimize(problem, in_order(), method=method, steps=T)
-    x, lam, mean, dual = csoa_in_numpy(T, 2.0, 0.2, 0.7, s, anytime)
-    np.testing.assert_allclose(result.last, x, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual, dual, rtol=1e-12, atol=1e-13)
+    assert_ends(result, *csoa_in_numpy(T, 2.0, 0.2, 0.7, s, anytime))
 
 
 @pytest.mark.parametrize("anytime", [False, True])
@@ -131,8 +97,8 @@ def test_split_csoa_equals_a_numpy_loop(anytime, radii):
     result = tr.minimize(problem, in_order(), method=tr.SplitCSOA(**given, anytime=anytime, **radii), steps=T)
     y, q, lam, mean, dual = split_csoa_in_numpy(T, **given, anytime=anytime, **radii)
     for found, expected in ((result.state.y, y), (result.state.q, q), (result.dual_last, lam), (result.dual, dual)):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
+        close(found, expected)
+    close(result.average, mean)
     assert np.abs(mean).max() > 0.01
     if radii:  # the cuts were made
         assert np.abs(split_csoa_in_numpy(T, **given, anytime=anytime)[-1] - dual).max() > 0.01
@@ -142,9 +108,7 @@ def test_split_csoa_equals_a_numpy_loop(anytime, radii):
 def test_split_csoa_is_csoa_in_a_set_that_is_its_own_enclosing_one():
     method = tr.SplitCSOA(eta0=2.0, gamma0=0.5, kappa0=1.3, upsilon0=0.6)
     result = tr.minimize(tr.Problem(f, h, tr.L2Ball(1.5, shape=D)), in_order(), method=method, steps=T)
-    x, lam, mean, dual = csoa_in_numpy(T, 2.0, 0.0, 0.6, 0.5, False)
-    for found, expected in ((result.last, x), (result.dual_last, lam), (result.average, mean), (result.dual, dual)):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    assert_ends(result, *csoa_in_numpy(T, 2.0, 0.0, 0.6, 0.5, False))
     np.testing.assert_array_equal(result.state.q, 0)
     assert (result.cost.lmos, result.cost.projections) == (0, T)
 
@@ -175,10 +139,7 @@ def test_fwcsoa_equals_a_numpy_loop(schedule):
     gamma = 0.8 * T ** (-0.5 if schedule == "sqrt" else -0.75)
     r = 0.2 * T**-0.25 if schedule == "two_scale" else 0.2 * eta
     upsilon = 0.6 * T ** (-0.5 if schedule == "sqrt" else -0.25)
-    x, lam, mean = fwcsoa_in_numpy(T, eta, gamma, 1.1 * T**-0.5, gamma * r, upsilon)
-    np.testing.assert_allclose(result.last, x, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
+    assert_ends(result, *fwcsoa_in_numpy(T, eta, gamma, 1.1 * T**-0.5, gamma * r, upsilon))
 
 
 @pytest.mark.parametrize("schedule", ["paper", "sqrt"])
@@ -193,12 +154,7 @@ def test_fwcsoa_without_a_dual_step_of_its_own_uses_one_step_for_both(schedule):
 def test_goco_equals_a_numpy_loop(v0, alpha0, margin0):
     problem = tr.Problem(f, h, tr.L2Ball(1.5, shape=D))
     result = tr.minimize(problem, in_order(), method=tr.GOCO(v0, alpha0, margin0), steps=T)
-    x, lam, mean, dual = goco_in_numpy(T, v0, alpha0, margin0)
-    assert np.all(dual > 0)  # the queues are at work
-    np.testing.assert_allclose(result.last, x, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual, dual, rtol=1e-12, atol=1e-13)
+    assert_ends(result, *goco_in_numpy(T, v0, alpha0, margin0))
 
 
 def test_goco_gives_the_same_with_an_oracle():
@@ -210,8 +166,8 @@ def test_goco_gives_the_same_with_an_oracle():
     given = tr.minimize(
         tr.Problem.from_oracle(oracle, problem.domain, n_constraints=N), in_order(), method=method, steps=T
     )
-    np.testing.assert_allclose(given.average, wanted.average, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(given.dual, wanted.dual, rtol=1e-12, atol=1e-13)
+    close(given.average, wanted.average)
+    close(given.dual, wanted.dual)
 
 
 def test_steps_of_fwcsoa_never_leave_the_segment_nor_overshoot_the_tracker():
@@ -267,7 +223,7 @@ def test_warm_nuclear_minimisation_is_threaded_through_the_state():
     def fit(x, theta):
         return jnp.sum((x - theta) ** 2) / 2
 
-    target = RNG.normal(size=(6, 8))
+    target = np.random.default_rng(7).normal(size=(6, 8))
     problem = tr.Problem(fit, lambda x, theta: (jnp.sum(x**2) - 4.0)[None], tr.NuclearBall(3.0, shape=(6, 8)))
     result = tr.minimize(problem, target[None].repeat(5, axis=0), method=tr.FWCSOA("sqrt"), steps=50)
     assert result.state.memory.vector.shape == (6,)  # a singular vector
