@@ -182,10 +182,62 @@ def homes(test: Path) -> set[str]:
 @pytest.mark.parametrize("test", sorted(TESTS.rglob("test_*.py")), ids=lambda p: str(p.relative_to(TESTS)))
 def test_a_file_of_tests_is_called_after_what_it_tests(test):
     name = test.stem.removeprefix("test_")
-    if test.relative_to(TESTS).parts[0] in {"cli", "datasets", "estimators", "fairness", "tables"}:
-        return
     if name not in ABOUT | BESIDE:
         assert any(name == home or name.startswith(f"{home}_") for home in homes(test)), name
+
+
+# ---- constants --------------------------------------------------------------------------------------------------------
+
+MOST_CONSTANTS = 326  # what there are now: more are not wanted, and fewer lower this number
+
+
+def is_number(node: ast.expr | None) -> bool:
+    """Whether an expression is written in digits alone: a number, or a tuple of numbers."""
+    try:
+        value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})  # pyright: ignore[reportArgumentType]
+    except Exception:
+        return False
+    parts = value if isinstance(value, tuple) and value else (value,)
+    return all(isinstance(part, int | float) and not isinstance(part, bool) for part in parts)
+
+
+def constants_of(source: str) -> list[ast.stmt]:
+    """The statements of a module that give names to numbers, each as often as it does."""
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            values = node.value.elts if several and isinstance(node.value, ast.Tuple) else [node.value]
+            found += [node] * sum(map(is_number, values))
+    return found
+
+
+def is_explained(node: ast.stmt, source: str) -> bool:
+    """Whether a comment beside it or above it, or a sentence below it, says what it is."""
+    lines, last = source.splitlines(), node.end_lineno or node.lineno
+    above, below = lines[node.lineno - 2], (lines + [""])[last]
+    return (
+        above.startswith("#") or below.startswith('"""') or any("  #" in line for line in lines[node.lineno - 1 : last])
+    )
+
+
+def test_the_counter_of_constants_sees_them():
+    found = constants_of(
+        "A = 1\nB, C = 2, 3\nD = (4, 5.0)\nE: float = 1 << 2\nF = A\nG = True\nH = 'x'\ndef f(): I = 2"
+    )
+    assert len(found) == 5
+    source = 'A = 1  # one\n# two\nB = 2\nC = 3\n"""Three."""\nD = 4\n'
+    assert [is_explained(node, source) for node in constants_of(source)] == [True, True, True, False]
+
+
+def test_constants_become_fewer_and_each_is_explained():
+    """Every one is a value that somebody chose; one that follows from others is written as what it follows from."""
+    sources = {path: path.read_text() for path in modules()}
+    found = [(path, node) for path, source in sources.items() for node in constants_of(source)]
+    assert len(found) <= MOST_CONSTANTS
+    bare = [f"{door(path)}:{node.lineno}" for path, node in found if not is_explained(node, sources[path])]
+    assert not bare
 
 
 # ---- contracts -------------------------------------------------------------------------------------------------------

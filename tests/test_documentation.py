@@ -46,7 +46,7 @@ def test_links_between_pages_lead_somewhere():
 # ---- blocks of Python ------------------------------------------------------------------------------------------------
 
 SLOW = {  # by page and number, from 0: what `make docs` alone runs, and where `make test` runs the same call on less data
-    ("README.md", 1): "test_fair_rates.py",
+    ("README.md", 1): "fair/test_rates.py",
     ("README.md", 2): "test_completion.py",
     ("start.md", 1): "test_minimize.py",
 }

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-import textwrap
 from typing import Any
 
 import jax.numpy as jnp
@@ -283,20 +280,3 @@ def test_a_float32_run_of_float64_data_says_so(dtype):
     assert result.x.dtype == dtype
     assert any("float64" in note for note in notes) == (dtype == jnp.float32)
     assert not solve(data=ROWS.astype(np.float32), steps=5).notes
-
-
-def run_python(script):
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_importing_changes_no_setting_and_loads_no_matplotlib():
-    run_python("""
-        import sys, jax
-        before = dict(jax.config.values)
-        import tightrope
-        assert dict(jax.config.values) == before
-        assert "matplotlib" not in sys.modules
-        from jax._src import xla_bridge
-        assert not xla_bridge.backends_are_initialized()
-    """)

@@ -68,24 +68,6 @@ def test_an_update_longer_than_a_buffer():
     assert_same(fed(SAMPLES, [460]), solved(SAMPLES, steps=460))
 
 
-def test_it_equals_a_numpy_loop():
-    """CSOA's anytime form written out, with the weights of its mean."""
-    x, lam, points, duals, weights = np.zeros(3), np.zeros(2), [], [], []
-    for t, theta in enumerate(SAMPLES[:150], start=1):
-        eta, upsilon = 0.8 / np.sqrt(t), 0.3 / np.sqrt(t)
-        points, duals, weights = [*points, x], [*duals, lam], [*weights, eta]
-        g = x - theta + lam[0] * theta + np.array([lam[1], 0, 0])
-        h = np.array([x @ theta - 0.5, x[0] + 0.1 * theta[1] - 0.4])
-        lam = np.maximum((1 - eta**2 * 0.01) * lam + eta * (h + upsilon), 0)
-        x = x - eta * g
-        x = x * min(1.0, 2.0 / np.linalg.norm(x))
-    run = fed(SAMPLES[:150], [50])
-    np.testing.assert_allclose(run.last, x, rtol=1e-12)
-    np.testing.assert_allclose(run.dual_last, lam, rtol=1e-12)
-    np.testing.assert_allclose(run.average, np.average(points, axis=0, weights=weights), rtol=1e-12)
-    np.testing.assert_allclose(run.dual, np.average(duals, axis=0, weights=weights), rtol=1e-12)
-
-
 class TwoState(NamedTuple):
     x: Any
     lam: Any

@@ -16,6 +16,7 @@ from tightrope.certificate import Certificate
 from tightrope.confidence.means import checked_confidence, studentised_upper
 from tightrope.evidence.constraint_bounds import bound_constraints, checked_accept, read_ranges, sampled, values_at
 from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_out, refuse_seen
+from tightrope.loop.choose import SECOND_COORDINATES
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, penalised
 from tightrope.problem.check import astype_problem, check_shapes
@@ -32,7 +33,6 @@ _SOLVERS: tuple[tuple[Solver, int], ...] = ((SQP(), 15), (Bundle(), 60))
 numbers are a guess; where more would be needed the bound is wider, and not wrong."""
 _ENOUGH = 1e-3  # of F's scale over the domain: a bound that close is closer than means over batches are; a guess
 _BATCHES, _LEAST = 10, 20  # of held-out rows, and rows in one at least: a guess
-_COORDINATES = 500  # of a point, up to which a programme on the host takes less than a second
 
 
 @plain_errors()
@@ -149,7 +149,7 @@ def _lowest(problem: Problem, x: Tree, rows: Tree) -> float | None:
     such bounds. None where there is none."""
     domain = problem.domain
     start = x if domain.shape is None else domain.start(float_dtype(x))  # at x itself F has too small a scale
-    if not (domain.has_conic and domain.has_lmo) or sum(v.size for v in jax.tree.leaves(x)) > _COORDINATES:
+    if not (domain.has_conic and domain.has_lmo) or sum(v.size for v in jax.tree.leaves(x)) > SECOND_COORDINATES:
         return minimize(problem, rows, x0=start, record=0, progress=False).lower
     rows, best = jax.tree.map(jnp.asarray, rows), -math.inf
     for solver, most in _SOLVERS:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tightrope.result import Result
 
 VARIABLE = "TIGHTROPE_COMPILATION_CACHE"  # "off", or the folder
-_MOST_BYTES = 2**28
-_LONG = 1.0  # seconds of compiling that a user feels
-_UNFINISHED = 60.0  # seconds after which nobody is still writing an entry
+_MOST_BYTES = 2**28  # bytes of compiled programs that are kept unless told otherwise; by hand
+_LONG = 1.0  # seconds of compiling that a user feels; by hand
+_UNFINISHED = 60.0  # seconds after which nobody is still writing an entry; by hand
 
 P = ParamSpec("P")
 

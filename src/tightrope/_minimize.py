@@ -32,9 +32,9 @@ from tightrope.sets.base import Shape, checked_point
 from tightrope.solvers import Solver
 from tightrope.tree import Array, Tree, float_dtype
 
-_MOST_PASSES = 1000  # of a run that ends when its gap is small or stalls
-_MOST_NUMBER = 1e300  # beyond it are infinity and whole numbers that no float holds
-_PASSES_UNJUDGED = 100  # of one without a strictly feasible point, whose gap is not known
+_MOST_PASSES = 1000  # passes over the rows of a run that ends when its gap is small or stalls; by hand
+_MOST_NUMBER = 1e300  # of an argument: beyond it are infinity and whole numbers that no float holds
+_PASSES_UNJUDGED = 100  # passes of a run without a strictly feasible point, whose gap is not known; by hand
 
 
 @hints_at_cache

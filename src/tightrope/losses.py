@@ -14,8 +14,8 @@ from jax import lax
 
 from tightrope.tree import Array
 
-# (artanh(s) / s - 1) / s^2 as a polynomial in s^2 up to 1/9, highest power first, by mpmath.chebyfit: log1p is off by 5e-18
-# of itself, a fortieth of what float64 rounds.
+# (artanh(s) / s - 1) / s^2 as a polynomial in s^2 up to 1/9, highest power first, derived by mpmath.chebyfit: log1p is off
+# by 5e-18 of itself, a fortieth of what float64 rounds.
 _ARTANH = (
     0.0808202280597176611, 0.0440036924307233694, 0.0600053640479535627, 0.0665707210482746808, 0.0769278503247931155,
     0.0909089471806642908, 0.111111113587139315, 0.142857142835543786, 0.200000000000072913, 0.333333333333333293,

@@ -32,10 +32,10 @@ from tightrope.sampling.stream import Lately
 from tightrope.sets.base import Shape, checked_point
 from tightrope.tree import Tree, float_dtype
 
-_MOST_STEPS = 2**31 - 1  # step numbers are 32-bit; it also stands for the horizon, which no anytime method looks at
-_SHORTEST = 64  # steps in a buffer; powers of two from there on are all the shapes there are
+_MOST_STEPS = np.iinfo(np.int32).max  # of a run, and its horizon, at which no anytime method looks; derived
+_SHORTEST = 64  # steps in a buffer, at least; powers of two from there on are all the shapes there are; by hand
 _WATCHED = 2048  # steps from which on multipliers are looked at, at every power of two (a guess)
-_GROWING = 1.5  # times their mean at half of the steps: 2 where they grow steadily, 1 where they have settled
+_GROWING = 1.5  # times their mean at half of the steps: 2 where they grow steadily, 1 where settled; by hand
 
 
 class Standing(NamedTuple):

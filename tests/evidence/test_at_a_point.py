@@ -1,5 +1,4 @@
-"""Numbers of looks at a point: the pull, the gap and its rounding, what a point is worth, the room that a margin leaves. By
-hand in NumPy and float64 where a formula is short; the rest as kept in tests/golden (see there)."""
+"""What is said of a point, by hand in NumPy and float64: rounding, what it is worth, the room that a margin leaves."""
 
 # What stands in the place of a problem, a run or a set has only what is asked of it:
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
@@ -11,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from core_cases import BALL, ROWS, constraints, objective
-from scipy.optimize import brentq
 from scipy.signal import lfilter
 
 import tightrope as tr
@@ -56,32 +54,6 @@ def sizes_at(x, rows=ROWS):
 
 
 # ---- the pull --------------------------------------------------------------------------------------------------------
-
-
-def test_the_pull_by_hand():
-    done = feasible.pull(PROBLEM, jnp.asarray(ROWS), jnp.asarray(X), jnp.asarray(S))
-    size = np.abs(h_of(X)).mean(axis=0) + np.abs(slopes_of().mean(axis=0)) @ np.abs(X) + LEVELS
-    rounding = 64 * EPS * size
-    h, found = feasible.with_rounding(PROBLEM, jnp.asarray(X), jnp.asarray(ROWS))
-    np.testing.assert_allclose(h, h_of(X).mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(found, rounding, rtol=1e-12)
-
-    def worst(a):
-        return np.max(h_of((1 - a) * X + a * S).mean(axis=0) + rounding) + 0.1 * rounding.max()
-
-    a = brentq(worst, 0, 1, xtol=1e-15)
-    assert done.a == pytest.approx(a, rel=1e-8)
-    rise = f_of(np.asarray(done.x)).mean() - f_of(X).mean()
-    assert done.cost == pytest.approx(rise, rel=1e-9)
-    assert done.bound == pytest.approx(done.a * (f_of(S).mean() - f_of(X).mean()), rel=1e-9)
-    np.testing.assert_allclose(done.towards, S)
-    assert str(done) == (
-        f"pulled towards a strictly feasible point by a = {done.a:.3g}, which cost {done.cost:.3g} in the objective "
-        f"(at most {done.bound:.3g})."
-    )
-    alone = feasible.pull(PROBLEM, jnp.asarray(ROWS), jnp.asarray(S), jnp.asarray(S))
-    assert (alone.a, alone.cost, alone.bound) == (0.0, 0.0, 0.0)
-    assert str(alone) == "the output satisfies every constraint as it is; nothing was pulled."
 
 
 def test_exact_constraints_are_rounded_like_their_own_size():

@@ -286,21 +286,6 @@ def test_one_run_is_the_raw_bound_with_its_tails(k, p):
         theory.split_csoa_one_run(k, T, 1)
 
 
-def test_the_lemma_on_light_tails():
-    """E exp(X^2/s^2) <= e and E X = 0 give E exp(u X) <= exp(3 u^2 s^2/4): the two inequalities of its proof, and a case."""
-    x = np.linspace(-12, 12, 100_001)
-    assert np.all(np.exp(x) <= x + np.exp(9 * x**2 / 16) + 1e-12)
-    u = np.linspace(0, 10, 1001)  # s = 1
-    assert np.all(9 * u**2 / 16 * (u <= 4 / 3) <= 0.75 * u**2)
-    assert np.all((3 * u**2 / 8 + 2 / 3)[u > 4 / 3] <= 0.75 * u[u > 4 / 3] ** 2)
-    for a in np.linspace(0.05, 1, 20):  # X is a with probability b/(a + b), else -b
-        b = 1.0
-        chances, values = np.array([b, a]) / (a + b), np.array([a, -b])
-        assert chances @ np.exp(values**2) <= math.e + 1e-12
-        moments = np.exp(np.outer(u, values)) @ chances
-        assert np.all(moments <= np.exp(0.75 * u**2) + 1e-12)
-
-
 def test_gaussian_tails():
     """E exp(|X|^2/s^2) of Gaussian vectors, in closed form, for the s that light_tailed takes."""
     grow = UNIT.light_tailed().sigma_f / UNIT.sigma_f

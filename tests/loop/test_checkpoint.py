@@ -19,6 +19,7 @@ from safetensors.numpy import load_file, save_file
 
 import tightrope as tr
 from tightrope.files import Form
+from tightrope.loop import checkpoint
 from tightrope.loop.checkpoint import FORM, digest_function, fingerprint
 from tightrope.loop.prepare import prepare
 
@@ -123,6 +124,38 @@ def test_a_killed_run_resumes_bit_for_bit(file):
     assert 0 < int(load_file(file)[".state.t"]) < 400_000
     options: dict[str, Any] = {"method": METHODS["fw-csoa"], "steps": 400_000}
     assert_same_run(solve(file, **options), solve(None, **options))
+
+
+def test_a_checkpoint_is_due_by_steps_and_by_time(file, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: clock[0])
+    kept = checkpoint.Checkpoint(file, {}, every_steps=5)
+    assert [step for step in range(7) if kept.due(step)] == [0, 5]
+    clock[0] = 129.0
+    assert not kept.due(3)
+    clock[0] = 130.0
+    assert kept.due(3)
+    kept.save({"a": np.zeros(2)}, step=3, seconds=2.5, rows=[])
+    assert not kept.due(3)  # it counts from the last time
+
+
+def test_several_processes_share_a_checkpoint(file, monkeypatch):
+    carry = {"a": np.arange(2.0)}
+    alone = checkpoint.Checkpoint(file, {"seed": "1"})
+    alone.save(carry, step=7, seconds=2.5, rows=[], gaps=[1.0])
+    monkeypatch.setattr(checkpoint, "said_by_first", lambda said: said)
+    monkeypatch.setattr(checkpoint, "of_first", lambda carry: ("of the first", carry))
+    monkeypatch.setattr(checkpoint, "leads", lambda: True)
+    shared = checkpoint.Checkpoint(file, {"seed": "1"}, together=True)
+    assert shared.exists()
+    found = shared.load(carry)
+    assert (found.state[0], found[1:]) == ("of the first", (7, 2.5, [], [], [1.0]))
+    other = checkpoint.Checkpoint(file, {"seed": "2"}, together=True)
+    with pytest.raises(tr.CheckpointError, match="seed"):
+        other.load(carry)
+    monkeypatch.setattr(checkpoint, "leads", lambda: False)
+    follows = other.load(carry)
+    assert (follows.state[1], follows[1:]) == (carry, (0, 0.0, [], [], []))
 
 
 # ---- refusing --------------------------------------------------------------------------------------------------------

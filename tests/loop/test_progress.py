@@ -1,6 +1,7 @@
 """A bar in a notebook: only where a kernel is, patient, escaped, and gone at the end."""
 
 import sys
+import time
 import types
 
 import numpy as np
@@ -50,6 +51,49 @@ def test_a_notebook_shows_a_bar_that_goes_away(notebook, monkeypatch):
     assert "objective 1.5  worst constraint +0.5" in notebook[0]
     assert "100 of 200 steps" in notebook[1]
     assert notebook[2:] == [""]
+
+
+def test_a_bar_says_how_it_goes(monkeypatch):
+    said, clock = [], [0.0]
+    bar = progress.NotebookBar()
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(progress.NotebookBar, "_draw", lambda self, made: said.append(made))
+    monkeypatch.setattr(progress, "progress", lambda *given: given)
+    shown = progress.Progress(40, None, "things")
+    assert isinstance(shown.bar, progress.NotebookBar)
+    with shown:
+        clock[0] = 0.49
+        shown.show(1)
+        clock[0] = 0.5
+        shown.show(2)
+        clock[0] = 0.59
+        shown.show(3)
+        clock[0] = 0.61
+        shown.show(4, 1.25, np.array([0.5, -2.0]))
+        clock[0] = 0.8
+        shown.show(5, None, np.zeros(0))
+        clock[0] = 1.0
+        shown.bar.update(0, advance=3)
+    assert said == [
+        (2, 40, "things"), (4, 40, "steps  objective 1.25  worst constraint +0.5"), (5, 40, "steps"), (8, 40, "steps"),
+    ]  # fmt: skip
+    monkeypatch.setattr(progress, "_PAUSE", 0.125)  # which a clock can show exactly
+    for clock[0] in (2.0, 2.125, 2.25 - 2**-20, 2.25):
+        shown.bar.update(0, completed=clock[0])
+    assert [given[0] for given in said[4:]] == [2.0, 2.125, 2.25]
+    assert bar.add_task("a", 3) == 0
+    monkeypatch.setattr(progress, "in_notebook", lambda: False)
+    monkeypatch.setattr(progress.sys, "stderr", types.SimpleNamespace(isatty=lambda: False))
+    assert progress.Progress(4, None).bar is None
+    assert progress.Progress(4, False).bar is None
+
+
+def test_a_bar_is_on_standard_error_and_stays_in_files():
+    bar = progress._bar()
+    assert bar.console.stderr
+    assert bar.live.transient is bar.console.is_terminal
+    assert len(bar.columns) == 4
 
 
 def test_a_short_run_leaves_nothing_in_a_notebook(notebook):

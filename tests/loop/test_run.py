@@ -26,6 +26,7 @@ from core_cases import (
 
 import tightrope as tr
 import tightrope.loop.driver as driver
+from tightrope.loop import steps
 from tightrope.loop.record import record_steps
 from tightrope.loop.steps import advance, summarise
 from tightrope.problem import full_values
@@ -51,6 +52,16 @@ def test_a_result_does_not_depend_on_the_chunk_length(method, sampler):
     assert whole.cost.steps == 503
     for options in ({"chunk": 1}, {"chunk": 7, "record": 0}, {"chunk": 1000, "record": 3}):
         assert_same_run(run(**options), whole)
+
+
+def test_the_loop_of_accelerators_takes_the_same_steps_bit_for_bit(monkeypatch):
+    """Also where chunks end within the groups of steps that are summed together."""
+    whole = solve(steps=200)
+    monkeypatch.setattr(steps, "platform", lambda: "gpu")
+    jax.clear_caches()  # the other loop is compiled
+    for options in ({}, {"chunk": 37}, {"chunk": 65}):
+        assert_same_run(solve(steps=200, **options), whole)
+    jax.clear_caches()
 
 
 def test_the_same_seed_gives_the_same_result_and_another_one_another():

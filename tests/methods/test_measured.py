@@ -14,7 +14,6 @@ from slow import quick_first
 
 import tightrope as tr
 from tightrope.methods import measured
-from tightrope.methods.conservative.cscgd import _forgets
 from tightrope.problems import PROBLEMS
 from tightrope.tree import ravel, replace
 
@@ -293,72 +292,6 @@ def test_a_multiplier_of_fifty_is_no_reason_to_violate():
 
 
 # ---- formulas --------------------------------------------------------------------------------------------------------
-
-
-def an_epoch(stage=3, **known):
-    """The steps 65 to 128 of 1,000, in which h_1 turned out four times as noisy as expected."""
-    m = measured.begin(jnp.zeros(2), jnp.zeros(2), jnp.asarray(1000), False)
-    seen = m.seen._replace(g=jnp.asarray(640.0), h=jnp.array([256.0, 0.0]))
-    scales = {
-        "sigma_g": 2.0,
-        "sigma_h": [0.5, 2.0],
-        "Lam": [1.0, 3.0],
-        "mean_h": [0.1, -0.9],
-        "R": 0.5,
-        "pull": 0.7,
-        "first": [1.0, 3.0],
-    } | known
-    span = {"stage": jnp.asarray(stage), "begin": jnp.asarray(64), "end": jnp.asarray(128)}
-    return m._replace(seen=seen, **span, **{name: jnp.asarray(value) for name, value in scales.items()})
-
-
-def test_steps_of_an_epoch_are_those_of_the_docstring():
-    m, lam, h = an_epoch(), np.array([0.3, 0.2]), np.array([1.5, -1.0])
-    assert float(jax.jit(measured.eta)(m)) == pytest.approx(0.5 * 0.5 / np.sqrt(640))  # more than 64 * 2^2
-    sigma, a = np.array([2.0, 2.0]), (100 / 128) ** 2
-    missing = (a * np.array([0.1, -0.9]) + 0.25 * np.array([0.5, 2.0]) / np.sqrt(96)) / (1 - a)
-    gamma = 0.5 * np.array([1.0, 3.0]) / (sigma * 8)
-    expected = np.maximum(lam + gamma * (h + np.clip(missing, 0, sigma)), 0)
-    dual_step = jax.jit(measured.dual_step)
-    np.testing.assert_allclose(dual_step(m, jnp.asarray(lam), jnp.asarray(h), jnp.asarray(100)), expected)
-    stands = dual_step(an_epoch(stage=1), jnp.asarray(lam), jnp.asarray(h), jnp.asarray(100))
-    np.testing.assert_array_equal(stands, lam)  # in the pilot
-
-
-def test_multipliers_of_a_warm_start_are_not_thought_smaller_than_they_are():
-    domain, horizon = tr.L2Ball(1.0, shape=2), jnp.asarray(1000)
-    turned = jax.jit(
-        lambda lam: measured.turn(domain, an_epoch(stage=1), jnp.zeros(2), lam, horizon, False, lambda x: x)[0]
-    )
-    sigma = np.sqrt((np.array([256.0, 0.0]) + 64 * np.array([0.25, 4.0])) / 128)  # both halves of the pilot alike
-    expected = 0.7 * float(domain.scaled_diameter) / (sigma * np.sqrt(2))
-    np.testing.assert_allclose(turned(jnp.zeros(2)).Lam, expected)
-    np.testing.assert_allclose(turned(jnp.array([50.0, 0.0])).Lam, [50.0, expected[1]])
-
-
-def test_a_tie_begins_with_the_diameter_and_goes_on_with_what_it_saw():
-    tie = measured.Tie(jnp.array([32.0, 0.0]), jnp.asarray(16.0), jnp.asarray(2.0), jnp.asarray(1.5), jnp.asarray(1.5))
-    turn = jax.jit(lambda m: measured.turn_tie(m, tie, jnp.ones(2), jnp.zeros(2), m, jnp.asarray(5.0))[0])
-    first, later = turn(an_epoch(stage=1)), turn(an_epoch(stage=3))
-    assert (float(first.sigma_q), float(first.M)) == (5.0, pytest.approx(0.7))
-    assert float(later.sigma_q) == pytest.approx(np.sqrt((16 + 8 * 4) / 72))
-
-
-def test_the_tracker_of_cscgd_begins_anew_in_every_epoch():
-    assert [float(_forgets(an_epoch(), jnp.asarray(t))) for t in (65, 66, 128)] == [1.0, 0.5, 0.125]
-
-
-def test_bounds_of_multipliers_are_raised_where_they_are_reached_or_were_made_of_nothing():
-    """Four times, up to 128 (steps) times what it was first; of nothing, sigma_g R over sigma_h sqrt 2."""
-    m, zero, lam = an_epoch(first=[1.0, 0.0]), jnp.zeros(2), jnp.array([4.0, 1.0])
-    observe = jax.jit(lambda m, lam: measured.observe(m, zero, lam, zero, zero, jnp.asarray(70)))
-    sigma = np.array([2.0, 2.0])
-    np.testing.assert_allclose(observe(m, lam).Lam, [4.0, np.sqrt(10) * 0.5 / (sigma[1] * np.sqrt(2))])
-    assert observe(m, jnp.array([3.9, 1.0])).Lam[0] == 1.0
-    highest = observe(an_epoch(first=[1.0, 1.0], Lam=[100.0, 128.0]), jnp.array([400.0, 512.0]))
-    np.testing.assert_allclose(highest.Lam, 128.0)
-    waits = observe(an_epoch(stage=1, first=[0.0, 0.0], Lam=[0.0, 0.0]), zero)
-    np.testing.assert_array_equal(waits.Lam, 0.0)  # in the pilot
 
 
 def test_epochs_of_fw_csoa_are_those_of_its_horizon():

@@ -419,3 +419,21 @@ def test_a_mean_that_is_not_kept_is_refused():
     with pytest.raises(ValueError, match="MFWCSOA keeps no mean"):
         _ = run.average
     np.testing.assert_array_equal(run.x, run.last)
+
+
+# ---- the method of the guide ----------------------------------------------------------------------------------------
+
+
+def test_the_guide_is_short():
+    block = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S)[0]
+    written = [line for line in block.split("import tightrope as tr\n")[1].splitlines() if line.strip()]
+    assert len(written) <= 25
+
+
+def test_its_method_is_csoa_without_regulariser_and_tightening():
+    solved = EXACT["simplex"]()
+    same = tr.CSOA(eta0=1.0, delta=0.0, upsilon0=0.0)
+    ours, theirs = (
+        tr.minimize(solved.problem, solved.samples, method=method, steps=200) for method in (KINDS["queue"](), same)
+    )
+    np.testing.assert_allclose(ours.average, theirs.average, rtol=1e-12)

@@ -36,28 +36,3 @@ def test_resumed_in_the_middle_of_an_epoch_it_equals_an_uninterrupted_run(tmp_pa
     tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c", callback=lambda s: s.step >= 40, chunk=3)
     resumed = tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c", chunk=17)
     jax.tree.map(np.testing.assert_array_equal, (whole.x, whole.state), (resumed.x, resumed.state))
-
-
-def test_interrupted_inside_a_refresh_nothing_is_lost_and_the_rest_is_the_same(tmp_path, monkeypatch):
-    import importlib
-
-    driver = importlib.import_module("tightrope.loop.driver")
-    problem, data, _ = finite("scalar")
-    settings: dict[str, Any] = {"method": "svrg-csoa", "steps": 200}
-    whole = tr.minimize(problem, data, **settings)
-    refresh, calls = driver.refresh, []
-
-    def interrupted(*args):
-        calls.append(1)
-        state = refresh(*args)
-        if len(calls) == 3:  # the work is done, but Ctrl-C comes before its result is kept
-            raise KeyboardInterrupt
-        return state
-
-    monkeypatch.setattr(driver, "refresh", interrupted)
-    part = tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c")
-    monkeypatch.undo()
-    assert part.status is tr.Status.INTERRUPTED
-    assert part.cost.steps == 128
-    resumed = tr.minimize(problem, data, **settings, checkpoint=tmp_path / "c")
-    jax.tree.map(np.testing.assert_array_equal, (whole.x, whole.state), (resumed.x, resumed.state))

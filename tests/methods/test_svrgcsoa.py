@@ -16,8 +16,8 @@ from tightrope.lab.problems.scenarios import portfolio
 from tightrope.loop.budget import gradients_used
 from tightrope.methods.conservative.svrgcsoa import Epoch, _smoothness
 from tightrope.methods.merit import no_judge
-from tightrope.methods.snapshot import Snapshot, take_snapshot
-from tightrope.problem.full_data import full_jacobian, full_values
+from tightrope.methods.snapshot import Snapshot
+from tightrope.problem.full_data import full_values
 
 
 def epoch_with(epoch: Epoch, x, **sums) -> Epoch:
@@ -77,15 +77,6 @@ def test_forty_steps_equal_a_numpy_loop():
     np.testing.assert_allclose(result.x, sums / taken, rtol=1e-10, atol=1e-12)
 
 
-def test_a_pass_over_all_rows_equals_the_mean_of_jacobians():
-    problem, data, _ = finite("simplex")
-    x = jnp.asarray([0.3, 0.3, 0.2, 0.1, 0.1])
-    whole = full_jacobian(problem, x, data.data, rows_a_slice=300)  # 2,000 rows are no multiple
-    at_once = problem.jacobian(x, data.data)
-    for ours, theirs in zip(whole, at_once, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
-
-
 def test_a_refresh_costs_a_pass_and_its_probe():
     """Of 31 rows: gradients far off and at the snapshot, one to find a direction, and eight products with Hessians."""
     method = tr.SVRGCSOA().for_rows(N, 31)
@@ -101,35 +92,6 @@ def test_curvature_of_rows_counts_by_the_batch():
     for batch in (1, 3):
         found = smoothness(problem, w, jnp.zeros(0), theta, domain.widths(w), batch)
         np.testing.assert_allclose(found, [4, 4 + 9 / batch], rtol=1e-12)
-
-
-def test_dual_steps_are_what_the_weight_asks_for_or_what_the_noise_of_slopes_allows():
-    """h_i = <b_i, x> with rows of b_i twice as steep as their mean for i = 1, and all alike for i = 2."""
-    domain, w = tr.Box(-0.5, 0.5, shape=2), jnp.zeros(2)
-    rows = jnp.asarray([[[4.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]]])
-    problem = tr.Problem(lambda x, theta: x[0], lambda x, theta: theta @ x, domain)
-    snap, slopes, method = (
-        jax.jit(take_snapshot)(problem, w, jnp.zeros(2), rows),
-        jnp.asarray([2.0, 1.0]),
-        tr.SVRGCSOA(batch_size=2),
-    )
-    stands, dual_steps = (problem, snap, domain.widths(w), rows, slopes), jax.jit(method._dual_steps)
-    for weight, of_rows in ((1.0, 9.0), (8.0, 1.0)):
-        found = dual_steps(*stands, jnp.asarray(weight), jnp.asarray(of_rows))
-        allowed = (of_rows + weight) / (np.array([4.0, 1.0]) + np.array([8.0, 1.0]) / 2)
-        np.testing.assert_allclose(found, np.minimum(weight / np.array([4.0, 1.0]), allowed), rtol=1e-12)
-
-
-def test_until_multipliers_are_known_they_are_assumed_to_hold_the_objective():
-    """A slope of 6 against one of 2: a multiplier of 3, and the constraint's curvature of 4 counts three times."""
-    domain, w = tr.Box(-0.5, 0.5, shape=1), jnp.asarray([0.25])
-    problem = tr.Problem(lambda x, theta: 6 * x[0], lambda x, theta: 2 * x**2 + theta, domain)
-    rows, method = jnp.zeros((3, 1)), tr.SVRGCSOA(batch_size=1)
-    snap, probed = jax.jit(take_snapshot)(problem, w, jnp.zeros(1), rows), jax.jit(method._probed)
-    for lam, smoothness in ((0.0, 12.0), (5.0, 20.0)):
-        state = method.init(problem, w, jnp.asarray([lam]), jnp.asarray(9))
-        of_mean, of_rows = probed(problem, state, snap, domain.widths(w), rows, jnp.asarray([2.0]))
-        np.testing.assert_allclose([of_mean, of_rows], [smoothness, 2 * smoothness], rtol=1e-12)
 
 
 def test_steps_too_long_for_where_they_lead_are_shortened():

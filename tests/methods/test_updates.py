@@ -6,41 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from as_printed import D, N, assert_ends, ball, close, f, grad_f, h, in_order, jac_h, value_h
 
 import tightrope as tr
 
-T, D, N = 100, 4, 2
-RNG = np.random.default_rng(7)
-DATA = {"a": RNG.normal(size=(T, D)), "B": RNG.normal(size=(T, N, D)), "c": RNG.normal(size=(T, N))}
-
-
-def f(x, theta):
-    return jnp.sum((x - theta["a"]) ** 2) / 2
-
-
-def h(x, theta):
-    return theta["B"] @ x + jnp.sum(x**2) / 4 - theta["c"]
-
-
-def grad_f(x, t):
-    return x - DATA["a"][t]
-
-
-def value_h(x, t):
-    return DATA["B"][t] @ x + np.sum(x**2) / 4 - DATA["c"][t]
-
-
-def jac_h(x, t):
-    return DATA["B"][t] + x / 2  # the same x/2 in every row
-
-
-def in_order() -> tr.Stream:
-    """The rows in their order, one a step."""
-    return tr.Stream(lambda skip: iter([{k: v[skip:] for k, v in DATA.items()}]))
-
-
-def ball(x, radius=1.5):
-    return x * min(1.0, radius / max(np.linalg.norm(x), 1e-300))
+T = 100
 
 
 def csoa_in_numpy(steps, eta0, delta, upsilon0, s, anytime):
@@ -54,15 +24,15 @@ def csoa_in_numpy(steps, eta0, delta, upsilon0, s, anytime):
         g = grad_f(x, t) + jac_h(x, t).T @ lam
         lam_next = np.maximum((1 - eta**2 * delta) * lam + s**2 * eta * (value_h(x, t) + upsilon), 0)
         x, lam = ball(x - eta * g), lam_next
-    mean = np.average(points, axis=0, weights=weights), np.average(duals, axis=0, weights=weights)
-    return x, lam, *mean
+    return points, duals, x, lam, weights
 
 
 def fwcsoa_in_numpy(steps, eta, gamma, rho, shrink, upsilon):
-    x, lam, points = np.zeros(D), np.zeros(N), []
+    x, lam, points, duals = np.zeros(D), np.zeros(N), [], []
     before, lam_before, d = None, None, None
     for t in range(steps):
         points.append(x)
+        duals.append(lam)
         g = grad_f(x, t) + jac_h(x, t).T @ lam
         d = g if d is None else g + (1 - rho) * (d - grad_f(before, t) - jac_h(before, t).T @ lam_before)
         k = np.argmax(np.abs(d))
@@ -71,7 +41,7 @@ def fwcsoa_in_numpy(steps, eta, gamma, rho, shrink, upsilon):
         lam_next = np.maximum((1 - shrink) * lam + gamma * (value_h(x, t) + upsilon), 0)
         before, lam_before = x, lam
         x, lam = x + eta * (s - x), lam_next
-    return x, lam, np.mean(points, axis=0)
+    return points, duals, x, lam
 
 
 def split_csoa_in_numpy(steps, eta0, gamma0, kappa0, upsilon0, anytime, lam_radius=np.inf, q_radius=np.inf):
@@ -107,11 +77,7 @@ def goco_in_numpy(steps, v0, alpha0, margin0):
         x_next = ball(x - d / (2 * alpha))
         Q = np.maximum(Q + value_h(x, t) + rho + jac_h(x, t) @ (x_next - x), 0)
         x = x_next
-    return x, Q / V, np.mean(points, axis=0), np.mean(queues, axis=0) / V
-
-
-def stop_after(steps):
-    return lambda snapshot: snapshot.step >= steps
+    return points, [Q / V for Q in queues], x, Q / V
 
 
 @pytest.mark.parametrize("anytime", [False, True])
@@ -120,11 +86,7 @@ def test_csoa_equals_a_numpy_loop(anytime, s):
     problem = tr.Problem(f, h, tr.L2Ball(1.5, shape=D))
     method = tr.CSOA(eta0=2.0, delta=0.2, upsilon0=0.7, dual_scale=s, anytime=anytime)
     result = tr.minimize(problem, in_order(), method=method, steps=T)
-    x, lam, mean, dual = csoa_in_numpy(T, 2.0, 0.2, 0.7, s, anytime)
-    np.testing.assert_allclose(result.last, x, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual, dual, rtol=1e-12, atol=1e-13)
+    assert_ends(result, *csoa_in_numpy(T, 2.0, 0.2, 0.7, s, anytime))
 
 
 @pytest.mark.parametrize("anytime", [False, True])
@@ -135,8 +97,8 @@ def test_split_csoa_equals_a_numpy_loop(anytime, radii):
     result = tr.minimize(problem, in_order(), method=tr.SplitCSOA(**given, anytime=anytime, **radii), steps=T)
     y, q, lam, mean, dual = split_csoa_in_numpy(T, **given, anytime=anytime, **radii)
     for found, expected in ((result.state.y, y), (result.state.q, q), (result.dual_last, lam), (result.dual, dual)):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
+        close(found, expected)
+    close(result.average, mean)
     assert np.abs(mean).max() > 0.01
     if radii:  # the cuts were made
         assert np.abs(split_csoa_in_numpy(T, **given, anytime=anytime)[-1] - dual).max() > 0.01
@@ -146,9 +108,7 @@ def test_split_csoa_equals_a_numpy_loop(anytime, radii):
 def test_split_csoa_is_csoa_in_a_set_that_is_its_own_enclosing_one():
     method = tr.SplitCSOA(eta0=2.0, gamma0=0.5, kappa0=1.3, upsilon0=0.6)
     result = tr.minimize(tr.Problem(f, h, tr.L2Ball(1.5, shape=D)), in_order(), method=method, steps=T)
-    x, lam, mean, dual = csoa_in_numpy(T, 2.0, 0.0, 0.6, 0.5, False)
-    for found, expected in ((result.last, x), (result.dual_last, lam), (result.average, mean), (result.dual, dual)):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    assert_ends(result, *csoa_in_numpy(T, 2.0, 0.0, 0.6, 0.5, False))
     np.testing.assert_array_equal(result.state.q, 0)
     assert (result.cost.lmos, result.cost.projections) == (0, T)
 
@@ -179,10 +139,7 @@ def test_fwcsoa_equals_a_numpy_loop(schedule):
     gamma = 0.8 * T ** (-0.5 if schedule == "sqrt" else -0.75)
     r = 0.2 * T**-0.25 if schedule == "two_scale" else 0.2 * eta
     upsilon = 0.6 * T ** (-0.5 if schedule == "sqrt" else -0.25)
-    x, lam, mean = fwcsoa_in_numpy(T, eta, gamma, 1.1 * T**-0.5, gamma * r, upsilon)
-    np.testing.assert_allclose(result.last, x, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
+    assert_ends(result, *fwcsoa_in_numpy(T, eta, gamma, 1.1 * T**-0.5, gamma * r, upsilon))
 
 
 @pytest.mark.parametrize("schedule", ["paper", "sqrt"])
@@ -197,42 +154,7 @@ def test_fwcsoa_without_a_dual_step_of_its_own_uses_one_step_for_both(schedule):
 def test_goco_equals_a_numpy_loop(v0, alpha0, margin0):
     problem = tr.Problem(f, h, tr.L2Ball(1.5, shape=D))
     result = tr.minimize(problem, in_order(), method=tr.GOCO(v0, alpha0, margin0), steps=T)
-    x, lam, mean, dual = goco_in_numpy(T, v0, alpha0, margin0)
-    assert np.all(dual > 0)  # the queues are at work
-    np.testing.assert_allclose(result.last, x, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual_last, lam, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.average, mean, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(result.dual, dual, rtol=1e-12, atol=1e-13)
-
-
-def test_one_step_of_csoa_by_hand():
-    # f = <theta, x>, h = x_1 - 1; x_1 = (1/2, 0), lambda_1 = 2, eta = 1/10: the gradient is (3 + 2, 4), so
-    # y = (0.5 - 0.5, 0 - 0.4) = (0, -0.4), inside the ball; lambda = (1 - 0.01 * 0.5) 2 + 0.1 (-0.5 + 0.2) = 1.96.
-    problem = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] - 1, tr.L2Ball(1.0, shape=2))
-    method = tr.CSOA(eta0=1.0, delta=0.5, upsilon0=2.0)
-    state = method.init(problem, jnp.array([0.5, 0.0]), jnp.array([2.0]), jnp.asarray(100))
-    state, info = method.step(problem, state, jnp.array([[3.0, 4.0]]))
-    np.testing.assert_allclose(state.x, [0.0, -0.4], atol=1e-15)
-    np.testing.assert_allclose(state.lam, [1.96], rtol=1e-15)
-    np.testing.assert_allclose(info.x, [0.5, 0.0])
-    assert float(info.f) == 1.5
-    assert float(info.h[0]) == -0.5
-
-
-def test_one_step_of_goco_by_hand():
-    # f = <theta, x>, h = x_1^2 - 1; x = (1/2, 0), T = 100, V = 20, alpha = 50, rho = 1/5, Q = 40, so lambda = 2. The
-    # gradient of h is (1, 0): d = 20 (3, 4) + 40 (1, 0) = (100, 80), y = (0.5 - 1, -0.8), inside the ball;
-    # Q = 40 + (-0.75 + 0.2) - 1 = 38.45, lambda = 1.9225.
-    problem = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] ** 2 - 1, tr.L2Ball(1.0, shape=2))
-    method = tr.GOCO(v0=2.0, alpha0=0.5, margin0=2.0)
-    state = method.init(problem, jnp.array([0.5, 0.0]), jnp.array([2.0]), jnp.asarray(100))
-    state, info = method.step(problem, state, jnp.array([[3.0, 4.0]]))
-    np.testing.assert_allclose(state.x, [-0.5, -0.8], rtol=1e-14)
-    np.testing.assert_allclose(state.lam, [1.9225], rtol=1e-14)
-    np.testing.assert_allclose(info.lam, [2.0])
-    np.testing.assert_allclose(info.h, [-0.75])
-    assert method.steps.tightening(100) == pytest.approx(0.2)
-    assert tr.GOCO().steps.tightening(100) == 0.0
+    assert_ends(result, *goco_in_numpy(T, v0, alpha0, margin0))
 
 
 def test_goco_gives_the_same_with_an_oracle():
@@ -244,32 +166,8 @@ def test_goco_gives_the_same_with_an_oracle():
     given = tr.minimize(
         tr.Problem.from_oracle(oracle, problem.domain, n_constraints=N), in_order(), method=method, steps=T
     )
-    np.testing.assert_allclose(given.average, wanted.average, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(given.dual, wanted.dual, rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("name", ["v0", "alpha0"])
-def test_goco_refuses_to_divide_by_zero(name):
-    with pytest.raises(ValueError, match=f"GOCO: {name} is 0.0; expected more than zero"):
-        tr.GOCO(**{name: 0})
-
-
-def test_two_steps_of_fwcsoa_by_hand():
-    # The same problem on the l1 ball, eta = gamma = 1/10, rho = 1/2, delta = 0, upsilon = 0, lambda_1 = 2.
-    # Step 1: d_1 = (3 + 2, 4) = (5, 4), s = (-1, 0), x_2 = (0.5 - 0.15, 0) = (0.35, 0), lambda_2 = 2 - 0.05 = 1.95.
-    # Step 2 on theta = (0, 4): g = (1.95, 4), g at x_1 with lambda_1 = (2, 4), d_2 = (1.95, 4) + (5 - 2, 4 - 4)/2 =
-    # (3.45, 4), s = (0, -1), x_3 = (0.315, -0.1), lambda_3 = 1.95 + 0.1 (0.35 - 1) = 1.885.
-    problem = tr.Problem(lambda x, theta: jnp.dot(theta, x), lambda x, theta: x[:1] - 1, tr.L1Ball(1.0, shape=2))
-    method = tr.FWCSOA("sqrt", eta0=1.0, rho0=5.0, delta=0.0, upsilon0=0.0)
-    state = method.init(problem, jnp.array([0.5, 0.0]), jnp.array([2.0]), jnp.asarray(100))
-    state, _ = method.step(problem, state, jnp.array([[3.0, 4.0]]))
-    np.testing.assert_allclose(state.d, [5.0, 4.0])
-    np.testing.assert_allclose(state.x, [0.35, 0.0])
-    np.testing.assert_allclose(state.lam, [1.95])
-    state, _ = method.step(problem, state, jnp.array([[0.0, 4.0]]))
-    np.testing.assert_allclose(state.d, [3.45, 4.0], rtol=1e-14)
-    np.testing.assert_allclose(state.x, [0.315, -0.1], rtol=1e-14)
-    np.testing.assert_allclose(state.lam, [1.885], rtol=1e-14)
+    close(given.average, wanted.average)
+    close(given.dual, wanted.dual)
 
 
 def test_steps_of_fwcsoa_never_leave_the_segment_nor_overshoot_the_tracker():
@@ -325,7 +223,7 @@ def test_warm_nuclear_minimisation_is_threaded_through_the_state():
     def fit(x, theta):
         return jnp.sum((x - theta) ** 2) / 2
 
-    target = RNG.normal(size=(6, 8))
+    target = np.random.default_rng(7).normal(size=(6, 8))
     problem = tr.Problem(fit, lambda x, theta: (jnp.sum(x**2) - 4.0)[None], tr.NuclearBall(3.0, shape=(6, 8)))
     result = tr.minimize(problem, target[None].repeat(5, axis=0), method=tr.FWCSOA("sqrt"), steps=50)
     assert result.state.memory.vector.shape == (6,)  # a singular vector

@@ -22,7 +22,7 @@ from tightrope.sampling.streamed import streamed as read_by
 @pytest.fixture
 def streamed(folder, monkeypatch):
     """All rows read in slices; few of them are kept, so that what is kept is not all there is."""
-    monkeypatch.setattr("tightrope.sampling.parquet._KEPT_ROWS", 40)
+    monkeypatch.setattr("tightrope.sampling.parquet.KEPT_ROWS", 40)
     return tr.Parquet(folder, COLUMNS, shuffle=50)
 
 
@@ -201,7 +201,7 @@ def test_shards_of_a_folder_give_their_rows_in_passes_of_their_own(folder):
 
 
 def test_means_over_parts_are_those_of_the_rows(folder, monkeypatch):
-    monkeypatch.setattr("tightrope.sampling.parquet._KEPT_ROWS", 40)
+    monkeypatch.setattr("tightrope.sampling.parquet.KEPT_ROWS", 40)
     source = spread(folder)
     assert source.content != spread(folder, shards=2).content
     look = jax.jit(lambda rows: full_jacobian(PROBLEM, X, rows, 32)[:2])

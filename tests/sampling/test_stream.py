@@ -49,13 +49,6 @@ def test_a_stream_is_cut_to_batches_and_nothing_is_lost_by_the_peek(kind, at_onc
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-def test_a_stream_resumes_at_a_position(kind):
-    stream = STREAMS[kind]()
-    stream.example()
-    np.testing.assert_array_equal(taken(stream, 3, start=10, batch_size=4)[0, :, 0], NUMBERS[40:52].reshape(3, 4, 2))
-
-
-@pytest.mark.parametrize("kind", STREAMS)
 def test_a_stream_is_read_from_its_beginning_by_every_run(kind):
     stream = STREAMS[kind]()
     once = taken(stream, 5)

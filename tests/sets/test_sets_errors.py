@@ -161,11 +161,3 @@ def test_shapes_are_equal_by_content():
     assert Shape((3, 4)) != Shape(((3,), (4,)))
     assert repr(Shape((3, 4))) == "(3, 4)"
     assert repr(Shape({"w": 3})) == "{'w': (3,)}"
-
-
-def test_equal_polytopes_are_equal_static_data():
-    one, two = (Polytope(SQUARE, np.ones(4)) for _ in range(2))
-    other = Polytope(SQUARE, 2 * np.ones(4))
-    assert one.rows == two.rows
-    assert hash(one.rows) == hash(two.rows)
-    assert one.rows != other.rows

@@ -13,8 +13,7 @@ from set_contract import CHECKS, Oracles
 
 import tightrope as tr
 from tightrope._errors import MissingOracleError
-from tightrope.sets import Shape, capabilities
-from tightrope.sets.base import Kernel
+from tightrope.sets import Shape
 
 GUIDE = Path(__file__).parents[2] / "docs" / "new_set.md"
 AXES = np.array([1.0, 2.0, 0.5])
@@ -42,17 +41,6 @@ def test_the_example_refuses_as_the_guide_says(ellipsoid):
         ellipsoid(AXES).project(np.ones(3))
     with pytest.raises(ValueError, match="expected a vector of positive numbers"):
         ellipsoid(np.array([1.0, 0.0]))
-
-
-def public(cls: type) -> set[str]:
-    return {name for name in dir(cls) if not name.startswith("_")}
-
-
-def test_a_set_owes_eight_members_and_the_rest_stands_in_one_file():
-    assert public(Kernel) == {"shape", "project", "lmo", "support", "diameter", "contains", "start", "name"}
-    classes = [c for c in vars(capabilities).values() if isinstance(c, type) and c.__module__ == capabilities.__name__]
-    optional = {name for c in classes for name in vars(c) if not name.startswith("_")}
-    assert public(tr.ConvexSet) == public(Kernel) | optional
 
 
 @tr.pytree

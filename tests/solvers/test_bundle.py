@@ -1,6 +1,5 @@
 """The bundle: optima by cvxpy, bounds that hold for any multipliers, proofs of infeasibility, units, saved runs."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -13,8 +12,7 @@ from slow import quick_first
 import tightrope as tr
 from studies.finite_sums import finite
 from tightrope.methods.curvature import with_secants
-from tightrope.solvers.bundle import BundleSurvey
-from tightrope.solvers.cuts import Bound, Looks, Model, Units, best_combination
+from tightrope.solvers.cuts import Looks, Model, Units, best_combination
 from tightrope.solvers.programmes import region_of, solve
 from tightrope.tree import replace
 
@@ -198,38 +196,6 @@ def test_two_looks_that_violate_different_constraints_make_a_feasible_combinatio
     assert best.f == pytest.approx(1.0, abs=1e-5)
 
 
-class Known:
-    """A memory of which a test needs some fields only."""
-
-    def __init__(self, **fields):
-        vars(self).update(fields)
-
-
-def test_a_bound_replaces_another_where_it_is_surely_higher():
-    state: Any = Known(lower=1.0, lower_error=0.5)
-    turn: Any = SimpleNamespace(_rounded=lambda value, _: value)
-    for value, better in ((0.9, True), (0.4, False)):  # against 1/2, which is what is certain
-        bound = Bound(value, 0.0, np.zeros(1), np.zeros((1, 1)))
-        assert (BundleSurvey._with_bound(turn, state, bound) is not state) is better
-
-
-def test_what_a_look_gained_is_the_fall_of_the_distance_and_one_for_a_first_feasible_point():
-    def gain(before, now, distance):
-        turn: Any = SimpleNamespace(before=SimpleNamespace(feasible=before))
-        return BundleSurvey._gain(turn, SimpleNamespace(feasible=now, distance=1.0), distance)
-
-    assert gain(True, True, 0.8) == pytest.approx(-np.log(0.8))
-    assert [gain(True, True, 0.1), gain(True, True, 2.0), gain(False, True, 0.9), gain(True, True, 0.0)] == [1, 0, 1, 1]
-
-
-def test_a_level_step_aims_as_low_as_the_last_promise_was_broken():
-    """F came out 0.2 above what the cuts had promised and H 0.1, at a price of 3: a half of 1e-3 times 1,000."""
-    turn: Any = SimpleNamespace(values=np.array([1.2, 0.4]), units=Units(1e3, np.ones(1)))
-    for distance, aim in ((1e-3, 0.5), (1e-2, 0.05), (1e-6, 0.9)):
-        state = SimpleNamespace(promised=np.array([1.0, 0.3]), lam=np.array([3.0]), distance=distance)
-        assert BundleSurvey._aim(turn, state, 0.9) == pytest.approx(aim)
-
-
 def test_the_least_linear_function_of_a_large_semidefinite_matrix_is_its_least_eigenvalue():
     C = np.random.default_rng(0).normal(size=(16, 16))
     C, centre = (C + C.T) / 2, np.eye(16) / 16
@@ -330,33 +296,6 @@ def test_few_places_are_enough_and_nothing_proven_is_lost():
     assert result.violation == 0
 
 
-def test_a_resumed_run_is_the_same_bit_for_bit(tmp_path):
-    problem, file = hinge_problem(0.6 * by_cvxpy_worst()), tmp_path / "run"
-    whole = tr.minimize(problem, RETURNS, method="bundle", steps=9)
-    seen = []
-
-    def stop(at):
-        seen.append(at.step)
-        return at.step == 4
-
-    first = tr.minimize(problem, RETURNS, method="bundle", steps=9, checkpoint=file, callback=stop)
-    assert first.status is tr.Status.CALLBACK_STOPPED
-    rest = tr.minimize(problem, RETURNS, method="bundle", steps=9, checkpoint=file)
-    assert rest.cost.steps == 9
-    jax.tree.map(np.testing.assert_array_equal, (whole.x, whole.state), (rest.x, rest.state))
-
-
-def test_a_sweep_runs_one_after_the_other_what_python_does():
-    level = 0.6 * by_cvxpy_worst()
-    grid = tr.Bundle(level=np.array([0.3, 0.5]))
-    table = tr.sweep(hinge_problem(level), RETURNS, grid, steps=5, seeds=(0, 1))
-    alone = tr.minimize(hinge_problem(level), RETURNS, method=tr.Bundle(level=0.3), steps=5)
-    assert table.loc[table["level"] == 0.3, "full objective"].tolist() == pytest.approx(
-        [alone.objective] * 2, rel=1e-12
-    )
-    assert len(table) == 4
-
-
 # ---- curvature and oracles -------------------------------------------------------------------------------------------
 
 
@@ -385,15 +324,3 @@ def test_an_oracle_without_second_derivatives_will_do_if_it_gives_values():
     without = tr.Problem.from_oracle(lambda x, theta: oracle(x, theta)[1:], domain, n_constraints=1)
     with pytest.raises(TypeError, match="Bundle needs values of the objective and the oracle gives gradients only"):
         tr.minimize(without, data, method="bundle", passes=5)
-
-
-def test_a_value_that_is_not_finite_ends_the_run_with_the_last_good_look():
-    problem = tr.Problem(
-        lambda x, theta: -jnp.sum(x) + jnp.where(x[0] > 0.2, jnp.nan, 0.0) * theta,
-        None,
-        tr.Box(0.0, 1.0, shape=2),
-    )
-    result = tr.minimize(problem, np.ones(10), method="bundle", passes=10, x0=np.zeros(2))
-    assert result.status is tr.Status.NOT_FINITE
-    assert "The objective is not finite" in result.message
-    assert np.all(np.isfinite(result.x))

@@ -4,7 +4,6 @@ Most runs share one compiled program: the units of everything, the radius and th
 """
 
 import dataclasses
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -13,14 +12,13 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.loop.choose import Asked, automatic, missing
+from tightrope.loop.choose import missing
 from tightrope.methods.curvature import lacks, updated
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
-from tightrope.solvers.cuts import Looks, Units
 from tightrope.solvers.programmes import region_of, solve
-from tightrope.solvers.quadratic import Ball, Inconsistent, Step, _multipliers, best_step
-from tightrope.solvers.sqp_survey import SQPSurvey, _less
+from tightrope.solvers.quadratic import Ball, Inconsistent, _multipliers, best_step
+from tightrope.solvers.sqp_survey import _less
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 4))
@@ -82,14 +80,6 @@ def test_constraints_that_contradict_each_other_are_found_out():
         best_step(g, B, J[:1], np.array([3.0]), Ball(np.zeros(5), 1.0))
 
 
-def test_an_update_gives_the_change_that_was_seen():
-    _, B, _, _ = programme(2)
-    rng = np.random.default_rng(4)
-    true, s = np.diag(rng.uniform(1, 2, 5)), rng.normal(size=5)
-    np.testing.assert_allclose(updated(B, s, true @ s) @ s, true @ s, rtol=1e-12)
-    assert np.linalg.eigvalsh(updated(B, s, -true @ s)).min() > 0  # a change that bends the wrong way is not believed
-
-
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 
@@ -135,22 +125,6 @@ def test_from_outside_onto_a_face_the_output_follows_the_steps():
     assert result.status is tr.Status.TOLERANCE
     assert result.cost.steps <= 8
     assert np.all(np.asarray(result.constraints) <= 0)
-
-
-def test_two_looks_that_cannot_be_combined_are_not_pulled_at_for_ever():
-    h = np.array([[-0.05, 0.05], [0.1, -0.01]])  # the one violates what the other satisfies, and too much of it
-    turn: Any = object.__new__(SQPSurvey)
-    none = np.zeros(2)
-    turn.t, turn.places, turn.units, turn.kept = 3, np.arange(2), Units(1.0, np.ones(2)), SimpleNamespace(used=none)
-    turn.looks = Looks(
-        np.eye(2), none, h, np.eye(2), np.zeros((2, 2, 2)), none, np.zeros((2, 2)), none, np.zeros((2, 2))
-    )
-    found = turn._best_output()
-    assert not turn.roomy
-    assert 0 < found.worst <= 0.05
-    turn.looks = turn.looks._replace(h=np.array([[-0.05, -0.05], [0.1, -0.01]]))
-    assert turn._best_output().worst <= 0
-    assert turn.roomy
 
 
 def test_without_a_feasible_point_it_says_so():
@@ -226,17 +200,6 @@ def test_a_probe_sees_kinks_and_what_has_no_curvature(share, lacking):
     )
 
 
-def test_auto_takes_it_where_functions_are_smooth_and_coordinates_few():
-    def chosen(lacking, coordinates=14, steps=False):
-        return automatic(Asked(tr.L2Ball(1.0, shape=coordinates), True, coordinates, 2, True, steps, lambda: lacking))[
-            0
-        ].name
-
-    assert chosen(None) == "sqp"
-    assert chosen("smoothness") == chosen("curvature") == "bundle"
-    assert chosen(None, coordinates=2_000) == chosen(None, steps=True) == "svrg-csoa"
-
-
 @pytest.mark.slow
 def test_a_linear_objective_does_not_end_the_curvature():
     """At the start no constraint presses, so that the Lagrangian is linear: a Hessian of it would be zero."""
@@ -280,32 +243,6 @@ def test_after_a_step_that_gained_too_little_the_least_of_the_parabola_is_tried(
     assert _less(1.0, -1.0, -1.0) == pytest.approx(0.25)
     assert _less(0.5, -1.0, -1.0) == pytest.approx(0.5 * 0.5 / 3)
     assert _less(1.0, -1.0, -100.0) == pytest.approx(0.1)
-
-
-class Known:
-    """A memory of which a test needs some fields only."""
-
-    def __init__(self, **fields):
-        vars(self).update(fields)
-
-
-@pytest.mark.parametrize(
-    ("roomy", "feasible", "interior", "t", "level"),
-    [(False, True, True, 2, True), (False, True, True, 3, False), (False, True, False, 2, False),
-     (False, False, False, 2, True), (True, False, True, 2, False)],
-)  # fmt: skip
-def test_every_other_look_goes_inside_as_long_as_none_was_there(roomy, feasible, interior, t, level):
-    """The step promises what the slope says, and the price of the violation that it takes away: 1.1 times 3, times 1/2."""
-    turn: Any = SimpleNamespace(roomy=roomy, t=t, trust=1.0, _level=lambda state, c: (state, True))
-    turn._try = lambda state, c, share: (state, False)
-    c: Any = SimpleNamespace(grad=np.array([-1.0, 0.5]), h=np.array([0.5, -1.0]))
-    known = {"price": np.zeros(2), "bend": np.eye(2), "feasible": feasible, "interior": interior}
-    state: Any = Known(**known)
-    step = Step(np.array([0.2, 0.0]), np.array([3.0, 0.0]))
-    found: Any = SQPSurvey._from(turn, state, c, step)
-    after, went = found
-    assert went is level
-    assert after.drop == pytest.approx(-0.2 - 1.1 * 3 * 0.5)
 
 
 # ---- where there are many rows ---------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ CORE = [
 # longer than all of these together and would hide that a part has no test of its own.
 TESTS = [
     *("tests/methods", "tests/lab/methods", "tests/sets", "tests/solvers", "tests/evidence", "tests/loop"),
-    *("tests/problem", "tests/sampling", "tests/fairness", "tests/test_files.py", "tests/test_tree.py"),
+    *("tests/problem", "tests/sampling", "tests/learn/fairness", "tests/test_files.py", "tests/test_tree.py"),
     *("tests/test_minimize.py", "tests/test_online.py", "tests/test_sweep.py", "tests/test_certify.py"),
     *("tests/test_precision.py", "tests/test_bad_input.py", "tests/test_strangers.py", "tests/test_architecture.py"),
 ]

@@ -8,11 +8,13 @@ largest H_i does (Berger's intersection-union test). All are for independent row
 """
 
 from tightrope.confidence.anytime import Anytime as Anytime
+from tightrope.confidence.independence import TESTED as TESTED
 from tightrope.confidence.independence import Dependence as Dependence
 from tightrope.confidence.independence import copied_from as copied_from
 from tightrope.confidence.independence import copies as copies
 from tightrope.confidence.independence import leeway as leeway
 from tightrope.confidence.independence import serial_dependence as serial_dependence
+from tightrope.confidence.means import TWO_SIDED as TWO_SIDED
 from tightrope.confidence.means import binomial_lower as binomial_lower
 from tightrope.confidence.means import binomial_upper as binomial_upper
 from tightrope.confidence.means import bounded_below as bounded_below

@@ -19,7 +19,7 @@ from tightrope.confidence.means import checked_confidence, checked_range, checke
 
 _STAKES = 0.5 ** np.arange(1, 22)
 _WEIGHTS = np.full(len(_STAKES), 1 / len(_STAKES))
-_QUARTIC = 0.43  # (log 2 - 1/2 - 1/8 - 1/24) * 16 = 0.4237, rounded up
+_QUARTIC = 0.43  # (log 2 - 1/2 - 1/8 - 1/24) * 16 = 0.4237, derived and rounded up
 
 
 @dataclasses.dataclass(frozen=True)

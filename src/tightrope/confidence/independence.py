@@ -30,14 +30,15 @@ from tightrope.confidence.means import checked_values
 # ---- neighbours that are alike ---------------------------------------------------------------------------------------
 
 _PERMUTATIONS = 1999  # none may reach the rows' own order: 1/2,000 each for ranks and values, a false alarm in 1,000
-_DOUBT = 3.0  # standard deviations: below, no permutation is tried, because an alarm is far away
+_DOUBT = 3.0  # standard deviations: below, no permutation is tried, because an alarm is far away; by hand
 _CERTAIN = (
     10.0  # standard deviations: beyond, chance is below 1e-6 for scores of at most 2 (Bernstein; chi-square of 8)
 )
-_BLOCKS = 8  # at least, in the longest look: fewer have no variance to speak of
+_BLOCKS = 8  # at least, in the longest look: fewer have no variance to speak of; by hand
 _VALUES = 1 << 15  # numbers that are permuted, also in one call; measured: 2,000 permutations take about a second
 _MOST = 0.9  # autocorrelation that is allowed for: a guess, beyond which few rows that are not found alike are too few
-_STRETCHES = 64  # of neighbouring rows, evenly spaced, stand for longer files: short correlations and slow drifts show
+TESTED = 16  # means at most whose order one call tests; measured: it takes a second for this many
+_STRETCHES = 64  # of neighbouring rows, evenly spaced, which stand for longer files; by hand
 
 
 class Dependence(NamedTuple):
@@ -167,12 +168,12 @@ def _block_sums(lines: np.ndarray, least: int) -> Any:
 
 # ---- rows that are there several times -------------------------------------------------------------------------------
 
-_LOSS = 1.1  # times the variance of a mean, by copies as counted: less is not worth a word
-_TIMES = 10  # that a row is there on average: discrete beyond, because nobody copies that often
-_COMMON = 0.1  # of all rows; with more a row is one that the law itself repeats
-_MORE = 10.0  # times as many equal pairs as by chance: columns depend on each other, and one-hot columns do by design
-_LOOKS = 32  # columns that are left out in turn; more would only take time
-_MOMENTS = 1.1  # by which Cauchy-Schwarz is broken; copies made c times break it by (c - 1)/(c - 2)
+_LOSS = 1.1  # times the variance of a mean, by copies as counted: less is not worth a word; by hand
+_TIMES = 10  # that a row is there on average: discrete beyond, because nobody copies that often; by hand
+_COMMON = 0.1  # of all rows; with more a row is one that the law itself repeats; by hand
+_MORE = 10.0  # times as many equal pairs as by chance: columns may depend on each other; by hand
+_LOOKS = 32  # columns that are left out in turn; more would only take time; by hand
+_MOMENTS = 1.1  # by which Cauchy-Schwarz is broken: copies made c times break it by (c - 1)/(c - 2); by hand
 
 
 def copies(rows: Any) -> np.ndarray | None:

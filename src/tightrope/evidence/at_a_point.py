@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import compiled
-from tightrope.confidence import serial_dependence
+from tightrope.confidence import TESTED, serial_dependence
 from tightrope.evidence.constraint_bounds import values_at
 from tightrope.problem import Problem
 from tightrope.problem.conflict import conflict, said_of_conflict
@@ -26,7 +26,6 @@ _INDEPENDENT = (
 )
 _GROWS = 1.7  # times from half of the samples to all: 1 where correlations are short, 2 where they are not (a guess)
 _SHORT = 8.0  # an inflation below this may grow by chance (a guess)
-_TESTED = 16  # means at most: the test takes a second for this many
 
 
 class Worth(NamedTuple):
@@ -98,7 +97,7 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
     error = values.std(axis=0) / np.sqrt(n - 1)
     known = np.all(np.isfinite(values), axis=0)
     away = np.abs(values.mean(axis=0)) / np.where(error > 0, error, 1)  # standard errors from the level
-    tested = [0, *(1 + np.argsort(away[1:])[: _TESTED - 1])]
+    tested = [0, *(1 + np.argsort(away[1:])[: TESTED - 1])]
     tested = [i for i in tested if known[i]]
     told = _inflation(values[:, tested]) if tested else np.ones(0)
     if (

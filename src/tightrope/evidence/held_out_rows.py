@@ -14,13 +14,13 @@ from tightrope.sampling.data import data_of, kept
 from tightrope.tree import Tree
 
 _MOST = 1 << 16  # rows that are marked, spread evenly
-_WORDS_AT_ONCE = 1 << 22
+_WORDS_AT_ONCE = 1 << 22  # words of rows whose marks are made together, 32 MB; by hand
 _WORDS = 1 << 22  # that are read in all, where rows are wide: as long as a pass or two over as much data
 _NUMBERS = 1 << 24  # that are looked at for copies: about a second on the host
 _FRESH = 1 << 16  # samples that are made of a generator
-_SURE = 0.9999
+_SURE = 0.9999  # confidence of each of the two bounds by which rows are called seen; by hand
 _LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as little
-_COINCIDENCE = 1e-6
+_COINCIDENCE = 1e-6  # chance below which equal rows in the same order are the same rows; by hand
 
 
 def read_held_out(heldout: Any, like: Tree = None) -> Tree:

@@ -17,7 +17,7 @@ from tightrope.problem import Problem
 from tightrope.problem.conflict import SURE, best_weights, tangents_of
 from tightrope.tree import Tree, float_dtype
 
-_LONGEST = 2**62  # steps; more than that is never
+_LONGEST = np.iinfo(np.int64).max // 2  # steps; more than that is never; derived: twice as many can be counted
 
 
 class Margin(NamedTuple):

@@ -12,9 +12,9 @@ from tightrope.methods.base import Algorithm, Method, title_of
 from tightrope.sets import ConvexSet
 from tightrope.solvers import SQP, Bundle, Solver
 
-COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second
-SECOND_COORDINATES = 500  # ... and up to half a second, a price worth paying where another method does not get there
-SMOOTH_COORDINATES = 1000  # up to which second order on smooth functions ends soon whatever their conditioning
+COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second; measured
+SECOND_COORDINATES = 500  # ... and up to half a second, worth paying where another method does not get there; measured
+SMOOTH_COORDINATES = 1000  # up to which second order on smooth functions ends soon whatever their conditioning; by hand
 
 
 class Asked(NamedTuple):

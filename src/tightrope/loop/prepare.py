@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tightrope.result import Result
 
 
-_SURELY_FITS = 2**20  # coordinates of a point that no machine lacks the memory for
-_GLANCE = 16  # samples by which it is judged whether f and h are finite around the domain
+_SURELY_FITS = 2**20  # coordinates of a point that no machine lacks the memory for; by hand
+_GLANCE = 16  # samples by which it is judged whether f and h are finite around the domain; by hand
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,8 @@ from tightrope.pages.elements import progress
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-_PATIENCE = 0.5  # seconds before a notebook shows a bar; a run that is shorter leaves no trace in it
-_PAUSE = 0.1  # seconds between two looks of it
+_PATIENCE = 0.5  # seconds before a notebook shows a bar; a run that is shorter leaves no trace in it; by hand
+_PAUSE = 0.1  # seconds between two redrawings of it; by hand
 
 
 class Progress:

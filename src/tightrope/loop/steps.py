@@ -20,7 +20,7 @@ from tightrope.problem.problem import Split
 from tightrope.sampling import Sampler
 from tightrope.tree import Array, Mean, Tree, all_finite, platform
 
-_GROUP = 64  # steps summed before rounding is made up for
+_GROUP = 64  # steps whose values are summed before rounding is made up for; by hand: results depend on it
 
 
 class Totals(NamedTuple):

@@ -106,7 +106,7 @@ def is_flat(hessian: np.ndarray, widths: np.ndarray, unit: float) -> bool:
 
 # ---- is there any, and are there kinks ------------------------------------------------------------------------------
 
-_HALVINGS = 24
+_HALVINGS = 24  # of an interval around a possible kink, as many as float32 has digits; derived
 _LATE = 6  # the last of them, over which a smooth function's slope changes by 2^-6
 _JUMP = 0.25  # more than this of the change left after them is a jump
 

@@ -31,6 +31,7 @@ until the end of the epoch is made up for by
 so that in expectation it ends a quarter of its own standard error below zero, or lower.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -50,7 +51,7 @@ _HIGHEST = 4.0  # times Lam_i that a multiplier may reach in an epoch
 _MOST = 2.0  # times Lam_i that it may be in the next epoch
 _LEAST = 0.5  # of Lam_i that is kept from one epoch to the next: it falls no faster than it can grow back
 _SHARE = 0.1  # of the others' force that every constraint is thought able to need
-_NEARER = 2**-0.5  # of R that is kept from one epoch to the next: what noise alone would leave of it
+_NEARER = math.sqrt(1 / 2)  # derived, of R that is kept from one epoch to the next: what noise alone would leave of it
 _FEW = 25.0  # events: median of 13 or fewer: mean H above zero in 10 of 22 cells of 48 runs; 18 or more: 0 of 26
 _RARE = 16.0  # mean squares that a sample's h^2 is where it counts as an event: four standard deviations
 _MEMORY = 1 / 8  # weight of the earlier epochs' noise beside that of the last

@@ -7,8 +7,8 @@ import numpy as np
 
 from tightrope.pages.elements import Html, text
 
-_LONG, _HIGH = 150, 16
-_PANEL = (250, 120)  # of a curve, with the names of its axes around it
+_LONG, _HIGH = 150, 16  # pixels of a bar; by hand
+_PANEL = (250, 120)  # pixels of a curve, with the names of its axes around it; by hand
 
 
 def bar(value: float, whole: float, broken: bool, error: float = math.nan, title: str = "") -> Html:

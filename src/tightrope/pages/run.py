@@ -27,10 +27,10 @@ from tightrope.pages.elements import (
 )
 from tightrope.result import Result
 
-_MOST_ROWS = 40  # constraints; of more, the worst are shown and the others counted
-_MOST_PANELS = 11  # curves of a page, besides the objective's; a notebook shows fewer
-_ROUNDING = 1e-6  # share of a constraint's largest value that colours no bar, where nobody has judged it
-_MOST_NUMBERS = 12  # of a point that are printed
+_MOST_ROWS = 40  # constraints; of more, the worst are shown and the others counted; by hand
+_MOST_PANELS = 11  # curves of a page, besides the objective's; a notebook shows fewer; by hand
+_ROUNDING = 1e-6  # share of a constraint's largest value that colours no bar, where nobody has judged it; by hand
+_MOST_NUMBERS = 12  # of a point that are printed; by hand
 
 
 def run_page(result: Result) -> Html:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import compiled
-from tightrope.confidence import serial_dependence
+from tightrope.confidence import TESTED, serial_dependence
 from tightrope.precision import full_precision
 from tightrope.problem.findings import Finding as Finding
 from tightrope.problem.findings import Report as Report
@@ -117,8 +117,6 @@ def _refuse_without_gradient(name: str, value: Any) -> None:
             "Was a comparison, a count or a cast to whole numbers meant to be smooth?"
         )
 
-
-_TESTED = 16  # means at most whose order is tested: it takes a second for this many
 
 # ---- on request -------------------------------------------------------------------------------------------------------
 
@@ -296,7 +294,7 @@ def _drift(problem: Problem, points: list[Tree], theta: Tree, sampler: Sampler) 
     values = np.column_stack(
         [_values(problem, x, rows) for x in points[:3]]
     )  # at one point h may not depend on samples
-    values = values[:, np.all(np.isfinite(values), axis=0)][:, :_TESTED]
+    values = values[:, np.all(np.isfinite(values), axis=0)][:, :TESTED]
     first, second = np.array_split(values, 2)
     if len(second) < 10:
         return Finding("sampling", True, "there are too few samples to see in what order they come.")

@@ -19,10 +19,10 @@ from tightrope.problem.problem import Problem
 from tightrope.problem.rounding import UNITS, eps_of
 from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, subtract
 
-SURE = 5  # standard errors
-_TURNS = 256  # for the weights; each costs a linear minimisation, and none a look at the data
+SURE = 5  # standard errors by which a mean has to be above zero to count as above it: chance is below one in a million
+_TURNS = 256  # steps of the search for weights; each costs a linear minimisation, none a look at the data; by hand
 _LOOKS = 64  # at the samples, for a point of least violation (a guess)
-_TRIALS = 64  # constraints at most that are tried without; each costs a look at the samples
+_TRIALS = 64  # constraints at most that are tried without; each costs a look at the samples; by hand
 
 
 def conflict(problem: Problem, x: Tree, weights: np.ndarray, samples: Tree, learned: bool = False) -> dict[int, float]:

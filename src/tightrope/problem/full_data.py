@@ -39,7 +39,6 @@ from tightrope.sampling.data import spread as spread
 from tightrope.tree import Array, Mean, Tree, platform
 
 _FEW = 8  # constraints for which a backward pass each costs nothing to speak of: a guess
-_ROWS_FORWARD = 256  # rows in a slice of forward passes, whose memory is rows times N times d: a guess
 _MOST_ROWS = (
     1024  # rows in a slice on a CPU, at most; measured (docs/design.md): rows of few numbers gain nothing from more
 )
@@ -174,7 +173,7 @@ def full_jacobian(
     one = one_row(data)
     if _columns_pay(problem, x, one):
         size = rows_a_slice or rows_a_slice_of(data)  # who counts slices knows theirs
-        return fold_rows(by_columns, data, size if some is not None else min(size, _ROWS_FORWARD), some)
+        return fold_rows(by_columns, data, size if some is not None else min(size, _MOST_ROWS_OF_SLOPES), some)
     return fold_rows(by_rows, data, rows_a_slice or rows_a_slice_of(data, slopes=True), some)
 
 

@@ -20,8 +20,8 @@ from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype, ravel
 # worst that was found. Slices on an accelerator have up to 131,072 rows: if these were added one after the other they
 # could be off by more; by trees of warps and blocks they are off by less. Which of the two a compiler takes is not known.
 UNITS = 20
-LOOK = 256  # rows by which sizes are judged until a run is about to end
-_NUMBERS = 1 << 22  # of per-row gradients that are held at once
+LOOK = 256  # rows by which sizes are judged until a run is about to end; by hand
+_NUMBERS = 1 << 22  # numbers of per-row gradients that are held at once, 32 MB in float64; by hand
 
 
 class Sizes(NamedTuple):

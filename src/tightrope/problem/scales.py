@@ -15,9 +15,9 @@ from tightrope.problem.full_data import linearised
 from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, norm, subtract
 
-_FAR_OFF = 1e3  # times order one, or times each other: beyond this, one step or margin for all makes no sense
-_CARRIED = 0.5  # of a mean, by the largest hundredth of the rows
-_SURE = 3.0  # standard errors
+_FAR_OFF = 1e3  # times order one, or times each other: beyond this, one step or margin for all makes no sense; by hand
+_CARRIED = 0.5  # share of a mean that the largest hundredth of the rows may carry before it is said; by hand
+_SURE = 3.0  # standard errors beyond which a difference is taken for one; by hand
 
 
 class Seen(NamedTuple):

@@ -19,6 +19,7 @@ from tightrope.sampling.passes import Passes
 from tightrope.tree import Array, Tree
 
 _BLOCK_STEPS = 16_384  # steps in a block at most, a power of two: a guess
+KEPT_ROWS = 1 << 16  # rows of a sample that stays at hand, at most: a guess, by which a mean is known to half a percent
 BLOCK_BYTES = 32 * 2**20  # bytes of a block, and of rows that are shuffled together, at most: a guess
 
 

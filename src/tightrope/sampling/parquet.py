@@ -12,7 +12,7 @@ import numpy as np
 
 from tightrope._errors import whole_number
 from tightrope._jaxlib import compiled
-from tightrope.sampling.data import BLOCK_BYTES, Arrays, Blocks, Draws, Order, Plan, Sampler, kept, length
+from tightrope.sampling.data import BLOCK_BYTES, KEPT_ROWS, Arrays, Blocks, Draws, Order, Plan, Sampler, kept, length
 from tightrope.sampling.mesh.files import OnMesh
 from tightrope.sampling.mesh.shards import asked_mesh
 from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, names_in
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _AT_ONCE_BYTES = 2 * 2**20  # bytes that are decoded at once: a guess
-_KEPT_ROWS = (
-    65_536  # rows of a sample that stays in memory, at most: a guess, by which a mean is known to half a percent
-)
 _KEPT_BYTES = 16 * 2**20  # bytes of that sample, at most: a guess, half a block
 _KEPT_GROUPS = 32  # row groups that it is from, at most: a guess, because each is read whole
 _ALIGNMENT = 64  # bytes; what JAX asks of an array that it takes over without a copy
@@ -163,7 +160,7 @@ class Parquet(Sampler):
 
     def sample(self) -> Tree:
         """Rows spread evenly over some of the row groups, which are spread evenly over the files."""
-        groups, most = self.files.groups, min(self.n, _KEPT_ROWS, max(1024, _KEPT_BYTES // self.row_bytes))
+        groups, most = self.files.groups, min(self.n, KEPT_ROWS, max(1024, _KEPT_BYTES // self.row_bytes))
         if most == self.n:
             return joined(list(self.batches()))
         every = max(1, len(groups) / _KEPT_GROUPS)

@@ -14,7 +14,7 @@ from tightrope.precision import in_full_precision
 from tightrope.tree import Array, Tree, dot, float_dtype
 
 _COMPUTES = ("project", "project_in", "lmo", "warm_lmo", "support", "contains", "corrective", "between", "mix")
-_SMALL = 1 << 16  # numbers of an array that may stand in a program as they are
+_SMALL = 1 << 16  # numbers of an array that may stand in a program as they are, at most; by hand
 
 
 def _is_whole(n: Any) -> bool:

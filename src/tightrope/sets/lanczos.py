@@ -15,7 +15,7 @@ from tightrope._jaxlib import compiled
 from tightrope.sets.capabilities import ConvexSet
 from tightrope.tree import Array, Tree, nonzero
 
-RESTART = 0.03  # weight of the fixed random direction in a warm start; more of it spoils short iterations
+RESTART = 0.03  # weight of the fixed random direction in a warm start; more of it spoils short iterations; by hand
 
 
 @functools.cache

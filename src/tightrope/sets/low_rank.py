@@ -14,7 +14,7 @@ from tightrope.sets.base import Shape
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs, norm_bound
 from tightrope.tree import Array, pytree, set_field, static
 
-_NARROWEST = 16  # columns; for fewer a smaller step saves less than compiling it costs
+_NARROWEST = 16  # columns; for fewer a smaller step saves less than compiling it costs; by hand
 
 
 @pytree

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from tightrope.tree import Array, Tree, nonzero, ravel
 
-_ROUNDS = 16  # of Newton's method at most; a handful is enough
+_ROUNDS = 16  # steps of Newton's method at most; by hand: a handful is enough
 
 
 class Metric(NamedTuple):

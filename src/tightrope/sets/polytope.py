@@ -18,7 +18,7 @@ from tightrope.sets.box import Box
 from tightrope.sets.capabilities import ConvexSet
 from tightrope.tree import Array, Tree, pytree, ravel, set_field, static
 
-SOLVER_TOLERANCE = 1e-6  # HiGHS accepts a row that is broken by 1e-7 of the (scaled) polytope's size
+SOLVER_TOLERANCE = 1e-6  # of a polytope's size; derived: HiGHS accepts a row that is broken by 1e-7 of it
 
 
 class Rows:

@@ -10,10 +10,10 @@ import numpy as np
 from tightrope.solvers.low_rank import LowRank, restricted
 from tightrope.solvers.programmes import Region
 
-_ROUNDS = 50
+_ROUNDS = 50  # in which coordinates change sides, at most; by hand: a handful is usual
 _PATIENCE = 5  # rounds without fewer coordinates on the wrong side than ever before, until they are moved one by one
 _WRONG = 1e-10  # of the largest slope: a smaller pull away from a bound is rounding
-_INSIDE = 1e-12  # of a width, likewise
+INSIDE = 1e-12  # of a width: leaving the domain by less is rounding; by hand
 
 
 class Bounds(NamedTuple):
@@ -46,7 +46,7 @@ def within_bounds(
         y[inside] = part
         slope = g + B @ y + lam @ J
         small = _WRONG * max(float(np.max(np.abs(g))), float(np.max(np.abs(slope))))
-        across = np.where(inside & (y < low - _INSIDE), -1, np.where(inside & (y > high + _INSIDE), 1, 0))
+        across = np.where(inside & (y < low - INSIDE), -1, np.where(inside & (y > high + INSIDE), 1, 0))
         away = (side * slope > small) & (low < high)
         wrong = int(np.count_nonzero(across) + np.count_nonzero(away))
         if wrong == 0:

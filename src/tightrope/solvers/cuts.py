@@ -15,7 +15,7 @@ from tightrope.sets.conic import simplex
 from tightrope.solvers.programmes import Region, Solution, region_of, solve
 
 _ALL = 400  # cuts of the constraints that enter a programme together; of more, those that matter, found in rounds
-_ROUNDS = 8
+_ROUNDS = 8  # in which cuts that are broken enter a programme, at most; by hand
 _BROKEN = 1e-9  # of a unit: a cut that is broken by less counts as kept
 _NOTHING = 1e-10  # a weight below this is none
 _EPS = float(np.finfo(float).eps)

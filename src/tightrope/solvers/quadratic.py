@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.solvers.bounds import Bounds, within_bounds
+from tightrope.solvers.bounds import INSIDE, Bounds, within_bounds
 from tightrope.solvers.low_rank import LowRank
 from tightrope.solvers.programmes import Region, solve
 
 MOST = 50  # inequalities up to which nonnegative least squares is the fastest way
-_TINY = 1e-12
-_INSIDE = 1e-12  # of a width: leaving the domain by less is rounding
+_TINY = 1e-12  # of the largest of its kind: a smaller square, trace or slack is rounding; by hand
 
 
 class Step(NamedTuple):
@@ -72,7 +71,7 @@ def _on_ball(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarra
         return float(np.linalg.norm(ball.centre + step.y)) / ball.radius - 1
 
     first = at(0.0)
-    if outside(first) <= _INSIDE:
+    if outside(first) <= INSIDE:
         return first
     trace = B.trace if isinstance(B, LowRank) else float(np.trace(B))
     high = 1e-3 * max(trace / len(g), _TINY)
@@ -104,7 +103,7 @@ def _on_faces(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarr
     for _ in range(MOST):
         rows, sides = np.vstack([J, region.A[joined]]), np.concatenate([h, -region.b[joined]])
         step = _free(g, B, rows, sides)
-        broken = (region.A @ step.y - region.b > _INSIDE) & ~joined
+        broken = (region.A @ step.y - region.b > INSIDE) & ~joined
         if not np.any(broken):
             return Step(step.y, step.lam[: len(h)])
         joined |= broken

@@ -273,13 +273,6 @@ def test_profiles_count_the_targets_that_were_met():
     assert found["csa", 1.0] == 0
 
 
-def test_names_at_the_ends_of_curves_do_not_overlap():
-    moved = drawing._apart([0.0, 0.1, 0.15, 3.0, 3.5], 1.0)
-    assert np.all(np.diff(moved) >= 1 - 1e-9)
-    assert moved[:3].mean() == pytest.approx(np.mean([0.0, 0.1, 0.15]))  # about where they were
-    np.testing.assert_allclose(drawing._apart([0.0, 2.0, 4.0], 1.0), [0.0, 2.0, 4.0])
-
-
 def test_every_method_has_a_look_of_its_own_and_names_do_not_overlap():
     looks = drawing.looks([*tr.METHODS, "auto"])
     assert len({tuple(look.values()) for look in looks.values()}) == len(tr.METHODS) + 1

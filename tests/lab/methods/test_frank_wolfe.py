@@ -275,41 +275,6 @@ def test_ofw_equals_a_numpy_loop_and_finds_the_optimum():
     assert value_f(np.asarray(result.x)) - optimum()[0] < 5e-3
 
 
-SHAPE = {"w": 3, "b": ()}
-
-
-@pytest.mark.parametrize("kind", [SCGD, SFW, OFW, SVRF, STORM, OSFW, CoexCG, CoexDurCG, AffineFW])
-def test_points_may_be_trees_and_keep_their_dtype(kind, dtype):
-    def loss(x, theta):
-        return (jnp.dot(x["w"], theta) + x["b"] - 1) ** 2
-
-    def bound(x):
-        return x["w"][:2] + x["b"]
-
-    exact = kind is AffineFW
-    constraints = None if exact else lambda x, theta: bound(x)
-    problem = tr.Problem(loss, constraints, tr.L2Ball(1.0, shape=SHAPE), exact_constraints=bound if exact else None)
-    method, rows = kind(), jnp.ones((5, 3), dtype)
-
-    def run(x):
-        state = method.init(problem, x, jnp.zeros(2, dtype), jnp.asarray(9, jnp.int32))
-        ready = method.refresh(problem, state, rows) if isinstance(method, tr.Refreshing) else state
-        return state, ready, *method.step(problem, ready, rows)
-
-    state, ready, after, info = jax.eval_shape(run, problem.domain.start(dtype))
-    for other in (ready, after):
-        assert jax.tree.structure(other) == jax.tree.structure(state)
-        assert jax.tree.map(lambda a: (a.shape, a.dtype), other) == jax.tree.map(lambda a: (a.shape, a.dtype), state)
-    assert info.f.dtype == info.h.dtype == info.lam.dtype == dtype
-    assert all(isinstance(leaf, float) for leaf in jax.tree.leaves(method))
-
-
-@pytest.mark.parametrize(("kind", "name"), [(SFW, "m0"), (STORM, "w"), (CoexCG, "beta"), (AffineFW, "mu0")])
-def test_coefficients_that_must_not_be_zero(kind, name):
-    with pytest.raises(ValueError, match=f"{kind.__name__}: {name} is 0.0; expected more than zero"):
-        kind(**{name: 0.0})
-
-
 @pytest.mark.parametrize("m0", [0.3, 1.0, 1.7])
 @pytest.mark.parametrize("steps", [1, 4, 13, 1000])
 def test_sfw_counts_its_linear_minimisations(m0, steps):

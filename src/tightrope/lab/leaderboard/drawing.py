@@ -14,8 +14,8 @@ from tightrope.plotting import new_figure
 AUTO = "auto"
 HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#777711")
 MARKS = ("o", "s", "^", "D", "v", "P")  # with the hues, a look of its own for every method
-_LINE, _AROUND = 0.115, 0.5  # inches: a line of the names at the ends of curves, and what is around a panel
-ABOVE, BELOW = 1.5, 2.5  # decades around the median of the last scores that a panel shows; what lies beyond is written
+_LINE, _AROUND = 0.115, 0.5  # inches: a line of the names at the ends of curves, and what is around a panel; by hand
+ABOVE, BELOW = 1.5, 2.5  # decades around the median of the last scores that a panel shows; by hand
 
 
 def looks(methods: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -28,7 +28,7 @@ from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, replace
 PENALTY, EXACT, INSIDE = "the optimal multipliers", "the constraints without noise", "a feasible start"
 """What a method may be given that others are not."""
 
-_LOOK = 512  # rows, by which it is judged whether functions are smooth
+_LOOK = 512  # rows by which it is judged whether functions are smooth; by hand
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

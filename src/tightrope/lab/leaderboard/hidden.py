@@ -34,7 +34,7 @@ SEED = int.from_bytes(hashlib.sha256(f"tightrope {tightrope.__version__}".encode
 """The seed of a version's instances, a hash of its number, so that nobody chose it and a new version draws new ones. It is
 odd: even ones are to develop on."""
 
-ROWS = 500
+ROWS = 500  # of an instance, as many as other problems are given (`Size.rows`); by hand
 LOSSES = {
     "linear": lambda s, y: 0.0 * s,
     "least squares": lambda s, y: (s - y) ** 2 / 2,
@@ -55,8 +55,8 @@ DOMAINS: dict[str, type[Any]] = {
     "l1 ball": L1Ball,
     "nuclear ball": NuclearBall,
 }
-LEAST_MARGIN = 0.01  # of H_i, whose scale is one: what the anchor keeps from every constraint
-REFUSED = 1e-9  # the largest gap with which an instance is believed to be solved
+LEAST_MARGIN = 0.01  # of H_i, whose scale is one: what the anchor keeps from every constraint; by hand
+SOLVED = 1e-9  # in units of F, which is of order one: a gap below this is rounding; by hand
 
 
 def name_of(seed: int, number: int) -> str:
@@ -127,7 +127,7 @@ def _draw(name: str, rng: np.random.Generator) -> Solved | None:
         constants=Constants(float(domain.diameter), np.inf, np.inf, np.inf, np.inf, np.inf),
         noise=said,
     )
-    if gap(solved) > REFUSED:
+    if gap(solved) > SOLVED:
         raise ArithmeticError(f"{name}: the solution is known to {gap(solved):.1e} only.")
     return solved
 

@@ -10,17 +10,16 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
+from tightrope.confidence import TWO_SIDED
 from tightrope.lab.leaderboard.divisions import DIVISIONS, SOURCES
 from tightrope.lab.leaderboard.entrants import PENALTY
+from tightrope.lab.leaderboard.hidden import SOLVED
 from tightrope.lab.leaderboard.runs import REFERENCE
 from tightrope.methods import Cost, Rates, registered
 from tightrope.names import in_terminal
 
 SLACK = 0.15
-"""By how much a fitted exponent may be worse than the published one."""
-
-SOLVED = 1e-9
-"""Below this, a gap is rounding, and no rate can be read off it."""
+"""By how much a fitted exponent may be worse than the published one; by hand."""
 
 FAMILY = ("csoa", "fw-csoa", "split-csoa")
 """Whose places are told everywhere, also where others win."""
@@ -87,7 +86,7 @@ def _standings(division: str, runs: pd.DataFrame) -> pd.DataFrame:
 
 def half_width(values: pd.Series) -> float:
     """Half the width of the 95 % interval of the mean."""
-    return 1.96 * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return TWO_SIDED * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
 
 
 def last_budget(standings: pd.DataFrame) -> pd.DataFrame:

@@ -35,7 +35,7 @@ from tightrope.solvers import Solver
 from tightrope.tree import Tree, replace
 
 TUNING = 10_000
-"""Seeds from here on are for tuning only."""
+"""Seeds from here on are for tuning only; by hand."""
 
 GIVEN = {"unconstrained", "exact_constraints"}
 """Needs for which a method is given what others are not; of hidden instances nothing is given away."""

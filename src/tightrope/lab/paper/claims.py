@@ -10,8 +10,11 @@ from scipy.stats import rankdata
 Verdict = Literal["reproduced", "partly", "not reproduced"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "partly", "not reproduced")
 
+MUCH = 0.5
+"""A number counts as much smaller than another up to this share of it; by hand."""
+
 ALMOST_ZERO = 0.05
-"""A violation counts as almost zero up to this share of its bound."""
+"""A violation counts as almost zero up to this share of its bound; by hand."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
 from tightrope.tree import replace
 
-ETA0 = (0.15, 1.0)
+ETA0 = (coefficients(PAPER["CSOA"])["eta0"], 1.0)
 """The paper's step size and, for comparison, the library's where coefficients are given but this one is not."""
 
 

@@ -3,12 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from tightrope.lab.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide, trend, worst
+from tightrope.lab.paper.claims import ALMOST_ZERO, MUCH, Claim, at_most, band, decide, trend, worst
 from tightrope.lab.paper.matrices import BATCH
 from tightrope.lab.paper.matrix_tuning import TunedRival
-
-MUCH = 0.5
-"""An error counts as much smaller up to this ratio."""
 
 
 def end(table: pd.DataFrame) -> pd.DataFrame:

@@ -27,13 +27,13 @@ from tightrope.plotting import new_figure
 
 ANGLES = {"pi/4": np.pi / 4, "pi/8": np.pi / 8}
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75)
-"""Values of c; at each of them the constraint binds for both angles."""
+"""Values of c; by hand, so that at each of them the constraint binds for both angles."""
 
 FREE = 1e3
 """A level that no point of the domain reaches: no constraint."""
 
 SHOWN = 0.2
-"""The c of the convergence panels."""
+"""The c of the convergence panels; by hand."""
 
 METHOD = CSOA(eta0=1.0, delta=0.01, upsilon0=2.0)
 """The paper names no coefficients for this experiment; upsilon stays below half of the smallest c."""

@@ -31,10 +31,10 @@ TAU, BATCH = 5e-6, 200
 """The paper's penalty for SCGD, and its batch."""
 
 EXACT_STEPS = 100
-"""Steps of Frank-Wolfe on all entries."""
+"""Steps of Frank-Wolfe on all entries; by hand."""
 
 WORKERS = 2
-"""Runs at a time; one run keeps one core busy."""
+"""Runs at a time; by hand: one run keeps one core busy."""
 
 
 class Amount(NamedTuple):

@@ -27,12 +27,15 @@ from tightrope.methods import Method
 from tightrope.tree import replace
 
 SACRIFICE = 0.01
-"""What "without significantly sacrificing the gap" means here: the objective rises by at most 1 % of the optimal value."""
+"""What "without significantly sacrificing the gap" means here: the objective rises by at most 1 % of the optimal value; by
+hand."""
 
 RULE = 0.8
-"""The p%-rule that has to hold in validation."""
+"""The p%-rule that has to hold in validation; the paper's."""
 
 UPSILON0 = (0.0, 1.0, 2.0, 4.0, 8.0, 20.0, 40.0, 80.0)
+"""Tightenings that are tried; by hand, from none to the paper's."""
+
 CSOA_NAMES, GOCO_NAMES = ("eta0", "delta", "upsilon0"), ("v0", "alpha0")
 
 

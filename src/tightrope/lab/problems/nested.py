@@ -23,7 +23,7 @@ from tightrope.sampling import Generator
 from tightrope.sets import L2Ball
 from tightrope.tree import nonzero
 
-_RADIUS = 2.0
+_RADIUS = 2.0  # of the ball that the problems live in; by hand
 _UNKNOWN = Constants(2 * _RADIUS, nan, nan, nan, nan, nan, nan, nan)  # bounds of plain problems say nothing of these
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope._jaxlib import compiled
 from tightrope._minimize import minimize
+from tightrope.confidence import TWO_SIDED
 from tightrope.lab.theory.constants import Constants
 from tightrope.methods import CSOA, FWCSOA
 from tightrope.precision import full_precision
@@ -20,9 +21,8 @@ from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.sampling import Sampler, as_sampler
 from tightrope.tree import Array, Tree, add_scaled, all_finite, dot, float_dtype, norm, subtract
 
-_Z = 1.96  # of a 95 % interval
-_SEARCH = 64  # steps of the search for a strictly feasible point
-_SHORT = 1e-2  # of a chord: smoothness is steepest over short distances
+_SEARCH = 64  # steps of the search for a strictly feasible point; by hand
+_SHORT = 1e-2  # share of a chord at whose end smoothness is asked for, too: it is steepest nearby; by hand
 
 
 class Interval(NamedTuple):
@@ -289,7 +289,10 @@ class _Pilot:
         h, lengths, gradient, of_mean = self._at(x)
         h, lengths, of_mean = (np.asarray(v, float) for v in (h, lengths, of_mean))
         errors = np.sqrt(np.maximum(lengths.mean(axis=0) - of_mean, 0) / len(lengths))  # of mean gradients, as lengths
-        G = [Interval(v, max(v - _Z * e, 0.0), v + _Z * e) for v, e in zip(np.sqrt(of_mean), errors, strict=True)]
+        G = [
+            Interval(v, max(v - TWO_SIDED * e, 0.0), v + TWO_SIDED * e)
+            for v, e in zip(np.sqrt(of_mean), errors, strict=True)
+        ]
         sigma_f, *sigma_h = map(_root_mean, lengths.T)
         return _Look(x, gradient, G[0], max(G[1:]), sigma_f, max(sigma_h), max(map(_root_mean, (h**2).T)))
 
@@ -305,7 +308,7 @@ class _Pilot:
             return _Chord(_exact(0.0), _exact(0.0), _exact(math.inf))
         L = [_root_mean(column) for column in np.asarray(changes, float).T / square]
         mean, error = _mean(np.asarray(slopes, float) / square)
-        mu = Interval(*(max(v, 0.0) for v in (mean, mean - _Z * error, mean + _Z * error)))
+        mu = Interval(*(max(v, 0.0) for v in (mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error)))
         return _Chord(L[0], max(L[1:]), mu)
 
     def drop(self, strict: Tree, look: _Look) -> Interval | None:
@@ -313,7 +316,7 @@ class _Pilot:
         if not self.domain.has_lmo:
             return None
         mean, error = _mean(np.asarray(self._drops(strict, look.x, self.domain.lmo(look.gradient)), float))
-        return Interval(mean, mean - _Z * error, mean + _Z * error)
+        return Interval(mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error)
 
 
 def _exact(value: float) -> Interval:
@@ -327,7 +330,7 @@ def _mean(values: np.ndarray) -> tuple[float, float]:
 def _root_mean(squares: np.ndarray) -> Interval:
     """The root of the mean of squares."""
     mean, error = _mean(squares)
-    return Interval(*(math.sqrt(max(v, 0.0)) for v in (mean, mean - _Z * error, mean + _Z * error)))
+    return Interval(*(math.sqrt(max(v, 0.0)) for v in (mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error)))
 
 
 def _margin(problem: Problem, x: Tree, theta: Tree) -> Interval:
@@ -336,7 +339,7 @@ def _margin(problem: Problem, x: Tree, theta: Tree) -> Interval:
     found = []
     for column in h.T:
         mean, error = _mean(column)
-        found.append(Interval(-mean, -mean - _Z * error, -mean + _Z * error))
+        found.append(Interval(-mean, -mean - TWO_SIDED * error, -mean + TWO_SIDED * error))
     return min(found, key=lambda interval: interval.low)
 
 

@@ -573,7 +573,7 @@ def _best(
 
 
 _SEARCH = 1e-6
-"""To this a T is known at which a condition begins to hold that rests on a search for the best steps."""
+"""To this a T is known at which a condition begins to hold that rests on a search for the best steps; by hand."""
 
 
 def _smallest(ratio: Callable[[float], float]) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope.learn.completion.training import (
+    EVERY,
     RANK,
     Completed,
     Effects,
@@ -21,7 +22,6 @@ from tightrope.loop.progress import Progress
 from tightrope.sets.low_rank import LowRank
 
 # A try is a completion with one pair of bounds, which starts from its neighbour on the path.
-_EVERY = 4  # steps between two looks at the error on held-out entries; by hand
 _STEPS = 32  # steps at most; measured: ratings take 8 to 12, sharp optima all
 _FLAT = 1e-3  # a share of the error: smaller differences are none, and end a try; by hand
 _HOPELESS = 1e-2  # a share of the error: where twice the nuclear norm is worse by more, four times is, too; a guess
@@ -81,7 +81,7 @@ class _Path:
         bound, start = never_reached(alpha) if beta is None else beta, None if warm is None else self.found[warm].start
         pains: dict[str, Any] = {"turns": 2}
         if beta is None:
-            pains = {"turns": 1, "record": 2 * _STEPS // _EVERY, "enough": self._settles()}
+            pains = {"turns": 1, "record": 2 * _STEPS // EVERY, "enough": self._settles()}
         effects, made, _ = fit_in_turn(self.kept, alpha, bound, start=start, steps=_STEPS, **self.options, **pains)
         error = self._error(effects, made.left, made.right)
         self.found.append(made)
@@ -106,7 +106,7 @@ class _Path:
         before = [np.inf]
 
         def settled(step: int, effects: Effects, x: LowRank) -> bool:
-            if step % _EVERY:
+            if step % EVERY:
                 return False
             before.append(self._error(effects, np.asarray(x.u) @ np.asarray(x.core), np.asarray(x.v)))
             return abs(before[-1] - before[-2]) < _FLAT * before[-1]

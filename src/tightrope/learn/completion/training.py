@@ -29,7 +29,7 @@ TURNS = 4
 """How often effects and completion are fitted, each to what the other leaves; by hand."""
 
 _SLICE = 1 << 14  # entries at once, whose factors a core's cache holds; measured: five times as fast as all together
-_EVERY = 4  # steps between two looks at whether a turn has settled; by hand
+EVERY = 4  # steps between two looks at an error, by which a turn has settled or a try is good enough; by hand
 _SETTLED = 3e-5  # a share of the squared error: a turn that lowers it by less between two looks has settled; by hand
 
 
@@ -177,7 +177,7 @@ def _settles() -> Callable[[Any], bool]:
 
     def settled(now: Any) -> bool:
         nonlocal step, total, before
-        if now.step < step + _EVERY:
+        if now.step < step + EVERY:
             return False
         so_far = now.step * now.row["objective"]  # which is a mean over the run
         mean = (so_far - total) / (now.step - step)

@@ -8,7 +8,7 @@ from tightrope._errors import whole_number
 from tightrope.learn.datasets.adult import load_adult
 from tightrope.learn.datasets.features import label_encoded
 
-TRAINING, VALIDATION = 28_350, 3_150
+TRAINING, VALIDATION = 28_350, 3_150  # rows of Adult to train on and to tune on; the paper's
 
 
 class Split(NamedTuple):

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tightrope.confidence import TWO_SIDED
 from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.covariance_path import covariance_path
 from tightrope.learn.fair.refusal import refusal
-from tightrope.learn.fair.split import WIDTH, Split, accuracy
+from tightrope.learn.fair.split import Split, accuracy
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.training import Built, build, covariances, train
 from tightrope.learn.fairness.metrics import PRuleBounds, bounds_of_means
@@ -87,7 +88,7 @@ def judge_path(
     lower = np.min([bounds.lower, *(other.lower for other, _ in others)], axis=0)
     share, decided = task.judged / task.judged.sum(), views[0]
     with np.errstate(invalid="ignore"):
-        low, high = (bounds.estimate * np.exp(sign * WIDTH * bounds.error) for sign in (-1, 1))
+        low, high = (bounds.estimate * np.exp(sign * TWO_SIDED * bounds.error) for sign in (-1, 1))
     columns: dict[str, Any] = {
         "threshold": thresholds,
         **accuracy(share, task.y > 0, decided),

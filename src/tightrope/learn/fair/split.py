@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
+from tightrope.confidence import TWO_SIDED
 from tightrope.learn.fair.task import Task
 
 JUDGES = ("cross-fit", "holdout")
 HELD_OUT = 0.3  # the share of the rows that judges, with "holdout"; a guess, between accuracy and the width of a bound
-WIDTH = 1.96  # standard errors to either side of a two-sided 95 % interval; derived, from the normal law
 
 
 class Split:
@@ -55,5 +55,5 @@ def accuracy(weight: np.ndarray, positive: np.ndarray, decided: np.ndarray) -> d
     """The share of right decisions with its two-sided 95 % interval, of each column of decisions; weights add up to one."""
     hits = np.where(positive.reshape(-1, *[1] * (decided.ndim - 1)), decided, 1 - decided)
     right = weight @ hits
-    error = WIDTH * np.sqrt(weight**2 @ (hits - right) ** 2)
+    error = TWO_SIDED * np.sqrt(weight**2 @ (hits - right) ** 2)
     return {"accuracy": right, "accuracy_low": right - error, "accuracy_high": right + error}

@@ -26,7 +26,7 @@ from tightrope.problem.nested import Nested, Tangent, inner_size, with_inner_lin
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
-_PROBE_ROUNDS = 6
+_PROBE_ROUNDS = 6  # products with the Hessian that look for its leading direction; by hand
 _DIRECTIONS = 16  # at most, along which lengths are counted in widths of their own, ...
 _MANY = 500  # ... where there are more coordinates: below, SQP is the better choice for what bends so differently
 _TRUST = 0.05  # the share of the gap that noise may cost at first

@@ -12,14 +12,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tightrope._jaxlib import compiled
 from tightrope.sampling.batch import Part, Spread
-from tightrope.sampling.data import Arrays, Blocks, Draws, Indexed, OfSlice, Plan, Sums
+from tightrope.sampling.data import KEPT_ROWS, Arrays, Blocks, Draws, Indexed, OfSlice, Plan, Sums
 from tightrope.sampling.mesh.processes import exchanged, said_by_all, spans_processes
 from tightrope.sampling.mesh.turns import AXIS, ShardOrder, own_shards, starts_of
 from tightrope.tree import Array, Tree, pytree, static
 
 SHARDS = 64  # logical shards by default: a guess, as many devices as most have
 _WHOLE = PartitionSpec()  # on every device
-_FEW = 1 << 16  # rows, where some are wanted on every device: as many as are kept of files
 
 
 @pytree
@@ -57,7 +56,7 @@ class Shards(Indexed):
         return starts_of(self.n, self.number)
 
     def few(self, step: int | None = None) -> Tree:
-        return self.rows(np.arange(0, self.n, -(-self.n // _FEW) if step is None else step))
+        return self.rows(np.arange(0, self.n, -(-self.n // KEPT_ROWS) if step is None else step))
 
     def fold(self, sums: Sums, of_slice: OfSlice) -> Tree:
         """The sum over devices, in one collective; places that are empty weigh nothing."""

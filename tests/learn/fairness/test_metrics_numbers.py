@@ -1,5 +1,4 @@
-"""Numbers of rates and of the p%-rule's bounds, with unequal weights, groups and attributes; by formulas in plain Python
-where they are short, the rest as kept in tests/golden (see there)."""
+"""Numbers of rates and of the p%-rule's bounds, with unequal weights, groups and attributes, by formulas in plain Python."""
 
 import numpy as np
 import pandas as pd
