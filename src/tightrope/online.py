@@ -14,6 +14,7 @@ from tightrope.confidence.means import checked_confidence
 from tightrope.evidence.at_a_point import conflict_of, worth_of_a_run
 from tightrope.evidence.constraint_bounds import follow, read_ranges, sampled
 from tightrope.evidence.watched_point import Watch
+from tightrope.given import unmasked
 from tightrope.loop.budget import cost_of
 from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
@@ -396,7 +397,7 @@ def _check_method(method: Any, problem: Problem) -> None:
 
 def _as_batch(batch: Tree) -> Tree:
     """The batch as NumPy arrays, in dtypes that compiled code has."""
-    arrays = jax.tree.map(np.asarray, batch)
+    arrays = jax.tree.map(lambda part: np.asarray(unmasked("Online: a part of the batch", part)), batch)
     shapes = [a.shape for a in jax.tree.leaves(arrays)]
     if not shapes or () in shapes or len({shape[0] for shape in shapes}) > 1:
         raise ValueError(

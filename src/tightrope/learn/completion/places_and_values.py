@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from tightrope.given import unmasked
 from tightrope.learn.problems.observed import Observed, observed
 
 NAME = "StructuredMatrixCompletion"
@@ -54,7 +55,11 @@ def joined(before: Observed, new: Observed) -> Observed:
 
 
 def plain(X: Any) -> Any:
-    """The array of a DataFrame; anything else as it is."""
+    """The array of a DataFrame or of a masked array, in which masked is not observed; anything else as it is."""
+    if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "fiub":
+        return X.astype(float).filled(np.nan)
+    if isinstance(X, tuple | list):
+        return [unmasked(f"{NAME}: a part of (rows, columns, values)", part) for part in X]
     return X.to_numpy() if hasattr(X, "to_numpy") else X
 
 

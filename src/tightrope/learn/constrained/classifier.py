@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from tightrope.aside import aside
+from tightrope.given import in_a_sentence, unmasked
 from tightrope.learn import rules
 from tightrope.learn.constrained.asked import Asked, Constraint, read_asked
 from tightrope.learn.constrained.certificate import (
@@ -31,6 +32,7 @@ from tightrope.learn.constrained.held_out import HeldOut, Judges
 from tightrope.learn.constrained.linear import SurrogateClassifier
 from tightrope.learn.constrained.page import threshold_page
 from tightrope.learn.constrained.search import by_estimate, walk
+from tightrope.learn.fair.task import LABELS, read_labels
 from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.pages.elements import write_page
 from tightrope.result import Result
@@ -191,14 +193,19 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _read(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, asked: Asked) -> _Task:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        X, y = indexable(X, y)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
+        X, y, sample_weight = unmasked("X", X), read_labels(y), unmasked("sample_weight", sample_weight)
+        with in_a_sentence("y", LABELS):
+            X, y = indexable(X, y)
+            y = column_or_1d(y, warn=True)
+            assert_all_finite(y, input_name="y")
+            check_classification_targets(y)
         n = _num_samples(X)
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True)
+            with in_a_sentence("sample_weight", "a number for each row"):
+                weight = _check_sample_weight(
+                    sample_weight, np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True
+                )
         counted = np.arange(n) if weight is None else np.flatnonzero(weight > 0)
         labels = np.unique(y)
         if len(labels) > 2:
@@ -216,7 +223,9 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         positive = y == self.positive_label_
         most = (1.0, 1.0) if weight is None else self._largest_weights(weight, positive)
         groups = self._groups(sensitive_features, n, asked)
-        return _Task(X, positive, weight, groups, most, draws(X, positive, *groups.values()))
+        with in_a_sentence("X", "features as the estimator takes them"):
+            draw = draws(X, positive, *groups.values())
+        return _Task(X, positive, weight, groups, most, draw)
 
     def _largest_weights(self, weight: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
         """The largest weight that a negative and a positive row can have: as was said, or the largest of all given."""
@@ -353,6 +362,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _scores(self, estimator: Any, X: Any) -> np.ndarray:
         """The score of each row, higher for the label that is looked for."""
+        X = unmasked("X", X)
         if isinstance(estimator, SurrogateClassifier):
             return estimator.decision_function(X)
         place = estimator.classes_.tolist().index(self.positive_label_)

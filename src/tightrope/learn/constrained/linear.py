@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope._minimize import minimize
 from tightrope.aside import aside
+from tightrope.given import in_a_sentence
 from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint, Counts
+from tightrope.learn.fair.task import FEATURES, as_dense
 from tightrope.learn.fair.training import Scaling, repeated, widened
 from tightrope.learn.runs import kept
 from tightrope.losses import logistic_loss
@@ -124,7 +126,8 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "SurrogateClassifier":
         """Train on rows whose label is True or False; `groups` has a mask for each (attribute, group) that is limited."""
         with aside(self) as new:
-            X = as_dense(validate_data(new, X, accept_sparse="csr", dtype=np.float64))
+            with in_a_sentence("X", FEATURES):
+                X = as_dense(validate_data(new, X, accept_sparse="csr", dtype=np.float64))
             masks = np.ones((len(X), len(new.limits)))
             for i, limit in enumerate(new.limits):
                 masks[:, i] = 1.0 if limit.group is None else groups[limit.group]
@@ -169,7 +172,8 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """The score of each row."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        with in_a_sentence("X", FEATURES):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(X @ self.coef_[0]).ravel() + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:
@@ -181,11 +185,6 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def as_dense(X: Any) -> np.ndarray:
-    """The features as an array: training standardises them, after which few zeros are left."""
-    return X.toarray() if hasattr(X, "toarray") else X
 
 
 def _once(X: np.ndarray, positive: np.ndarray, masks: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope._threads import PRODUCT, threads_for
-from tightrope.arrow import from_arrow
 from tightrope.aside import aside
+from tightrope.given import in_a_sentence, unmasked
 from tightrope.learn import rules
 from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint
 from tightrope.learn.fair.frontier import SEARCHES, choose, compute_frontier
@@ -24,7 +24,16 @@ from tightrope.learn.fair.report import FairnessReport, fairness_report
 from tightrope.learn.fair.save_load import load_classifier, save_classifier
 from tightrope.learn.fair.split import JUDGES
 from tightrope.learn.fair.streaming import FairStream
-from tightrope.learn.fair.task import Task, at_hand, features_of, has_second_label, read_task, sensitive_columns
+from tightrope.learn.fair.task import (
+    FEATURES,
+    Task,
+    at_hand,
+    features_of,
+    has_second_label,
+    read_labels,
+    read_task,
+    sensitive_columns,
+)
 from tightrope.learn.fair.training import build, train, warn_of_few, warn_of_gap
 from tightrope.learn.fair.walk import Walk
 from tightrope.learn.fairness.notions import NOTIONS
@@ -315,8 +324,9 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """The score of each row; the second label is predicted where it is positive."""
         check_is_fitted(self, "coef_")
-        X = features_of(self, from_arrow(X))
-        X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr")
+        X = unmasked("X", X)
+        with in_a_sentence("X", FEATURES):
+            X = validate_data(self, features_of(self, X), reset=False, dtype=np.float64, accept_sparse="csr")
         return X @ self.coef_[0] + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:
@@ -393,12 +403,12 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             >>> report.frame.shape
             (8, 15)
         """
-        X = from_arrow(X)
+        X = unmasked("X", X)
         given = sensitive_columns(self, X, sensitive_features)
         if given is None:
             raise ValueError("report needs sensitive_features: report(X, y, sensitive_features=...).")
         decided = self.decision_function(X) > 0
-        truth = None if y is None else has_second_label(self, from_arrow(y))
+        truth = None if y is None else has_second_label(self, read_labels(y))
         read = read_sensitive(given, kind=self.sensitive_kind)
         report = fairness_report(decided, read, truth, sample_weight=sample_weight, confidence=self.confidence)
         merged = getattr(self, "attributes_", ()) and self.merged_

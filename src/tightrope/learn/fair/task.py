@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import issparse
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tightrope.arrow import from_arrow
+from tightrope.given import in_a_sentence, unmasked
 from tightrope.learn.drawn import FILES, drawn
 from tightrope.learn.fair.rare import intersected, judgeable
 from tightrope.learn.fairness.intersections import grouped_attributes, intersection_name
@@ -19,6 +20,10 @@ from tightrope.learn.fairness.sensitive import Attribute, Sensitive, numbers_lik
 
 if TYPE_CHECKING:
     from tightrope.learn.fair.classifier import FairLogisticRegression
+
+FEATURES = "a number in every cell; text and dates have to be encoded first, e.g. with pandas.get_dummies"
+LABELS = "labels of two kinds, text, numbers or booleans, one for each row"
+"""What features and labels have to be, in refusals."""
 
 LARGEST = 2**30
 """Entries of X, at most, once a sparse one is made dense: 8 GiB, a guess. Features are centred, which leaves no zeros."""
@@ -92,12 +97,16 @@ def read_task(
     agree with. For later data, `known` are the attributes that the first had.
     """
     first = known is None
-    X, y = from_arrow(X), from_arrow(y)
+    X, y, sample_weight = unmasked("X", X), read_labels(y), unmasked("sample_weight", sample_weight)
     sensitive = _read_attributes(model, X, sensitive_features, known)
-    checked: Any = validate_data(model, features_of(model, X), y, reset=first, dtype=np.float64, accept_sparse="csr")
-    features, y = _dense(checked[0]), checked[1]
-    people = _check_sample_weight(from_arrow(sample_weight), features, dtype=np.float64, ensure_non_negative=True)
-    positive = _is_positive(model, y, classes, first)
+    with in_a_sentence("X", FEATURES):
+        own = features_of(model, X)
+        checked: Any = validate_data(model, own, y, reset=first, dtype=np.float64, accept_sparse="csr")
+    features, y = as_dense(checked[0]), checked[1]
+    with in_a_sentence("sample_weight", "a number for each row"):
+        people = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
+    with in_a_sentence("y", LABELS):
+        positive = _is_positive(model, y, classes, first)
     weight = people
     if model.class_weight is not None:
         weight = weight * compute_sample_weight(model.class_weight, y)
@@ -121,7 +130,17 @@ def read_task(
     return Task(features, y, sensitive, weight, model.notion, *bounds, people)
 
 
-def _dense(X: Any) -> np.ndarray:
+def read_labels(y: Any) -> Any:
+    """Labels as they were given; refuses masked and missing ones."""
+    y = unmasked("y", y)
+    with in_a_sentence("y", LABELS):
+        missing = 0 if y is None or np.ndim(y) == 0 else int(np.sum(pd.isna(np.asarray(y, object).ravel())))
+    if missing:
+        raise ValueError(f"y has {missing:,} missing values (Input y contains NaN); expected a label in every row.")
+    return y
+
+
+def as_dense(X: Any) -> np.ndarray:
     """X as an array; a sparse matrix that would be too large is refused."""
     if not issparse(X):
         return X
@@ -244,7 +263,8 @@ def _is_positive(model: "FairLogisticRegression", y: np.ndarray, classes: Any, f
 def has_second_label(model: "FairLogisticRegression", y: Any) -> np.ndarray:
     """Which rows have the second label; refuses labels that the model does not know."""
     y = np.asarray(y)
-    strange = set(np.unique(y).tolist()) - set(model.classes_.tolist())
+    with in_a_sentence("y", LABELS):
+        strange = set(np.unique(y).tolist()) - set(model.classes_.tolist())
     if strange:
         raise ValueError(f"y has the label {min(strange)!r}; expected one of {model.classes_.tolist()}.")
     return y == model.classes_[1]

@@ -35,8 +35,12 @@ class Scaling(NamedTuple):
     def fit(cls, X: np.ndarray, weight: np.ndarray, intercept: bool) -> "Scaling":
         """Means and deviations of data; a constant column is only centred. Without an intercept nothing can be centred."""
         total = weight.sum()
-        mean = weight @ X / total
-        deviation = np.sqrt(weight @ (X - mean) ** 2 / total)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = weight @ X / total
+            deviation = np.sqrt(weight @ (X - mean) ** 2 / total)
+        if not np.all(np.isfinite(deviation)):
+            largest = float(np.max(np.abs(X)))
+            raise ValueError(f"X has values up to {largest:.1e}, whose squares overflow; expected smaller units.")
         floor = 8 * np.finfo(float).eps * np.maximum(np.abs(mean), 1)  # a constant column, up to rounding
         scale = np.where(deviation > floor, deviation, 1.0)
         return cls(mean if intercept else np.zeros_like(mean), scale, intercept)

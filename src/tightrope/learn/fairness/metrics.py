@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tightrope.given import in_a_sentence, unmasked
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def is_positive(y: Any, name: str, n: int, pos_label: Any = None) -> np.ndarray:
         >>> is_positive(["denied", "approved"], "y_pred", 2, pos_label="approved").tolist()
         [False, True]
     """
-    given = np.asarray(y)
+    with in_a_sentence(name, "a label or decision for each row"):
+        given = np.asarray(unmasked(name, y))
     if given.shape != (n,):
         raise ValueError(f"{name} has shape {given.shape}; expected {n:,} values, one per row.")
     if pos_label is None:
@@ -163,10 +165,12 @@ def weights(sample_weight: Any, n: int) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(n)
-    given = np.asarray(sample_weight)
+    with in_a_sentence("sample_weight", "a number for each row"):
+        given = np.asarray(unmasked("sample_weight", sample_weight))
     if given.shape != (n,):
         raise ValueError(f"sample_weight has shape {given.shape}; expected {n:,} values, one per row.")
-    numbers = _numbers(given)
+    with in_a_sentence("sample_weight", "a number for each row"):
+        numbers = _numbers(given)
     if not (np.all(np.isfinite(numbers)) and np.all(numbers >= 0) and np.any(numbers > 0)):
         raise ValueError(
             "sample_weight has values that are negative or not finite, or no positive one; expected weights."

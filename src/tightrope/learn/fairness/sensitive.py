@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tightrope.arrow import from_arrow
+from tightrope.given import in_a_sentence, unmasked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,7 +176,14 @@ def read_sensitive(
     """
     if isinstance(sensitive, Sensitive):
         return sensitive
-    named = _named_columns(from_arrow(sensitive), name)
+    with in_a_sentence(name, "text, numbers, booleans or categories, a value for each person"):
+        return _read(_named_columns(unmasked(name, sensitive), name), name, attributes, kind)
+
+
+def _read(
+    named: "list[tuple[str, pd.Series[Any]]]", name: str, attributes: Sequence[Attribute] | None, kind: Any
+) -> Sensitive:
+    """The same from columns with their names."""
     crossed = [attribute for attribute in attributes or () if attribute.kind == INTERSECTION]
     attributes = None if attributes is None else [a for a in attributes if a.kind != INTERSECTION]
     if attributes is None:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightrope._limits import MOST_COORDINATES
+from tightrope.given import unmasked
 
 
 class Observed(NamedTuple):
@@ -55,7 +56,7 @@ def observed(
         rows, columns, values = map(np.asarray, matrix)
         found = _from_triplets(say, rows, columns, values, shape)
     else:
-        found = _from_dense(say, np.asarray(matrix), mask)
+        found = _from_dense(say, np.asarray(unmasked(f"{say}: the matrix", matrix)), mask)
     _check(say, found, empty)
     return Observed(
         found.rows.astype(np.int64), found.columns.astype(np.int64), found.values.astype(float), found.shape
