@@ -21,7 +21,7 @@ SOURCE = Path(tr.__file__).parent
 
 # Three wings: the engine, what people with tables use, what people who compare use. A wing knows those below it only.
 ENGINE = [
-    {"_jaxlib", "_errors", "_limits", "arrow", "aside", "columns", "files", "given", "names", "precision", "_threads"},
+    {"_jaxlib", "_errors", "_limits", "aside", "columns", "files", "given", "names", "precision", "_threads"},
     {"tree", "_compilation_cache"},
     {"losses", "sets", "sampling", "confidence"},
     {"problem"},
@@ -36,6 +36,7 @@ ENGINE = [
     {"core"},
 ]
 LEARN = [
+    {"learn.sentences"},
     {"learn.rules", "learn.runs", "learn.model_file", "learn.drawn", "learn.fairness", "learn.datasets"},
     {"learn.problems"},
     {"learn.fair"},
