@@ -25,7 +25,6 @@ ENGINE = [
         "_compilation_cache",
         "_errors",
         "_limits",
-        "arrow",
         "aside",
         "columns",
         "files",

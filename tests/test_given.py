@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 import tightrope as tr
-from tightrope.given import in_a_sentence, unmasked
+from tightrope.given import unmasked
+from tightrope.learn.sentences import in_a_sentence
 from tightrope.problems import structured_completion
 
 pytestmark = pytest.mark.filterwarnings("ignore::tightrope.learn.constrained.certificate.CertificationWarning")

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from tightrope.aside import aside
-from tightrope.given import in_a_sentence, unmasked
+from tightrope.given import unmasked
 from tightrope.learn import rules
 from tightrope.learn.constrained.asked import Asked, Constraint, read_asked
 from tightrope.learn.constrained.certificate import (
@@ -34,6 +34,7 @@ from tightrope.learn.constrained.page import threshold_page
 from tightrope.learn.constrained.search import by_estimate, walk
 from tightrope.learn.fair.task import LABELS, read_labels
 from tightrope.learn.fairness.sensitive import read_sensitive
+from tightrope.learn.sentences import in_a_sentence
 from tightrope.pages.elements import write_page
 from tightrope.result import Result
 

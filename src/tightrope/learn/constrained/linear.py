@@ -16,11 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope._minimize import minimize
 from tightrope.aside import aside
-from tightrope.given import in_a_sentence
 from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint, Counts
 from tightrope.learn.fair.task import FEATURES, as_dense
 from tightrope.learn.fair.training import Scaling, repeated, widened
 from tightrope.learn.runs import kept
+from tightrope.learn.sentences import in_a_sentence
 from tightrope.losses import logistic_loss
 from tightrope.problem import Problem
 from tightrope.result import Result

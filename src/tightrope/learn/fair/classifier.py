@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope._threads import PRODUCT, threads_for
 from tightrope.aside import aside
-from tightrope.given import in_a_sentence, unmasked
+from tightrope.given import unmasked
 from tightrope.learn import rules
 from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint
 from tightrope.learn.fair.frontier import SEARCHES, choose, compute_frontier
@@ -39,6 +39,7 @@ from tightrope.learn.fair.walk import Walk
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.learn.problems.fair import carried_by_few
+from tightrope.learn.sentences import in_a_sentence
 from tightrope.methods import Method
 from tightrope.pages.elements import write_page
 

@@ -11,12 +11,13 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tightrope.given import in_a_sentence, unmasked
+from tightrope.given import unmasked
 from tightrope.learn.drawn import FILES, drawn
 from tightrope.learn.fair.rare import intersected, judgeable
 from tightrope.learn.fairness.intersections import grouped_attributes, intersection_name
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import Attribute, Sensitive, numbers_like_codes, read_sensitive
+from tightrope.learn.sentences import in_a_sentence
 
 if TYPE_CHECKING:
     from tightrope.learn.fair.classifier import FairLogisticRegression

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tightrope.given import in_a_sentence, unmasked
+from tightrope.given import unmasked
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
+from tightrope.learn.sentences import in_a_sentence
 
 if TYPE_CHECKING:
     import pandas as pd

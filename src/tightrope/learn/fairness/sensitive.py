@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tightrope.given import in_a_sentence, unmasked
+from tightrope.given import unmasked
+from tightrope.learn.sentences import in_a_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
