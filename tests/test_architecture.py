@@ -49,6 +49,7 @@ ENGINE = [
     {"core"},
 ]
 LEARN = [
+    {"learn.sentences"},
     {"learn.rules", "learn.runs", "learn.model_file", "learn.drawn", "learn.fairness", "learn.datasets"},
     {"learn.problems"},
     {"learn.fair"},
