@@ -73,11 +73,12 @@ class Coordinates:
         return self.T @ np.asarray(self.w.value)
 
     def below(self, A: Any, b: Any) -> list[Any]:
-        """A x <= b, with rows of unit length in w."""
+        """A x <= b, with rows and right-hand sides of size 1 at most: Clarabel's tolerances are relative to the largest."""
         rows = np.atleast_2d(np.asarray(A, float)) @ self.T
-        length = np.linalg.norm(rows, axis=1)
-        length = np.where(length > 0, length, 1.0)
-        return [(rows / length[:, None]) @ self.w <= np.broadcast_to(b, length.shape) / length]
+        b = np.broadcast_to(np.asarray(b, float), len(rows))
+        size = np.maximum(np.linalg.norm(rows, axis=1), np.abs(b))
+        size = np.where(size > 0, size, 1.0)
+        return [(rows / size[:, None]) @ self.w <= b / size]
 
     def within(self, domain: Any) -> list[Any]:
         """x in the domain."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from cvxpy.error import SolverError
 
 import tightrope as tr
 from studies.real.peers import NotWritten, Scipy
@@ -114,7 +115,10 @@ def _cvxpy(task: Task, truth: Truth, ref: Reference, limit: float) -> dict[str, 
 
     def call() -> Any:
         made = write()
-        made.problem.solve(solver="CLARABEL")
+        try:
+            made.problem.solve(solver="CLARABEL")
+        except SolverError:
+            return None
         return made
 
     with warnings.catch_warnings():

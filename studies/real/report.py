@@ -54,6 +54,9 @@ def claims(found: list[Found]) -> list[tuple[str, str, bool]]:
             good, false = sum(map(solved, part)), sum(bool(f.get("false")) for f in part)
             text = f"rows in {storage}: SOLVED, true relative gap at most {RIGHT:g}, no violation, on {SHARE:.0%}"
             out.append((text, f"{good} of {len(part)}", good >= SHARE * len(part)))
+            told = [f for f in part if f["status"] == "SOLVED"]
+            wrong = sum(not right(f) for f in told)
+            out.append((f"rows in {storage}: who says SOLVED is right", f"{wrong} of {len(told)} are not", wrong == 0))
             out.append((f"rows in {storage}: no false lower bound or gap", f"{false} false", false == 0))
     timed = [f for f in found if f["storage"] == "float64" and ratio(f) is not None]
     times = [r for r in map(ratio, timed) if r is not None]
@@ -85,7 +88,8 @@ def line(found: Found, title: str) -> str:
         what = f"F* = {found['optimum']:.8g} by {found['by']}, {found['second']} {found['better']:+.1g}"
         return f"{title} {what}{'   SUSPECT: ' + wrong if wrong else ''}"
     marks = (
-        " WARNED" * bool(found.get("warned"))
+        " WRONG" * (found["status"] == "SOLVED" and not right(found))
+        + " WARNED" * bool(found.get("warned"))
         + " violated" * bool(found["violated"])
         + " FALSE" * bool(found["false"])
         + " ref!" * bool(found["reference"])
