@@ -15,7 +15,7 @@ from cvxpy.error import SolverError
 import tightrope as tr
 from studies.real.peers import NotWritten, Scipy
 from studies.real.task import Entry, Task
-from studies.real.truth import NO_ROOM, Reference, Truth, judged, kept, reference
+from studies.real.truth import NO_ROOM, Reference, Truth, judged, known
 
 RIGHT = 1e-4  # the relative gap of an answer that counts: the bar
 
@@ -57,7 +57,7 @@ def measure(entry: Entry, storage: str, out: Path, limit: float) -> dict[str, An
     found: dict[str, Any] = {"name": entry.name, "family": entry.family, "half": entry.half, "storage": storage}
     calls = [_minimized(task, rows, limit) for _ in range(2)]
     truth = Truth(task)
-    ref = kept(out / "references" / f"{entry.name}-{storage}.json", lambda: reference(task, truth), again=False)
+    ref = known(out / "references" / f"{entry.name}-{storage}.json", task, truth)
     found |= {
         "n": len(jax.tree.leaves(task.rows)[0]),
         "d": len(truth.start),

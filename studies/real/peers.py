@@ -84,7 +84,7 @@ class Scipy:
         size = size if math.isfinite(size) else 1.0
         options = {"maxiter": 1000, "ftol": 1e-10 if units is None else 1e-12}
         if method == "trust-constr":
-            options = {"maxiter": 1000, "gtol": 1e-10, "xtol": 1e-12}
+            options = {"maxiter": 300, "gtol": 1e-10, "xtol": 1e-12}
         with np.errstate(all="ignore"):
             found = optimize.minimize(
                 lambda w: see(w)["f"] / size,

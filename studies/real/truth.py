@@ -7,7 +7,6 @@ library says of its own result can be false.
 import dataclasses
 import json
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -202,14 +201,9 @@ def _second(task: Task, truth: Truth, x: np.ndarray, scale: float, sizes: np.nda
     return best if best[1] < np.inf else ("nobody", truth.values(x)[0])
 
 
-def kept(path: Path, make: Callable[[], Reference], again: bool) -> Reference:
-    """A reference from its file, or made and written there."""
-    if path.exists() and not again:
-        return Reference(**json.loads(path.read_text()))
-    made = make()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(dataclasses.asdict(made)))
-    return made
+def known(path: Path, task: Task, truth: Truth) -> Reference:
+    """A reference from its file, where `--references` has written it; else made anew, without a second opinion."""
+    return Reference(**json.loads(path.read_text())) if path.exists() else reference(task, truth, second=False)
 
 
 def judged(truth: Truth, ref: Reference, result: tr.Result, room: bool) -> dict[str, Any]:
