@@ -1,13 +1,13 @@
 """The study of real problems: what its references, verdicts and counts are worth. Only problems to develop on are solved."""
 
 import dataclasses
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 import tightrope as tr
+from studies.real import __main__ as command
 from studies.real import report
 from studies.real.task import entries, half_of
 from studies.real.truth import Truth, judged, reference
@@ -25,6 +25,9 @@ def solved(request):
 
 def test_a_hash_and_nobody_else_decides_which_half_a_problem_is_in():
     found = entries()
+    assert not {"skfolio", "statsmodels"} & set(
+        sys.modules
+    )  # problems load the libraries of their tables when they are made
     assert len(found) >= 60
     assert {name: e.half for name, e in found.items()} == {name: half_of(name) for name in found}
     develop, unseen = entries("develop"), entries("unseen")
@@ -32,11 +35,6 @@ def test_a_hash_and_nobody_else_decides_which_half_a_problem_is_in():
     assert not set(develop) & set(unseen)
     assert all(e.about.endswith(".") for e in found.values())
     assert {name: entries("develop")[name].needs for name in FAST} == dict.fromkeys(FAST, "sklearn")
-
-
-def test_libraries_with_tables_are_loaded_by_problems_alone():
-    code = "import sys; from studies.real.task import entries; entries(); print({'skfolio', 'statsmodels'} & {*sys.modules})"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
 
 
 def test_stored_rows_and_the_reference_have_the_same_numbers():
@@ -93,8 +91,8 @@ def test_the_bars_can_be_held_and_missed():
     assert "0 of 1 | **no**" in text
 
 
-def test_a_problem_of_the_other_half_is_not_measured_unasked(tmp_path):
+def test_a_problem_of_the_other_half_is_not_measured_unasked(tmp_path, monkeypatch):
     name = next(iter(entries("unseen")))
-    command = [sys.executable, "-m", "studies.real", "--only", name, "--out", str(tmp_path)]
-    subprocess.run(command, capture_output=True, check=True)
+    monkeypatch.setattr(sys, "argv", ["real", "--only", name, "--out", str(tmp_path)])
+    command.main()
     assert list(tmp_path.rglob("*.json")) == []
