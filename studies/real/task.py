@@ -26,6 +26,12 @@ class Programme(NamedTuple):
     problem: Any  # a cvxpy.Problem, in units in which an interior-point method is accurate
     x: Callable[[], Any]  # its solution in the user's units, once it is solved
     unit: float = 1.0  # F is its objective times this
+    logarithm: bool = False  # or, where this is True, the exponential of its objective
+
+    @property
+    def value(self) -> float:
+        """F at the solution, as the solver says."""
+        return float(np.exp(self.problem.value)) if self.logarithm else self.unit * self.problem.value
 
 
 @dataclasses.dataclass(frozen=True)

@@ -163,7 +163,7 @@ def _first(task: Task, truth: Truth) -> tuple[str, np.ndarray, float | None]:
                 continue
             if programme.problem.status == "optimal":
                 break
-    return f"cvxpy ({programme.problem.status})", truth.flat(programme.x()), programme.unit * programme.problem.value
+    return f"cvxpy ({programme.problem.status})", truth.flat(programme.x()), programme.value
 
 
 def _second(task: Task, truth: Truth, x: np.ndarray, scale: float, sizes: np.ndarray) -> tuple[str, float]:

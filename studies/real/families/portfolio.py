@@ -192,7 +192,7 @@ def exponential_utility(kept: Kept) -> Task:
     def programme():
         w = cp.Variable(20)
         problem = cp.Problem(cp.Minimize(cp.log_sum_exp(-100 * (R @ w)) - np.log(len(R))), [cp.abs(w) <= 20])
-        return Programme(problem, lambda: np.asarray(w.value))
+        return Programme(problem, lambda: np.asarray(w.value), logarithm=True)
 
     problem = tr.Problem(lambda x, row: jnp.exp(-100 * jnp.dot(row["r"], x)), None, tr.Box(-20.0, 20.0, shape=20))
     return Task(problem, {"r": R}, programme)
