@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-MOST_COORDINATES = 2**31 - 1
+MOST_COORDINATES = np.iinfo(np.int32).max
 """Coordinates of one point, and rows or columns of a matrix: compiled code numbers them in 32 bits with a sign."""
 MOST_LENGTH = 1e18
 """A radius, or a bound of a coordinate, in units of the coordinates: the square of twice as much, 4e36, is still a number in

@@ -15,6 +15,7 @@ from tightrope.confidence.independence import copies as copies
 from tightrope.confidence.independence import leeway as leeway
 from tightrope.confidence.independence import serial_dependence as serial_dependence
 from tightrope.confidence.means import TWO_SIDED as TWO_SIDED
+from tightrope.confidence.means import USUAL as USUAL
 from tightrope.confidence.means import binomial_lower as binomial_lower
 from tightrope.confidence.means import binomial_upper as binomial_upper
 from tightrope.confidence.means import bounded_below as bounded_below

@@ -10,14 +10,13 @@ from tightrope.confidence import binomial_lower, binomial_upper, copies
 from tightrope.confidence.independence import row_codes
 from tightrope.problem.rounding import count
 from tightrope.sampling import Sampler, as_sampler
-from tightrope.sampling.data import data_of, kept
+from tightrope.sampling.data import KEPT_ROWS, data_of, kept
 from tightrope.tree import Tree
 
 _MOST = 1 << 16  # rows that are marked, spread evenly
 _WORDS_AT_ONCE = 1 << 22  # words of rows whose marks are made together, 32 MB; by hand
 _WORDS = 1 << 22  # that are read in all, where rows are wide: as long as a pass or two over as much data
 _NUMBERS = 1 << 24  # that are looked at for copies: about a second on the host
-_FRESH = 1 << 16  # samples that are made of a generator
 _SURE = 0.9999  # confidence of each of the two bounds by which rows are called seen; by hand
 _LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as little
 _COINCIDENCE = 1e-6  # chance below which equal rows in the same order are the same rows; by hand
@@ -32,7 +31,7 @@ def read_held_out(heldout: Any, like: Tree = None) -> Tree:
         raise ValueError(f"heldout has rows of shapes {given}; expected {expected}, as the data has.")
     if sampler.n is not None:
         return sampler.rows
-    rows = sampler.fresh(2**32 - 1, _FRESH)
+    rows = sampler.fresh(2**32 - 1, KEPT_ROWS)
     if rows is None:
         raise TypeError(
             "heldout is a stream, which would be used up; expected arrays. For streams there is Online.certify."

@@ -14,14 +14,13 @@ from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
-from tightrope.solvers.programmes import one_thread, region_of
-from tightrope.solvers.survey import MARGIN, NO_ROOM, Memory, Survey, look_of, no_looks
+from tightrope.solvers.programmes import NONE, one_thread, region_of
+from tightrope.solvers.survey import MARGIN, Memory, Survey, look_of, no_looks
 from tightrope.tree import Array, Tree, pytree, replace, shaped_like, static
 
 _LOWEST = 0.01  # of the way from the lower bound to the value of the output
 _LEAST_GAIN = 0.05  # in the logarithm of the distance: less is none
 _LONGEST = 8  # level steps for which sequential programming pauses at most
-_OF_USE = 1e-9  # a smaller multiplier, in units, is none
 
 
 @pytree
@@ -123,9 +122,9 @@ class BundleSurvey(Survey):
             memory = self._with_bound(memory, bound)
             self.kept.used[self.places[self._of_use(output, bound)]] = self.t
             distance = output.worst
-            inside = np.min(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf)) < -NO_ROOM
+            inside = np.min(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf)) < -NONE
             found = None if inside else self.model.infeasibility()
-            memory = replace(memory, interior=found is None or found.certain < -NO_ROOM)
+            memory = replace(memory, interior=found is None or found.certain < -NONE)
             if memory.feasible:
                 distance = (float(memory.upper) - float(memory.lower)) / self.units.f
             else:
@@ -138,7 +137,7 @@ class BundleSurvey(Survey):
         weights = output.weights
         if bound is not None:
             weights = weights + bound.mu + np.max(bound.nu * self.units.h, axis=1, initial=0.0) / self.units.f
-        return weights > _OF_USE
+        return weights > NONE
 
     # ---- where to look next ------------------------------------------------------------------------------------------
 

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.sets.conic import simplex
-from tightrope.solvers.programmes import Region, Solution, region_of, solve
+from tightrope.solvers.programmes import NONE, Region, Solution, region_of, solve
 
 _ALL = 400  # cuts of the constraints that enter a programme together; of more, those that matter, found in rounds
 _ROUNDS = 8  # in which cuts that are broken enter a programme, at most; by hand
-_BROKEN = 1e-9  # of a unit: a cut that is broken by less counts as kept
 _NOTHING = 1e-10  # a weight below this is none
 _EPS = float(np.finfo(float).eps)
 
@@ -212,7 +211,7 @@ class Model:
             broken = cuts @ answer.v - sides
             broken[used] = 0
             worst = np.argsort(-broken, kind="stable")[: _ALL // 4]
-            worst = worst[broken[worst] > _BROKEN]
+            worst = worst[broken[worst] > NONE]
             if not len(worst):
                 break
             used = np.sort(np.concatenate([used, worst]))

@@ -13,6 +13,7 @@ from tightrope._threads import one_thread as one_thread
 from tightrope.sets.conic import Conic
 
 _TOLERANCE = 1e-11  # of a unit-free programme; what cannot be reached is left at "almost solved"
+NONE = 1e-9  # of a unit: a smaller slack, violation or multiplier is none; by hand: programmes are solved to less
 _ROUNDS = 50  # of the interior-point method; where 20 are not enough, more seldom help
 
 

@@ -11,9 +11,9 @@ from tightrope.problem.rounding import count
 from tightrope.sets import Box, L2Ball, LinfBall
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
-from tightrope.solvers.programmes import Region, one_thread, region_of
+from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
 from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step
-from tightrope.solvers.survey import MARGIN, NO_ROOM, Memory, Survey, all_finite, see, units_of
+from tightrope.solvers.survey import MARGIN, Memory, Survey, all_finite, see, units_of
 from tightrope.tree import platform, pytree, replace, shaped_like
 
 _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's
@@ -291,7 +291,7 @@ class SQPSurvey(Survey):
             worst = float(np.max(self.looks.h / self.units.h, axis=1).min())
             found = model.infeasibility()
             memory = self._with_conflict(memory, found, worst)
-            memory = replace(memory, distance=worst, interior=found is None or found.certain < -NO_ROOM)
+            memory = replace(memory, distance=worst, interior=found is None or found.certain < -NONE)
             x = model.level_point(None, (c.x + np.asarray(memory.move, float)) * self.widths, 0.5)
         ahead = memory.x if x is None else self._point(x)
         return replace(memory, ahead=ahead, share=0.0, centre=memory.centre or self.t)
@@ -305,7 +305,7 @@ class SQPSurvey(Survey):
         values = (looks.h + margin) / self.units.h
         depths = np.max(values, axis=1, initial=-np.inf)
         inside = int(np.argmin(depths))
-        self.roomy = depths[inside] < -NO_ROOM
+        self.roomy = depths[inside] < -NONE
         self.kept.used[self.places[inside]] = self.t + 1  # it is needed as long as there is none better
         over, room = np.maximum(values[-1], 0), np.maximum(-values[inside], 0)
         pulled = float(np.max(np.divide(over, over + room, out=np.zeros_like(over), where=over > 0), initial=0.0))

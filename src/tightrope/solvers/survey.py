@@ -23,7 +23,6 @@ from tightrope.tree import Array, Tree, as_numpy, pytree, ravel, replace, shaped
 
 MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
 _CLOSE = 1.1  # a violation this many times the least that is proven is as small as it need be
-NO_ROOM = 1e-9  # a smaller slack, in units, is none: programmes are solved to less
 
 
 class Kept(NamedTuple):

@@ -131,7 +131,8 @@ def _rates(runs: pd.DataFrame) -> pd.DataFrame:
     it is there at every budget, beyond noise."""
     rows, keys = [], ["division", "problem", "method"]
     for key, part in runs[runs.method != REFERENCE].groupby(keys, sort=False):
-        published = getattr(registered().get(str(key[2])), "published", Rates())
+        kind = registered().get(str(key[2]))  # None where the runs are of a method that is not here any more
+        published = kind.facts.published if kind else Rates()
         gaps, violations = (part.pivot(index="seed", columns="budget", values=v) for v in ("lagrangian", "violation"))
         there = all(violations[budget].mean() > half_width(violations[budget]) for budget in violations)
         gap, violation = slope(gaps), slope(violations if there else violations * math.nan)

@@ -27,15 +27,12 @@ from tightrope.lab.leaderboard.entrants import (
 )
 from tightrope.lab.leaderboard.hidden import SEED, is_hidden, name_of
 from tightrope.lab.problems import PROBLEMS, Solved
-from tightrope.lab.work import Tables, Unit
+from tightrope.lab.work import TUNING, Tables, Unit
 from tightrope.loop.budget import cost_of_a_step
 from tightrope.methods import Method, registered
 from tightrope.methods.base import Algorithm
 from tightrope.solvers import Solver
 from tightrope.tree import Tree, replace
-
-TUNING = 10_000
-"""Seeds from here on are for tuning only; by hand."""
 
 GIVEN = {"unconstrained", "exact_constraints"}
 """Needs for which a method is given what others are not; of hidden instances nothing is given away."""

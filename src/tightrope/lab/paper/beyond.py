@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope._minimize import minimize
+from tightrope.confidence import USUAL
 from tightrope.lab.paper.claims import MUCH, Claim, band, decide
 from tightrope.lab.paper.drawing import label, zero
 from tightrope.lab.paper.fairness import Task, adult_task, measure, paper_problem
@@ -31,8 +32,8 @@ CERTIFIED = "simplex"
 """Where certificates are held against the truth, which is known there."""
 KNOWN = 1e-12
 """Shares of F* below which a gap says nothing: SLSQP, by which F* is known, is no nearer."""
-ROWS, CONFIDENCE = 400, 0.95
-"""Rows to learn from, and as many to judge by; the confidence of a certificate. By hand, and what is usual."""
+ROWS = 400
+"""Rows to learn from, and as many to judge by; by hand."""
 COLOURS = ("#D55E00", "#0072B2")  # the paper's, and ours
 
 
@@ -40,7 +41,7 @@ def units(size: Size) -> list[Unit]:
     """For each group of seeds: passes over Adult, steps on matrices, certificates."""
     adult = {"rows": size.rows, "passes": PASSES}
     split = {"problem": SPLIT, "steps": STEPS * size.records}
-    certified = {"problem": CERTIFIED, "rows": ROWS, "confidence": CONFIDENCE}
+    certified = {"problem": CERTIFIED, "rows": ROWS, "confidence": USUAL}
     made = []
     for seeds in groups(size.seeds):
         which = {"seeds": list(seeds)}
@@ -93,7 +94,7 @@ def certified_points(seeds: Sequence[int]) -> pd.DataFrame:
         rows, held_out = (jax.tree.map(lambda a, part=part: a[part], both) for part in (slice(ROWS), slice(ROWS, None)))
         options: dict[str, Any] = {"seed": seed, "progress": False}
         plain = minimize(solved.problem, rows, output="feasible", **options)
-        judged = {"heldout": held_out, "confidence": CONFIDENCE, "accept": "asymptotic"}
+        judged = {"heldout": held_out, "confidence": USUAL, "accept": "asymptotic"}
         sure = minimize(solved.problem, rows, output="certified", **judged, **options)
         for method, run in (("feasible", plain), ("certified", sure)):
             seen = {
@@ -135,10 +136,10 @@ def certificates(part: pd.DataFrame) -> Claim:
     holds = part[part.method == "certified"].set_index("seed").holds.astype(bool)
     sure = excess["certified"][holds]
     wrong, plain = int((sure > 0).sum()), int((excess["feasible"] > 0).sum())
-    allowed = np.ceil((1 - CONFIDENCE) * len(sure))
+    allowed = np.ceil((1 - USUAL) * len(sure))
     cost = part[part.method == "certified"].set_index("seed").gap
     return Claim(
-        f"Points certified with {CONFIDENCE:.0%} confidence by held-out rows keep their constraints in expectation, as the "
+        f"Points certified with {USUAL:.0%} confidence by held-out rows keep their constraints in expectation, as the "
         "known truth shows; points that are feasible on the data alone need not.",
         decide(bool(len(sure)) and wrong <= allowed and plain > 0, bool(len(sure)) and wrong <= allowed),
         f"{len(sure)} of {len(excess)} were certified, {wrong} of them wrongly; of the feasible ones {plain} violate; the "

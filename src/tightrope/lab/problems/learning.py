@@ -5,6 +5,7 @@ can be solved to the last digits; the constraints that are active are known befo
 """
 
 from functools import lru_cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,21 +24,9 @@ def neyman_pearson() -> Solved:
     a is a positive row and b a negative one, two features from a Gaussian each and an intercept: few positives are missed
     while false alarms are rare. A sample is a pair (a, b), one of 500.
     """
-    from scipy.special import expit
-
     rng, n, level, radius = np.random.default_rng(6), 500, 0.2, 5.0
     b = _with_intercept(np.array([-1.0, -0.5]) + rng.normal(size=(n, 2)) @ np.array([[1.0, 0.3], [0.0, 0.95]]))
     a = _with_intercept(np.array([1.0, 0.5]) + rng.normal(size=(n, 2)) @ np.array([[1.0, -0.2], [0.0, 0.7]]))
-
-    def alarms(x):  # E log(1 + exp(<b, x>)) and its gradient
-        return np.logaddexp(0, b @ x).mean(), expit(b @ x) @ b / n
-
-    def conditions(z):
-        value, slope = alarms(z[:3])
-        return np.append(-expit(-(a @ z[:3])) @ a / n + z[3] * slope, value - level)
-
-    def calmest(z):  # the fewest alarms, on the sphere: what the margin is measured at
-        return np.append(alarms(z[:3])[1] + z[3] * z[:3], (z[:3] @ z[:3] - radius**2) / 2)
 
     def f(x, theta):
         return jnp.logaddexp(0.0, -jnp.dot(theta["a"], x))
@@ -45,16 +34,13 @@ def neyman_pearson() -> Solved:
     def h(x, theta):
         return (jnp.logaddexp(0.0, jnp.dot(theta["b"], x)) - level)[None]
 
-    *x, multiplier = solve_equations(conditions, [2.0, 1.0, -1.0, 2.0])
+    answer = rare_alarms(a, b, level, radius)
     lengths_a, lengths_b = np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1)
     return Solved.of_table(
         "neyman-pearson",
         Problem(f, h, L2Ball(radius, shape=3)),
         {"a": a, "b": b},
-        x=np.array(x),
-        dual=np.array([multiplier]),
-        optimum=float(np.logaddexp(0, -a @ np.array(x)).mean()),
-        slater=float(level - alarms(solve_equations(calmest, [0.8, 0.2, -4.9, 0.001])[:3])[0]),
+        **answer,
         constants=Constants(
             D=2 * radius,
             G_f=float(lengths_a.mean()),
@@ -109,6 +95,28 @@ def fair_logistic() -> Solved:
         ),
         noise="one of 1,000 rows",
     )
+
+
+def rare_alarms(positive: np.ndarray, negative: np.ndarray, level: float, radius: float) -> dict[str, Any]:
+    """Where the mean of log(1 + exp(-<a, x>)) over positive rows is least with that of log(1 + exp(<b, x>)) over negative
+    ones at a level that binds: x, its multiplier, the value, and the margin, for three coordinates in a ball that does not.
+    """
+    from scipy.special import expit
+
+    def alarms(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return np.logaddexp(0, negative @ x).mean(), expit(negative @ x) @ negative / len(negative)
+
+    def conditions(z: np.ndarray) -> np.ndarray:
+        value, slope = alarms(z[:3])
+        return np.append(-expit(-(positive @ z[:3])) @ positive / len(positive) + z[3] * slope, value - level)
+
+    def calmest(z: np.ndarray) -> np.ndarray:  # the fewest alarms, on the sphere: what the margin is measured at
+        return np.append(alarms(z[:3])[1] + z[3] * z[:3], (z[:3] @ z[:3] - radius**2) / 2)
+
+    *point, multiplier = solve_equations(conditions, [2.0, 1.0, -1.0, 2.0])
+    x, safest = np.array(point), solve_equations(calmest, [0.8, 0.2, -4.9, 0.001])[:3]
+    optimum, margin = float(np.logaddexp(0, -positive @ x).mean()), float(level - alarms(safest)[0])
+    return {"x": x, "dual": np.array([multiplier]), "optimum": optimum, "slater": margin}
 
 
 def _with_intercept(features: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from math import nan
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope.lab.problems.learning import rare_alarms
 from tightrope.lab.problems.solved import Constants, Solved, normals, solve_equations
 from tightrope.problem import (
     Problem,
@@ -176,28 +177,14 @@ def conditional() -> Solved:
 
     Nobody tells a stream how many rows are positive. The objective is nested, too, in means of its own.
     """
-    from scipy.special import expit
-
     rng, n, level, radius = np.random.default_rng(8), 800, 0.3, 5.0
     y = rng.random(n) < 0.25
     features = np.where(y[:, None], [1.0, 0.5], [-1.0, -0.5]) + rng.normal(size=(n, 2)) @ [[1.0, 0.3], [0.0, 0.9]]
     a = np.column_stack([features, np.ones(n)])
-    positive, negative = a[y], a[~y]
-
-    def alarms(x):
-        return np.logaddexp(0, negative @ x).mean(), expit(negative @ x) @ negative / len(negative)
-
-    def conditions(z):
-        value, slope = alarms(z[:3])
-        return np.append(-expit(-(positive @ z[:3])) @ positive / len(positive) + z[3] * slope, value - level)
-
-    def calmest(z):
-        return np.append(alarms(z[:3])[1] + z[3] * z[:3], (z[:3] @ z[:3] - radius**2) / 2)
 
     def missed(x, theta):
         return theta["y"] * jnp.logaddexp(0.0, -jnp.dot(theta["a"], x)), theta["y"]
 
-    *x, multiplier = solve_equations(conditions, [2.0, 1.0, -1.0, 2.0])
     return Solved.of_table(
         "conditional",
         Problem(
@@ -210,10 +197,7 @@ def conditional() -> Solved:
             inner=missed,
         ),
         {"a": a, "y": y.astype(float)},
-        x=np.array(x),
-        dual=np.array([multiplier]),
-        optimum=float(np.logaddexp(0, -positive @ np.array(x)).mean()),
-        slater=float(level - alarms(solve_equations(calmest, [0.8, 0.2, -4.9, 0.001])[:3])[0]),
+        **rare_alarms(a[y], a[~y], level, radius),
         constants=_UNKNOWN._replace(D=2 * radius),
         noise="one of 800 rows",
     )

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from tightrope.confidence import USUAL
 from tightrope.learn.datasets.features import merge_rare
 from tightrope.learn.fairness.intersections import combinations_of, grouped_attributes, intersection, with_intersection
+from tightrope.learn.fairness.notions import FOUR_FIFTHS
 from tightrope.learn.fairness.sensitive import MOST_GROUPS, Sensitive, in_words
-
-KEPT, CONFIDENCE = 0.8, 0.95
-"""Of a group that is too small to show this p%-rule with this confidence although it is treated like all others, nothing
-can be promised. They are the 80 % rule, and the classifier's confidence by default."""
 
 
 def smallest_group(rate: float) -> int:
     """How many people a group must have for a rate equal to everybody's to show the 80 % rule with 95 % confidence.
+
+    Of a smaller one nothing can be promised, although it is treated like all others.
 
     The logarithm of a rate r of n people has the variance (1 - r) / (n r), and log 0.8 must lie 1.645 deviations away.
 
@@ -24,7 +24,7 @@ def smallest_group(rate: float) -> int:
         >>> smallest_group(0.5), smallest_group(0.1)
         (55, 490)
     """
-    return int(np.ceil((ndtri(CONFIDENCE) / np.log(KEPT)) ** 2 * (1 - rate) / rate))
+    return int(np.ceil((ndtri(USUAL) / np.log(FOUR_FIFTHS)) ** 2 * (1 - rate) / rate))
 
 
 def judgeable(read: Sensitive, counted: np.ndarray, rate: float) -> Sensitive:

@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tightrope.confidence import USUAL
 from tightrope.files import Folder, replace_file
 from tightrope.learn.fairness.metrics import group_rates, p_rule_bounds
 from tightrope.learn.fairness.notions import RATES, labels_of
@@ -19,9 +20,6 @@ from tightrope.names import in_terminal, visible
 
 REPORT = "report.txt"
 """The name of the report in the folder of a model."""
-
-CONFIDENCE = 0.95
-"""The confidence with which the p%-rule lies above the lower bound in a comparison; what is usual."""
 
 
 def compare(
@@ -71,10 +69,10 @@ def _row(measure: str, count: int, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rates(measure: str, rule: str, decided: Mapping[str, np.ndarray], people: Sensitive) -> list[dict[str, Any]]:
     """How alike the rates of groups are, surely and by estimate, and each of them."""
-    n, bounds = len(people), {name: p_rule_bounds(d, people, CONFIDENCE) for name, d in decided.items()}
+    n, bounds = len(people), {name: p_rule_bounds(d, people, USUAL) for name, d in decided.items()}
     rows = [
         _row(rule, n, {name: bound.estimate[0] for name, bound in bounds.items()}),
-        _row(f"{rule}, {CONFIDENCE:.0%} lower bound", n, {name: bound.lower[0] for name, bound in bounds.items()}),
+        _row(f"{rule}, {USUAL:.0%} lower bound", n, {name: bound.lower[0] for name, bound in bounds.items()}),
     ]
     rates = {name: group_rates(d, people) for name, d in decided.items()}
     first = next(iter(rates.values()))

@@ -1,23 +1,13 @@
 """SCGD: Frank-Wolfe on a running average of sampled gradients."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 
+from tightrope.lab.methods.frank_wolfe.osfw import Tracking
 from tightrope.methods.base import Cost, Facts, Info, Method, Rates
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, subtract
-
-
-class SCGDState(NamedTuple):
-    """What the next step needs."""
-
-    x: Tree  # x_t
-    lam: Array  # stays zero: there are no constraints
-    d: Tree  # d_{t-1}, the averaged gradient
-    memory: Tree  # of the set's linear minimisation
-    t: Array  # step number, from 0
+from tightrope.tree import Array, Tree, add_scaled, pytree, subtract
 
 
 @pytree
@@ -61,19 +51,15 @@ class SCGD(Method):
     tuned = ("gamma0", "rho0")
     anytime = True
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SCGDState:
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Tracking:
         """x_0, and no gradient yet."""
-        memory = problem.domain.lmo_memory(float_dtype(x))
-        return SCGDState(x, lam, jax.tree.map(jnp.zeros_like, x), memory, jnp.zeros((), jnp.int32))
+        return Tracking.begin(problem, x, lam)
 
-    def step(self, problem: Problem, state: SCGDState, theta: Tree) -> tuple[SCGDState, Info]:
+    def step(self, problem: Problem, state: Tracking, theta: Tree) -> tuple[Tracking, Info]:
         """Average the gradient, move towards the vertex it points at."""
-        x, lam = state.x, state.lam
-        t = state.t.astype(lam.dtype)
-        rho, gamma = jnp.minimum(self.rho0 / (t + 8) ** (2 / 3), 1), jnp.minimum(self.gamma0 / (t + 8), 1)
+        x, lam, later = state.x, state.lam, state.t.astype(state.lam.dtype) + 7  # the state counts from 1: t + 8
+        rho, gamma = jnp.minimum(self.rho0 / later ** (2 / 3), 1), jnp.minimum(self.gamma0 / later, 1)
         f, h, g = problem.value_and_gradient(x, lam, theta)
         d = add_scaled(state.d, rho, subtract(g, state.d))
-        s, memory = problem.domain.warm_lmo(d, state.memory)
-        x_next = add_scaled(x, gamma, subtract(s, x))
-        info = Info(x, lam, f, h, record=problem.domain.lmo_record(memory))
-        return SCGDState(x_next, lam, d, memory, state.t + 1), info
+        after, record = state.towards(problem, d, gamma, lam, d)
+        return after, Info(x, lam, f, h, record=record)
