@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from studies.build_adult import columns_of, rows_of
 from tightrope.learn.datasets import COLUMNS, adult, load_adult
-from tightrope.learn.datasets.build_adult import columns_of, rows_of
 
 UCI = {
     "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",

@@ -126,8 +126,8 @@ def predict(
     if out is not None:
         check_file(out, force)
 
-    from tightrope.learn.tables.load import load_classifier
-    from tightrope.learn.tables.predicted import predict_parts
+    from tightrope.learn.tables.constrained import load_classifier
+    from tightrope.learn.tables.model import predict_parts
     from tightrope.learn.tables.reading import read_parts
     from tightrope.learn.tables.report import as_table
 

@@ -6,7 +6,7 @@ beside this file. First described in R. Kohavi, "Scaling Up the Accuracy of Naiv
 Hybrid", KDD 1996.
 
 `adult.npz` holds the rows of the two published files, adult.data and then adult.test, column by column: numbers as they
-are, text as a code into a sorted list of words, -1 for "?". `build_adult.py` made it, from these two files (SHA-256):
+are, text as a code into a sorted list of words, -1 for "?". `studies/build_adult.py` made it from these files (SHA-256):
 
     adult.data  5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d
     adult.test  a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05

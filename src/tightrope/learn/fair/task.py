@@ -135,7 +135,8 @@ def read_labels(y: Any) -> Any:
     """Labels as they were given; refuses masked and missing ones."""
     y = unmasked("y", y)
     with in_a_sentence("y", LABELS):
-        missing = 0 if y is None or np.ndim(y) == 0 else int(np.sum(pd.isna(np.asarray(y, object).ravel())))
+        values = np.asarray(y, object)
+        missing = int(np.sum(pd.isna(values.ravel()))) if values.ndim else 0
     if missing:
         raise ValueError(f"y has {missing:,} missing values (Input y contains NaN); expected a label in every row.")
     return y

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,8 @@ from tightrope.learn.fair.classifier import FairLogisticRegression
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.learn.tables.encoder import Parts, TableEncoder
-from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing, some_of
+from tightrope.learn.tables.model import TableModel, is_label, two_labels
+from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing
 from tightrope.learn.tables.report import REPORT, add_report, as_text, compare
 
 FRONTIER, TRACE = "frontier.png", "trace.png"
@@ -30,48 +31,25 @@ FOLDER = Folder(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class TableClassifier:
-    """A classifier of the rows of a table: what a folder of `tightrope fit` holds.
+class TableClassifier(TableModel):
+    """A classifier that keeps a fairness rule: a folder of `tightrope fit`; `groups` are the sensitive columns."""
 
-    Attributes:
-        encoder: makes features from the table.
-        classifier: decides by these features; its labels are 0 and 1.
-        label: the column that is predicted.
-        labels: its two values, the positive one second.
-        sensitive: the sensitive columns.
-    """
-
-    encoder: TableEncoder
-    classifier: FairLogisticRegression
-    label: str
-    labels: tuple[Any, Any]
-    sensitive: tuple[str, ...]
-    measures: ClassVar[str] = "accuracy and p%-rule"
+    folder = FOLDER
+    kind = FairLogisticRegression
+    role = "sensitive"
+    measures = "accuracy and p%-rule"
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """For each row the column `prediction`, a label, and `probability`, that of the positive label."""
         features = self.encoder.transform(frame)
-        positive = self.classifier.predict(features).astype(int)
-        probability = self.classifier.predict_proba(features)[:, 1]
-        labels = [self.labels[i] for i in positive]
-        return pd.DataFrame({"prediction": labels, "probability": probability}, index=frame.index)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns that `predict` and `measure` look at."""
-        return (*(column.name for column in self.encoder.columns), *self.measured_by, self.label)
-
-    @property
-    def measured_by(self) -> tuple[str, ...]:
-        """The columns that `measure` needs."""
-        return self.sensitive
+        positive, probability = self.classifier.predict(features), self.classifier.predict_proba(features)[:, 1]
+        return pd.DataFrame({"prediction": self.named(positive), "probability": probability}, index=frame.index)
 
     def measure(self, frame: pd.DataFrame, prediction: Any) -> pd.DataFrame:
         """What predictions come to on rows whose sensitive columns, and maybe labels, are known; see `compare`."""
-        need_columns(frame, self.sensitive)
-        refuse_missing(frame, self.sensitive)
-        given = frame[list(self.sensitive)]
+        need_columns(frame, self.groups)
+        refuse_missing(frame, self.groups)
+        given = frame[list(self.groups)]
         sensitive = read_sensitive(given, "The sensitive columns", attributes=self.classifier.attributes_)
         truth = None
         if self.label in frame.columns:
@@ -79,24 +57,6 @@ class TableClassifier:
             truth = is_label(frame[self.label], self.label, self.labels)
         decided = [value == self.labels[1] for value in prediction]
         return compare({"classifier": decided}, sensitive, truth, self.classifier.notion)
-
-    def save(self, folder: str | Path) -> None:
-        """Write classifier and table into a folder, which is made where it is not there."""
-        about = {
-            "label": self.label,
-            "labels": list(self.labels),
-            "sensitive": list(self.sensitive),
-            "encoder": self.encoder.to_dict(),
-        }
-        FOLDER.write(folder, self.classifier.save, about)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> "TableClassifier":
-        """Read a folder that `save` wrote; one that was changed or is something else is refused."""
-        arrays, about = FOLDER.read(folder)
-        encoder, classifier = TableEncoder.from_dict(about["encoder"]), FairLogisticRegression.load(arrays)
-        negative, positive = about["labels"]
-        return cls(encoder, classifier, about["label"], (negative, positive), tuple(about["sensitive"]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +80,7 @@ class Fitted:
         """What was asked for, what was chosen and what it was measured on, in sentences."""
         model, fair = self.model, self.model.classifier
         said = [
-            f"Selected: who is predicted {model.label} = {model.labels[1]}. Sensitive: {', '.join(model.sensitive)}.",
+            f"Selected: who is predicted {model.label} = {model.labels[1]}. Sensitive: {', '.join(model.groups)}.",
             f"Fitted to {len(self.train):,} rows and {len(model.encoder.names)} features; measured on {len(self.test):,} "
             "other rows.",
         ]
@@ -239,31 +199,6 @@ def _read(
     labels = two_labels(frame[label], label, positive)
     attributes = read_sensitive(frame[list(sensitive)], "The sensitive columns", kind=kind)
     return features, labels, is_label(frame[label], label, labels), attributes
-
-
-def two_labels(column: "pd.Series[Any]", name: str, positive: Any) -> tuple[Any, Any]:
-    """The two values of a label, the positive one second; by default that is the last in order."""
-    found = list(dict.fromkeys(column.tolist()))
-    if len(found) != 2:
-        values = f"{len(found):,} different value{'s' * (len(found) > 1)} ({some_of(list(map(repr, found)), 4)})"
-        raise ValueError(f"The label {name} has {values}; expected two. Merge values, or choose another column.")
-    negative, last = sorted(found) if isinstance(found[0], type(found[1])) else sorted(found, key=str)
-    if positive is None or str(positive) == str(last):
-        return negative, last
-    if str(positive) == str(negative):
-        return last, negative
-    raise ValueError(
-        f"The positive label is {positive!r} and {name} is {negative!r} or {last!r}; expected one of these."
-    )
-
-
-def is_label(column: "pd.Series[Any]", name: str, labels: tuple[Any, Any]) -> np.ndarray:
-    """Which rows have the positive label; refuses values that are neither."""
-    values = column.tolist()
-    strange = next((value for value in values if value not in labels), None)
-    if strange is not None:
-        raise ValueError(f"The label {name} has the value {strange!r}; expected {labels[0]!r} or {labels[1]!r}.")
-    return np.array([value == labels[1] for value in values])
 
 
 def _split(truth: np.ndarray, sensitive: Sensitive, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,9 @@ from tightrope.learn.constrained.classifier import ConstrainedClassifier, one_sp
 from tightrope.learn.constrained.draws import draws
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.fairness.sensitive import read_sensitive
-from tightrope.learn.tables.classifier import is_label, two_labels
+from tightrope.learn.tables.classifier import TableClassifier
 from tightrope.learn.tables.encoder import TableEncoder
+from tightrope.learn.tables.model import TableModel, is_label, two_labels
 from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing
 from tightrope.learn.tables.report import REPORT, add_report
 
@@ -31,35 +32,18 @@ JUDGE = 0.5
 """The share of the rows that judges, as `cv` of `ConstrainedClassifier` has it."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ConstrainedTable:
-    """A classifier of the rows of a table: what a folder of `tightrope classify` holds.
+class ConstrainedTable(TableModel):
+    """A classifier that keeps limits: a folder of `tightrope classify`."""
 
-    Attributes:
-        encoder: makes features from the table.
-        classifier: decides by these features; its labels are 0 and 1.
-        label: the column that is predicted.
-        labels: its two values, the positive one second.
-        groups: the columns in whose groups limits were asked for.
-    """
-
-    encoder: TableEncoder
-    classifier: ConstrainedClassifier
-    label: str
-    labels: tuple[Any, Any]
-    groups: tuple[str, ...] = ()
-    measures: ClassVar[str] = "the rates"
+    folder = FOLDER
+    kind = ConstrainedClassifier
+    role = "groups"
+    measures = "the rates"
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """For each row the column `prediction`, a label, and `score`: how far it is above the threshold."""
         score = self.classifier.decision_function(self.encoder.transform(frame))
-        labels = [self.labels[i] for i in (score > 0).astype(int)]
-        return pd.DataFrame({"prediction": labels, "score": score}, index=frame.index)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The columns that `predict` and `measure` look at."""
-        return (*(column.name for column in self.encoder.columns), *self.measured_by, self.label)
+        return pd.DataFrame({"prediction": self.named(score > 0), "score": score}, index=frame.index)
 
     @property
     def measured_by(self) -> tuple[str, ...]:
@@ -84,24 +68,6 @@ class ConstrainedTable:
                 value, of = part.estimate(name, np.array([0.5]))[0], part.whole_counts(name, np.array([0.5]))[1][0]
                 rows.append({"measure": name + words, "rows": int(of), "classifier": float(value)})
         return pd.DataFrame(rows)
-
-    def save(self, folder: str | Path) -> None:
-        """Write classifier and table into a folder, which is made where it is not there."""
-        about = {
-            "label": self.label,
-            "labels": list(self.labels),
-            "groups": list(self.groups),
-            "encoder": self.encoder.to_dict(),
-        }
-        FOLDER.write(folder, self.classifier.save, about)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> "ConstrainedTable":
-        """Read a folder that `save` wrote; one that was changed or is something else is refused."""
-        arrays, about = FOLDER.read(folder)
-        encoder, classifier = TableEncoder.from_dict(about["encoder"]), ConstrainedClassifier.load(arrays)
-        negative, positive = about["labels"]
-        return cls(encoder, classifier, about["label"], (negative, positive), tuple(about["groups"]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,3 +156,9 @@ def constrained_columns(
 ) -> tuple[list[str], list[str]]:
     """The columns that are features, and all that are used; refuses names that are not there."""
     return features_and_used(frame, label, groups, drop, as_features, role="group", called="those of groups")
+
+
+def load_classifier(folder: str | Path) -> TableModel:
+    """Read a folder of `tightrope fit` or `tightrope classify`; one that was changed or is something else is refused."""
+    kind = ConstrainedTable if FOLDER.meaning_in(Path(folder)).exists() else TableClassifier
+    return kind.load(folder)

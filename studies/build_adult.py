@@ -1,4 +1,4 @@
-"""Makes adult.npz from the two files of the UCI repository: `python -m tightrope.learn.datasets.build_adult DATA TEST OUT`.
+"""Makes adult.npz from the two files of the UCI repository: `python -m studies.build_adult DATA TEST OUT`.
 
 adult.npz is in the package already; this is how it came about. It says the SHA-256 that belongs into adult.py.
 """
