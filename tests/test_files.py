@@ -1,6 +1,7 @@
 """Files of arrays with what is said about them: the hash, what is left after a failure, what is swept."""
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -10,7 +11,7 @@ import pytest
 from safetensors.numpy import save
 
 from tightrope import files
-from tightrope.files import FileError, Form, replace_file, seal, sweep
+from tightrope.files import FileError, Folder, Form, beside, replace_file, seal, sweep
 
 ARRAYS = {"b": np.arange(6.0).reshape(2, 3).T, "a": np.array([1, 2], np.int32)}
 ABOUT = {"z": 1, "a": [None, "x"]}
@@ -123,3 +124,58 @@ def test_what_dead_processes_left_is_swept_and_nothing_else(tmp_path, monkeypatc
 
     monkeypatch.setattr(files.os, "kill", somebody_elses)
     assert files._lives(alive)
+
+
+# ---- a disk that is full ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """From now on nothing more goes to the disk."""
+
+    def fails(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill(name="fsync"):
+        monkeypatch.setattr(os, name, fails)
+
+    return fill
+
+
+@pytest.mark.parametrize("fails", ["fsync", "replace"])
+def test_a_file_on_a_full_disk_stays_as_it_was_and_a_sentence_says_so(tmp_path, full, fails):
+    path = tmp_path / "part.csv"
+    replace_file(path, b"old")
+    full(fails)
+    with pytest.raises(
+        OSError, match=r"part\.csv could not be written \(No space left.*\); nothing .* has changed\.$"
+    ) as said:
+        replace_file(path, b"new")
+    assert said.value.errno == errno.ENOSPC
+    assert str(said.value).startswith(str(path))
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["part.csv"]
+
+
+@pytest.mark.parametrize("fails", ["fsync", "replace"])
+def test_a_model_on_a_full_disk_stays_as_it_was_and_no_half_of_another_is_left(tmp_path, full, fails):
+    folder = Folder(Form("model", 1, "Fit again."), "tests", "a.bin", "a.json", ())
+    folder.write(tmp_path, lambda path: replace_file(path, b"old"), {"x": 1})
+    full(fails)
+    with pytest.raises(OSError, match="could not be written"):
+        folder.write(tmp_path, lambda path: replace_file(path, b"new"), {"x": 2})
+    assert sorted(os.listdir(tmp_path)) == ["a.bin", "a.json"]
+    arrays, about = folder.read(tmp_path)
+    assert arrays.read_bytes() == b"old"
+    assert about["x"] == 1
+
+
+def test_an_error_of_another_file_is_not_blamed_on_the_one_that_is_written(tmp_path):
+    def write():
+        with beside(tmp_path / "out.csv") as unfinished:
+            unfinished.touch()
+            (tmp_path / "rows.csv").read_bytes()
+
+    with pytest.raises(FileNotFoundError, match=r"No such file.*rows\.csv"):
+        write()
+    assert not os.listdir(tmp_path)

@@ -5,8 +5,8 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,32 +120,46 @@ class Folder:
         from tightrope import __version__ as version  # the package may import this file while it is made
 
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         arrays, meaning = folder / self.arrays, folder / self.meaning
-        if self._half_done(folder):
+        with written(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            if self._half_done(folder):
+                os.replace(_new(meaning), meaning)
+        try:
+            save(_new(arrays))
+            said = self.form.sealed({"version": version, **about, self._key: _hash(_new(arrays))})
+            replace_file(_new(meaning), f"{json.dumps(said, indent=1, ensure_ascii=False)}\n".encode())
+        except BaseException:  # a disk that is full should not stay so because of half a model
+            for unfinished in (
+                _new(meaning),
+                _new(arrays),
+            ):  # in this order: alone, the first would be taken for a new one
+                with suppress(OSError):
+                    unfinished.unlink()
+            raise
+        with written(folder):
+            for other in self.others:
+                (folder / other).unlink(missing_ok=True)
+            os.replace(_new(arrays), arrays)
             os.replace(_new(meaning), meaning)
-        save(_new(arrays))
-        said = self.form.sealed({"version": version, **about, self._key: _hash(_new(arrays))})
-        replace_file(_new(meaning), f"{json.dumps(said, indent=1, ensure_ascii=False)}\n".encode())
-        for other in self.others:
-            (folder / other).unlink(missing_ok=True)
-        os.replace(_new(arrays), arrays)
-        os.replace(_new(meaning), meaning)
 
     def read(self, folder: str | Path) -> tuple[Path, About]:
         """Where the arrays are and what is said about them; a folder that was changed or is something else is refused."""
         folder = Path(folder)
         meaning = self.meaning_in(folder)
-        for name in (meaning.name, self.arrays):
-            if not (folder / name).is_file():
-                there = f"has no {name}" if folder.is_dir() else "is no folder"
-                raise FileError(f"{folder} {there}; expected a folder that {self.writer} wrote.")
         try:
+            for name in (meaning.name, self.arrays):
+                if not (folder / name).is_file():
+                    there = f"has no {name}" if folder.is_dir() else "is no folder"
+                    raise FileError(f"{folder} {there}; expected a folder that {self.writer} wrote.")
             about = json.loads(meaning.read_text(encoding="utf-8"))
+            arrays = _hash(folder / self.arrays)
+        except FileError:
+            raise
         except (OSError, ValueError, RecursionError) as error:
             raise self.form.unreadable(meaning, error) from error
         about = self.form.opened(meaning, about)
-        if about.get(self._key) != _hash(folder / self.arrays):
+        if about.get(self._key) != arrays:
             raise self.form.changed(folder / self.arrays)
         return folder / self.arrays, about
 
@@ -182,16 +196,47 @@ def seal(about: Mapping[str, Any], arrays: Arrays | None = None) -> str:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write to a neighbour, then replace: a crash leaves the old file or the new one, never half of either."""
-    sweep(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with beside(path) as unfinished, open(unfinished, "wb") as file:
+        file.write(content)
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A neighbour of a file, to be written within the block; it takes the file's place when it is whole and on the disk.
+
+    Where it cannot be written, because the disk is full or rights are missing, the file is as it was, the neighbour is gone,
+    and the error is a sentence.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with written(path, unfinished):
+        sweep(path)
+        try:
+            yield unfinished
+            with open(unfinished, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        finally:
+            with suppress(OSError):  # it was never made, or the folder is no longer there
+                unfinished.unlink()
+
+
+@contextmanager
+def written(path: Path, *others: Path) -> Iterator[None]:
+    """What the system says when a file or folder cannot be written, as a sentence; still an OSError of the same kind.
+
+    An error that names another file than this, what lies in it, and `others`, is left as it is.
+    """
     try:
-        with open(beside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        named = None if error.filename is None else Path(os.fsdecode(error.filename))
+        elsewhere = named is not None and named not in (path, *others) and path not in named.parents
+        if error.errno is None or elsewhere:
+            raise
+        why = os.strerror(error.errno)
+        said = type(error)(f"{path} could not be written ({why}); nothing that was there before has changed.")
+        said.errno = error.errno  # alone it leaves the sentence as it is
+        raise said from error
 
 
 def sweep(path: Path) -> None:

@@ -1,7 +1,9 @@
 """Pictures of a trace, and the look of all pictures; matplotlib is loaded when the first one is drawn."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tightrope.files import beside
 from tightrope.names import in_picture
 from tightrope.result import Result
 
@@ -67,7 +69,15 @@ def _shade_violations(axis: Any) -> None:
 
 
 def saved(figure: "Figure", path: str | None) -> "Figure":
-    """The figure, written to a file where one is named."""
+    """The figure, written to a file where one is named, whole or not at all."""
     if path is not None:
-        figure.savefig(path)
+        write_figure(figure, path)
     return figure
+
+
+def write_figure(figure: "Figure", path: str | Path) -> None:
+    """Write a figure, whole or not at all, in the form that the name of its file says."""
+    path = Path(path)
+    path = path if path.suffix else path.with_name(f"{path.name}.png")  # matplotlib's own default
+    with beside(path) as unfinished:
+        figure.savefig(unfinished, format=path.suffix.removeprefix("."))

@@ -13,6 +13,7 @@ from tightrope._errors import UnreadableError
 from tightrope.evidence.at_a_point import Means
 from tightrope.evidence.gap import Inside
 from tightrope.evidence.stopping import ADVICE, Judge
+from tightrope.files import FileError
 from tightrope.loop.budget import draws_of, gradients_used
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.prepare import Prepared
@@ -219,5 +220,6 @@ class Recorder:
         rows = [row for row in self.out.rows if row["step"] <= step]
         try:
             self.checkpoint.save(state, step=step, seconds=self.out.seconds, rows=rows, bound=bound, gaps=gaps)
-        except OSError as error:  # a full disk must not cost the run; the file of the last time is intact
+        except (OSError, FileError) as error:
+            # a full disk, or a folder that is gone, must not cost the run; the file of the last time is intact
             warnings.warn(f"The checkpoint could not be written ({error}); the run goes on.", stacklevel=2)

@@ -148,13 +148,10 @@ def _to(out: Path | None) -> Iterator[Any]:
     if out is None:
         yield sys.stdout
         return
-    unfinished = out.with_name(f"{out.name}.unfinished")
-    try:
-        with open(unfinished, "w", newline="", encoding="utf-8") as file:
-            yield file
-        unfinished.replace(out)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    from tightrope.files import beside
+
+    with beside(out) as unfinished, open(unfinished, "w", newline="", encoding="utf-8") as file:
+        yield file
 
 
 def name_and_value(words: Sequence[str], option: str, example: str) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from tightrope.learn.constrained.certificate import ThresholdCertificate
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.constrained.search import interval
 from tightrope.names import in_picture
-from tightrope.plotting import new_figure
+from tightrope.plotting import new_figure, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ def draw_roc(rows: HeldOut, certificate: ThresholdCertificate, asked: Asked, pat
     whole.legend(frameon=False, fontsize=8, loc="lower right")
     figure.suptitle(in_picture(certificate.verdict), fontsize=10, x=0.01, ha="left", wrap=True)
     if path is not None:
-        figure.savefig(path)
+        write_figure(figure, path)
     return figure
 
 

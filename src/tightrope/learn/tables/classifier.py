@@ -170,13 +170,14 @@ def draw_refused(refused: Refused, asked: float | None, folder: Path) -> list[st
     There is none where matplotlib is not installed.
     """
     from tightrope.learn.fair.picture import plot_frontier
+    from tightrope.plotting import write_figure
 
     try:
         figure = plot_frontier(refused.frontier, asked)
     except ImportError:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / FRONTIER)
+    write_figure(figure, folder / FRONTIER)
     return [FRONTIER]
 
 

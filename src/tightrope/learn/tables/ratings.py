@@ -15,7 +15,7 @@ from tightrope.learn.completion.training import Effects
 from tightrope.learn.problems.observed import Observed
 from tightrope.learn.tables.reading import need_columns
 from tightrope.learn.tables.report import REPORT, add_report, as_text
-from tightrope.plotting import new_figure
+from tightrope.plotting import new_figure, write_figure
 
 PICTURE = "completion.png"
 """The picture of a folder: the singular values, and the bounds that were tried."""
@@ -197,7 +197,7 @@ class CompletedRatings:
         if made.path_ is not None:
             _draw_path(right, made)
         if path is not None:
-            figure.savefig(path)
+            write_figure(figure, path)
         return figure
 
 
