@@ -135,7 +135,8 @@ def _overflows(dtype: Any, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def _moved(eqn: Any, given: list[Reach]) -> list[Reach] | None:
     """The elements that an operation moves, found by moving their numbers; None where it is a sample that says where to."""
-    data = given if eqn.primitive.name == "concatenate" else given[: 2 if eqn.primitive.name == "pad" else 1]
+    together = eqn.primitive.name in ("concatenate", "stack")
+    data = given if together else given[: 2 if eqn.primitive.name == "pad" else 1]
     where = given[len(data) :]
     if any(np.any(one.varies) or not np.array_equal(one.low, one.high) for one in where):
         return None
@@ -280,7 +281,7 @@ def _expit(v: np.ndarray) -> np.ndarray:
 _CALLS = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "checkpoint", "remat"}
 _MOVES = {
     "broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "rev", "copy", "concatenate", "pad",
-    "dynamic_slice", "gather", "split",
+    "dynamic_slice", "gather", "split", "stack", "unstack",  # the last two from JAX 0.11 on
 }  # fmt: skip
 _ACROSS = {"reduce_sum", "reduce_max", "reduce_min", "dot_general"}
 _RULES: dict[str, Callable[..., Reach]] = {
