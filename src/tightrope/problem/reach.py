@@ -281,7 +281,7 @@ def _expit(v: np.ndarray) -> np.ndarray:
 _CALLS = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "checkpoint", "remat"}
 _MOVES = {
     "broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "rev", "copy", "concatenate", "pad",
-    "dynamic_slice", "gather", "split", "stack", "unstack",  # the last two from JAX 0.11 on
+    "dynamic_slice", "gather", "split", "stack", "unstack",  # the last two of newer JAX
 }  # fmt: skip
 _ACROSS = {"reduce_sum", "reduce_max", "reduce_min", "dot_general"}
 _RULES: dict[str, Callable[..., Reach]] = {
