@@ -28,10 +28,9 @@ import tightrope as tr
 import tightrope.loop.driver as driver
 from tightrope.loop import steps
 from tightrope.loop.record import record_steps
-from tightrope.loop.steps import advance, summarise
+from tightrope.loop.steps import advance
 from tightrope.problem import full_values
 from tightrope.sampling import Plan
-from tightrope.tree import Mean
 
 
 def solve(data: Any = None, **options):
@@ -86,15 +85,6 @@ def test_weights_below_one_in_all_are_weights():
     result = solve(method=tr.CSOA(eta0=0.1, anytime=True), steps=2, record=2, callback=lambda s: seen.append(s.last))
     weights = 0.1 / np.sqrt([1.0, 2.0])
     np.testing.assert_allclose(result.average, np.average([np.zeros(3), seen[0]], axis=0, weights=weights), rtol=1e-12)
-
-
-def test_sums_are_unpacked_in_the_order_in_which_they_were_packed():
-    sums = np.array(
-        [2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]
-    )  # weight, f, two that are tracked, h of one and its multiplier
-    found = summarise(Mean(sums[:6] / 2, np.zeros(6), sums[:6] / 2), 1, ["a", "b"])
-    assert (float(found.objective), found.tracked, float(found.weight)) == (2.0, {"a": 3.0, "b": 4.0}, 2.0)
-    assert (found.h.tolist(), found.lam.tolist()) == ([5.0], [6.0])
 
 
 def test_compiled_code_is_traced_once_whatever_the_numbers():

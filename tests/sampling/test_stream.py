@@ -200,17 +200,3 @@ def test_loaders_are_taken_as_they_come(name):
 def test_text_in_a_batch_is_refused():
     with pytest.raises(TypeError, match="a batch has an array of dtype <U1; expected numbers"):
         tr.Stream([{"word": ["a", "b"], "y": [1.0, 2.0]}]).example()
-
-
-def test_a_loader_of_tensors_gives_the_result_of_its_arrays():
-    theta = np.random.default_rng(0).normal(size=(6, 10, 2))
-
-    class Batches:
-        def __iter__(self):
-            return (Tensor(batch) for batch in theta)
-
-    problem = tr.Problem(lambda x, t: ((x - t) ** 2).sum(), None, tr.L2Ball(1.0, shape=2))
-    given = {"method": tr.CSOA(eta0=0.1), "steps": 20, "batch_size": 3}
-    np.testing.assert_array_equal(
-        tr.minimize(problem, Batches(), **given).x, tr.minimize(problem, tr.Stream(list(theta)), **given).x
-    )

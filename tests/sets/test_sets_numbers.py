@@ -28,6 +28,7 @@ from tightrope.sets import (
 )
 from tightrope.sets.ball import BallAround, project_l1
 from tightrope.sets.base import Shape, rounding
+from tightrope.sets.lanczos import Pairs, norm_bound
 from tightrope.sets.low_rank import compress, from_pairs
 from tightrope.sets.polytope import Rows
 
@@ -91,6 +92,16 @@ G = np.sin(1.0 + 1.7 * np.arange(15.0)).reshape(5, 3) + np.outer(np.arange(5.0),
 def factored(matrix, rank):
     u, s, vt = np.linalg.svd(matrix, full_matrices=False)
     return LowRank(jnp.asarray(u[:, :rank]), jnp.diag(jnp.asarray(s[:rank])), jnp.asarray(vt[:rank].T))
+
+
+def test_a_bound_on_the_largest_singular_value_is_the_norm_of_the_blocks_that_a_search_leaves():
+    space = np.linalg.qr(np.array([[0.5, 1.0], [-0.7, 0.2], [0.3, -0.4]]))[0]
+    u, s, vt = np.linalg.svd(G @ space, full_matrices=False)
+    v, energy = space @ vt.T, (G**2).sum()
+    beside = ((G.T @ u - v * s) ** 2).sum()
+    blocks = np.array([[s[0], np.sqrt(beside)], [0.0, np.sqrt(energy - (s**2).sum() - beside)]])
+    bound = float(jax.jit(norm_bound)(jnp.asarray(G), Pairs(u, v, s), jnp.asarray(energy)))
+    assert np.linalg.norm(G, 2) <= bound == pytest.approx(np.linalg.norm(blocks, 2), rel=1e-9)
 
 
 def test_small_values_are_dropped_beside_the_largest():

@@ -1,10 +1,12 @@
 """What the figures and the leaderboard share: units of work that are stored as they finish, so that a long computation can
 be interrupted and taken up again, and files that are whole or absent."""
 
+import contextlib
 import dataclasses
 import io
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pandas as pd
 
 import tightrope
 from tightrope.files import replace_file
+from tightrope.plotting import new_figure
 
 TUNING = 10_000
 """Seeds from here on are for tuning, and for what is held out; by hand: results are those of smaller ones."""
@@ -85,6 +88,23 @@ _REMEDY = "Give another folder, or delete that one to start afresh."
 
 def _fingerprint(unit: Unit) -> str:
     return json.dumps({"version": tightrope.__version__, **unit.settings}, sort_keys=True)
+
+
+def ready_to_write(owner: str, out: Path) -> None:
+    """Refuse before the work what would fail after it: a file in the place of the folder, and missing matplotlib."""
+    if out.exists() and not out.is_dir():
+        raise NotADirectoryError(f"{owner}: {out} is a file; expected a folder to write to.")
+    new_figure()
+
+
+@contextlib.contextmanager
+def goes_on_later(folder: Path) -> Iterator[None]:
+    """Say at a Ctrl-C where the finished parts are."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"Interrupted. What was finished is in {folder}; the same call goes on from there.", file=sys.stderr)
+        raise
 
 
 def write_atomically(path: Path, content: bytes) -> None:

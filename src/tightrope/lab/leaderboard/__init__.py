@@ -7,7 +7,6 @@ import dataclasses
 import gzip
 import multiprocessing
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
@@ -21,10 +20,18 @@ from tightrope.lab.leaderboard.divisions import DIVISIONS, Division, Source
 from tightrope.lab.leaderboard.drawing import draw
 from tightrope.lab.leaderboard.report import SLACK, Board, board, last_budget, slope, slower, summary, text
 from tightrope.lab.leaderboard.runs import FULL, QUICK, Size, compete, units
-from tightrope.lab.work import OtherSettingsError, Store, Unit, write_atomically, write_picture, write_table
+from tightrope.lab.work import (
+    OtherSettingsError,
+    Store,
+    Unit,
+    goes_on_later,
+    ready_to_write,
+    write_atomically,
+    write_picture,
+    write_table,
+)
 from tightrope.loop.progress import Progress
 from tightrope.methods import registered
-from tightrope.plotting import new_figure
 
 __all__ = [
     "DIVISIONS",
@@ -94,9 +101,7 @@ def leaderboard(
     if hidden_seed is not None:
         seed = whole_number("leaderboard", "hidden_seed", hidden_seed, least=0)
         size = dataclasses.replace(size, hidden_seed=seed)
-    if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"leaderboard: {out} is a file; expected a folder to write to.")
-    new_figure()  # says now, and not after the work, that matplotlib is missing
+    ready_to_write("leaderboard", out)
     runs = all_runs(out, size, methods, progress, processes)
     found = board(runs)
     write(out, runs, found)
@@ -120,14 +125,9 @@ def all_runs(
 def _compute(missing: Sequence[Unit], store: Store, progress: bool | None, processes: int) -> None:
     """The parts, one after the other or several side by side. Ctrl-C leaves those that are finished."""
     work = _one_by_one if processes == 1 or len(missing) < 2 else partial(_side_by_side, processes=processes)
-    with Progress(len(missing), progress, "parts") as bar:
-        try:
-            for done, _ in enumerate(work(missing, store), 1):
-                bar.show(done)
-        except KeyboardInterrupt:
-            where = f"What was finished is in {store.folder}; the same call goes on from there."
-            print(f"Interrupted. {where}", file=sys.stderr)
-            raise
+    with Progress(len(missing), progress, "parts") as bar, goes_on_later(store.folder):
+        for done, _ in enumerate(work(missing, store), 1):
+            bar.show(done)
 
 
 def _one_by_one(missing: Sequence[Unit], store: Store) -> Iterator[None]:

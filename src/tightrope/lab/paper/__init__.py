@@ -3,7 +3,6 @@
 `reproduce` does the work in parts that are stored as they finish; a second call goes on where the first was stopped.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,10 +12,9 @@ from tightrope.lab.paper import beyond, fig1, fig2, fig3, fig4
 from tightrope.lab.paper.claims import Claim
 from tightrope.lab.paper.figure import FULL, QUICK, Figure, Size, check, compute, write
 from tightrope.lab.paper.page import folder_page
-from tightrope.lab.work import OtherSettingsError
+from tightrope.lab.work import OtherSettingsError, goes_on_later, ready_to_write
 from tightrope.loop.progress import Progress
 from tightrope.pages.elements import write_page
-from tightrope.plotting import new_figure
 
 FIGURES: dict[str, Figure] = {
     "fig1": fig1.FIGURE,
@@ -61,23 +59,15 @@ def reproduce(
     """
     chosen = {name: _figure(name) for name in (figures or FIGURES)}
     out, size = Path(out), size or (QUICK if quick else FULL)
-    if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"reproduce: {out} is a file; expected a folder to write to.")
-    new_figure()  # says now, and not after the work, that matplotlib is missing
+    ready_to_write("reproduce", out)
     missing, verdicts = check(chosen, size, out), {}
-    try:
-        # in float64 whatever the user's configuration, so that the figures do not depend on it
-        with jax.enable_x64(True), Progress(missing, progress, "parts") as bar:
-            for name, figure in chosen.items():
-                report = figure.report(compute(name, figure, size, out, bar), size)
-                write(out, name, figure, report)
-                verdicts[name] = report.claims
-        write_page(out / "index.html", folder_page(out, FIGURES))
-    except KeyboardInterrupt:
-        print(
-            f"Interrupted. What was finished is in {out / 'parts'}; the same call goes on from there.", file=sys.stderr
-        )
-        raise
+    # in float64 whatever the user's configuration, so that the figures do not depend on it
+    with goes_on_later(out / "parts"), jax.enable_x64(True), Progress(missing, progress, "parts") as bar:
+        for name, figure in chosen.items():
+            report = figure.report(compute(name, figure, size, out, bar), size)
+            write(out, name, figure, report)
+            verdicts[name] = report.claims
+    write_page(out / "index.html", folder_page(out, FIGURES))
     return verdicts
 
 
