@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import coefficient, one_of, whole_number
+from tightrope.methods.schedules import Power
 from tightrope.precision import in_full_precision
 from tightrope.problem import Problem
 from tightrope.sets import ConvexSet
-from tightrope.tree import Array, Tree, set_field, subtract
+from tightrope.tree import Array, Tree, add_scaled, set_field, subtract
 
 Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "conic", "values", "curvature"]
 Output = Literal["average", "last", "own"]
@@ -247,23 +248,47 @@ class Steps:
 
 
 class Powers(Steps):
-    """Steps eta = eta0/T^p, whose dual shrinks multipliers by eta^2 delta a step.
+    """Steps eta = eta0/T^p with a margin upsilon0/T^q, whose dual shrinks multipliers by eta^2 delta a step.
 
     Args:
-        method: with coefficients eta0 and delta; `anytime`, where it has that, puts t in the place of T.
-        p: the power.
+        method: with these coefficients, and dual_scale where the dual step is dual_scale^2 eta; where it is `anytime`, t
+            takes the place of T.
+        p, q: the powers.
     """
 
-    def __init__(self, method: Any, p: float = 0.5):
+    method: Any
+
+    def __init__(self, method: Method, p: float = 1 / 2, q: float = 1 / 2):
         super().__init__(method)
-        self.p = p
+        self.p, self.q = p, q
 
     def check(self, horizon: int) -> None:
         """The dual step must not overshoot: eta^2 delta < 1."""
         method = self.method
-        shrink = float(method.eta0**2 * method.delta) / (1 if method.anytime else horizon ** (2 * self.p))  # pyright: ignore
+        shrink = float(method.eta0**2 * method.delta) / (1 if method.anytime else horizon ** (2 * self.p))
         where = "at the first step" if method.anytime else f"at {horizon:,} steps"
         refuse_overshoot(method, "eta^2 delta", shrink, where, "eta0 or delta")
+
+    def begin(self, x: Tree, lam: Array, horizon: Array) -> Any:
+        """What `taken` remembers from step to step: nothing."""
+        return ()
+
+    def pressing(self, memory: Any, lam: Array) -> Array:
+        """The multipliers that a step takes its gradient with."""
+        return lam
+
+    def taken(
+        self, domain: ConvexSet, memory: Any, x: Tree, lam: Array, g: Tree, h: Array, t: Array, horizon: Array
+    ) -> tuple[Any, Tree, Array, Array]:
+        """After step t from x and lam against the gradient g, where h was seen: what is remembered, the next point and
+        multipliers, and the weight of x in the output."""
+        method = self.method
+        eta = Power(method.eta0, self.p, method.anytime)(t, horizon)
+        upsilon = Power(method.upsilon0, self.q, method.anytime)(t, horizon)
+        x_next = domain.project(add_scaled(x, -eta, g))
+        gamma = getattr(method, "dual_scale", 1.0) ** 2 * eta
+        lam_next = dual_step(lam, h, gamma=gamma, shrink=eta**2 * method.delta, upsilon=upsilon)
+        return memory, x_next, lam_next, eta if method.anytime else jnp.ones_like(eta)
 
 
 class Refreshing(Method):

@@ -33,6 +33,7 @@ so that in expectation it ends a quarter of its own standard error below zero, o
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -40,7 +41,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Cost, Method, Steps
-from tightrope.methods.widths import length_in, slope_in
+from tightrope.methods.widths import length_in, slope_in, step_along
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, set_field, subtract
 
@@ -96,6 +97,25 @@ class MeasuredSteps(Steps):
     def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
         """What so many steps cost, with the look far off."""
         return Cost(*(a + b * (steps > 1) for a, b in zip(super().cost(steps), self.far, strict=True)))
+
+    def begin(self, x: Tree, lam: Array, horizon: Array) -> "Measured":
+        """What `taken` remembers from step to step: the scales."""
+        return begin(x, lam, horizon, self.method.anytime)
+
+    def pressing(self, memory: "Measured", lam: Array) -> Array:
+        """The multipliers that a step takes its gradient with."""
+        return pressing(memory, lam)
+
+    def taken(
+        self, domain: ConvexSet, memory: Any, x: Tree, lam: Array, g: Tree, h: Array, t: Array, horizon: Array
+    ) -> tuple["Measured", Tree, Array, Array]:
+        """After step t, a projected one, from x and lam against the gradient g, where h was seen: what is remembered, the
+        next point and multipliers, and the weight of x in the output."""
+        w, anytime = domain.widths(x), self.method.anytime
+        m = observe(memory, x, lam, slope_in(w, g), h, t)
+        stands = m, domain.project(step_along(w, x, eta(m), g)), dual_step(m, lam, h, t), t, horizon
+        after = turned(domain, *stands, anytime=anytime, jumps=True, far=partial(far_by_projection, domain, m.x))
+        return *after, weight(t, horizon, anytime, lam.dtype)
 
     def said(self, state: Any, names: list[str]) -> str | None:
         """The scales that were measured."""

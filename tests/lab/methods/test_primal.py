@@ -15,6 +15,7 @@ from tightrope.lab.methods.primal_dual.conex import ConEx
 from tightrope.lab.methods.primal_dual.sapmm import SAPMM
 from tightrope.lab.methods.primal_dual.slpmm import SLPMM, proximal_rounds
 from tightrope.methods.conservative.cscgd import CSCGD, CSCGDState
+from tightrope.methods.conservative.csoa import CSOAState
 from tightrope.tree import replace
 
 T = 50
@@ -133,7 +134,7 @@ def test_cscgd_that_does_not_track_is_csoa():
     plain = tr.CSOA(eta0=3.0 * T**-0.25, delta=0.2, upsilon0=0.7 * T**0.25)
     tracked = CSCGD(eta0=3.0, beta0=100.0, delta=0.2, upsilon0=0.7)
     one = jax.jit(CSCGD.step)(tracked, PROBLEM, CSCGDState(x, lam, jnp.ones(N), t, jnp.asarray(T)), theta)[0]
-    two = jax.jit(tr.CSOA.step)(plain, PROBLEM, tr.State(x, lam, t, jnp.asarray(T)), theta)[0]
+    two = jax.jit(tr.CSOA.step)(plain, PROBLEM, CSOAState(x, lam, t, jnp.asarray(T)), theta)[0]
     close(one.x, two.x)
     close(one.lam, two.lam)
 

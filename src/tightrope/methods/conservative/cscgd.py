@@ -6,14 +6,12 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods import measured
-from tightrope.methods.base import Cost, Facts, Info, Method, Powers, Rates, Steps, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Method, Powers, Rates
 from tightrope.methods.measured import Measured, MeasuredSteps
 from tightrope.methods.schedules import Power
-from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.problem.nested import Nested, batch_inner, batch_outer, inner_size
-from tightrope.tree import Array, Tree, add_scaled, nonzero, norm, pytree, static, subtract
+from tightrope.tree import Array, Tree, add_scaled, pytree, static, subtract
 
 
 class CSCGDState(NamedTuple):
@@ -130,9 +128,9 @@ class CSCGD(Method):
         return self
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> Powers | MeasuredSteps:
         """From coefficients."""
-        return Powers(self, 0.75)
+        return Powers(self, 3 / 4, 1 / 4)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """x_1 and lambda_1; the first step takes its sample for z whatever is here."""
@@ -141,21 +139,14 @@ class CSCGD(Method):
     def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[Any, Info]:
         """CSOA's step, with the tracked constraints in the dual."""
         x, lam, z, t, horizon = state
-        eta, beta, upsilon = self._sizes(t, horizon)
         f, h, g = problem.value_and_gradient(x, lam, theta)
-        z_next = z + beta * (h - z)
-        x_next = problem.domain.project(add_scaled(x, -eta, g))
-        lam_next = dual_step(lam, z_next, gamma=eta, shrink=eta**2 * self.delta, upsilon=upsilon)
-        info = Info(x, lam, f, h, weight=eta if self.anytime else jnp.ones_like(eta))
-        return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), info
+        z_next = z + self._beta(t, horizon) * (h - z)
+        _, x_next, lam_next, weight = self.steps.taken(problem.domain, (), x, lam, g, z_next, t, horizon)
+        return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), Info(x, lam, f, h, weight)
 
-    def _sizes(self, t: Array, horizon: Array) -> tuple[Array, Array, Array]:
-        """eta, beta and upsilon; beta is 1 in the first step, whose sample is all there is."""
-        eta, beta, upsilon = (
-            Power(c, p, self.anytime)(t, horizon)
-            for c, p in ((self.eta0, 0.75), (self.beta0, 0.5), (self.upsilon0, 0.25))
-        )
-        return eta, jnp.where(t == 1, 1, jnp.minimum(beta, 1)), upsilon
+    def _beta(self, t: Array, horizon: Array) -> Array:
+        """1 in the first step, whose sample is all there is."""
+        return jnp.where(t == 1, 1, jnp.minimum(Power(self.beta0, 0.5, self.anytime)(t, horizon), 1))
 
 
 @pytree
@@ -178,15 +169,12 @@ class _NestedCSCGD(CSCGD):
         x, lam, z, t, horizon = state
         of_outer, of_inner = theta
         assert isinstance(problem, Nested)
-        eta, beta, upsilon = self._sizes(t, horizon)
         seen, pull = jax.vjp(lambda point: batch_inner(problem, point, of_inner), x)
-        z_next = z + beta * (seen - z)
+        z_next = z + self._beta(t, horizon) * (seen - z)
         f, h, at_x, at_z = batch_outer(problem, x, z_next, lam, of_outer)
         g = add_scaled(at_x, 1, pull(at_z)[0])
-        x_next = problem.domain.project(add_scaled(x, -eta, g))
-        lam_next = dual_step(lam, h, gamma=eta, shrink=eta**2 * self.delta, upsilon=upsilon)
-        info = Info(x, lam, f, h, weight=eta if self.anytime else jnp.ones_like(eta))
-        return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), info
+        _, x_next, lam_next, weight = self.steps.taken(problem.domain, (), x, lam, g, h, t, horizon)
+        return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), Info(x, lam, f, h, weight)
 
 
 @pytree
@@ -194,19 +182,18 @@ class _MeasuredCSCGD(_NestedCSCGD):
     """CSCGD on a nested problem with the schedule "measured", made by `CSCGD.fitted`."""
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> MeasuredSteps:
         """From what the run measures; rare events are not looked out for in means of means."""
         return MeasuredSteps(self, Cost(0, 0, projections=1), rare=False)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> MeasuredState:
         """x_1 and lambda_1, before any scale is known."""
         z, first = jnp.zeros((self.inside,), lam.dtype), jnp.ones((), jnp.int32)
-        return MeasuredState(x, lam, z, first, horizon, x, z, z, measured.begin(x, lam, horizon, self.anytime))
+        return MeasuredState(x, lam, z, first, horizon, x, z, z, self.steps.begin(x, lam, horizon))
 
     def step(self, problem: Problem, state: MeasuredState, theta: Tree) -> tuple[MeasuredState, Info]:
         """The chain rule on independent samples, at a mean that was tracked along the way, and CSOA's measured steps."""
         x, lam, z, t, horizon, before, least, largest, scales = state
-        domain, w = problem.domain, problem.domain.widths(x)
         of_outer, of_inner = theta
         assert isinstance(problem, Nested)
         seen, push = jax.linearize(lambda point: batch_inner(problem, point, of_inner), x)
@@ -216,17 +203,8 @@ class _MeasuredCSCGD(_NestedCSCGD):
         z_next = jnp.clip(beta * seen + (1 - beta) * (z + push(subtract(x, before))), least, largest)
         f, h, at_x, at_z = batch_outer(problem, x, z_next, lam, of_outer)
         g = add_scaled(at_x, 1, jax.linear_transpose(push, x)(at_z)[0])
-        scales = measured.observe(scales, x, lam, slope_in(w, g), h, t)
-        x_next = domain.project(step_along(w, x, measured.eta(scales), g))
-        lam_next = measured.dual_step(scales, lam, h, t)
-
-        def far(direction: Tree) -> Tree:
-            longest = jnp.asarray(domain.scaled_diameter, lam.dtype) / nonzero(norm(direction))
-            return domain.project(add_scaled(scales.x, -longest, slope_in(w, direction)))
-
-        stands = scales, x_next, lam_next, t, horizon
-        scales, x_next, lam_next = measured.turned(domain, *stands, anytime=self.anytime, jumps=True, far=far)
-        info = Info(x, lam, f, h, measured.weight(t, horizon, self.anytime, lam.dtype))
+        scales, x_next, lam_next, weight = self.steps.taken(problem.domain, scales, x, lam, g, h, t, horizon)
+        info = Info(x, lam, f, h, weight)
         return MeasuredState(x_next, lam_next, z_next, t + 1, horizon, x, least, largest, scales), info
 
 

@@ -1,28 +1,24 @@
 """CSOA: the conservative stochastic optimisation algorithm, with projections."""
 
-from functools import partial
 from math import inf
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from tightrope.methods import measured
-from tightrope.methods.base import Cost, Facts, Info, Powers, Rates, State, Steps, dual_step
-from tightrope.methods.measured import Measured, MeasuredSteps, SelfMeasuring
-from tightrope.methods.schedules import Power
-from tightrope.methods.widths import slope_in, step_along
+from tightrope.methods.base import Cost, Facts, Info, Powers, Rates
+from tightrope.methods.measured import MeasuredSteps, SelfMeasuring
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, static
+from tightrope.tree import Array, Tree, pytree, static
 
 
-class MeasuredState(NamedTuple):
-    """What the next step needs where no coefficients were given."""
+class CSOAState(NamedTuple):
+    """What the next step needs."""
 
     x: Tree  # x_t
     lam: Array  # lambda_t
     t: Array  # step number, from 1
     horizon: Array  # T
-    scales: Measured
+    scales: Any = ()  # where no coefficients were given, what was measured
 
 
 _PUBLISHED = Rates(
@@ -90,41 +86,17 @@ class CSOA(SelfMeasuring):
     coefficients = tuple(where_some_are_given)
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> Powers | MeasuredSteps:
         """From coefficients, or from what the run measures."""
         return MeasuredSteps(self, Cost(0, 0, projections=1)) if self.measures else Powers(self)
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> State | MeasuredState:
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> CSOAState:
         """x_1 and lambda_1."""
-        state = State(x, lam, jnp.ones((), jnp.int32), horizon)
-        if not self.measures:
-            return state
-        return MeasuredState(x, lam, state.t, horizon, measured.begin(x, lam, horizon, self.anytime))
+        return CSOAState(x, lam, jnp.ones((), jnp.int32), horizon, self.steps.begin(x, lam, horizon))
 
-    def step(self, problem: Problem, state: Any, theta: Tree) -> tuple[State | MeasuredState, Info]:
+    def step(self, problem: Problem, state: CSOAState, theta: Tree) -> tuple[CSOAState, Info]:
         """One Jacobi step of the saddle-point problem."""
-        return (self._measured_step if self.measures else self._step)(problem, state, theta)
-
-    def _step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
-        x, lam, t, horizon = state
-        eta = Power(self.eta0, 0.5, self.anytime)(t, horizon)
-        upsilon = Power(self.upsilon0, 0.5, self.anytime)(t, horizon)
-        f, h, g = problem.value_and_gradient(x, lam, theta)
-        x_next = problem.domain.project(add_scaled(x, -eta, g))
-        lam_next = dual_step(lam, h, gamma=self.dual_scale**2 * eta, shrink=eta**2 * self.delta, upsilon=upsilon)
-        info = Info(x, lam, f, h, weight=eta if self.anytime else jnp.ones_like(eta))
-        return state.after(x_next, lam_next), info
-
-    def _measured_step(self, problem: Problem, state: MeasuredState, theta: Tree) -> tuple[MeasuredState, Info]:
         x, lam, t, horizon, scales = state
-        domain, w = problem.domain, problem.domain.widths(x)
-        f, h, g = problem.value_and_gradient(x, measured.pressing(scales, lam), theta)
-        wg = slope_in(w, g)
-        scales = measured.observe(scales, x, lam, wg, h, t)
-        x_next = domain.project(step_along(w, x, measured.eta(scales), g))
-        lam_next = measured.dual_step(scales, lam, h, t)
-        far = partial(measured.far_by_projection, domain, scales.x)
-        stands = scales, x_next, lam_next, t, horizon
-        scales, x_next, lam_next = measured.turned(domain, *stands, anytime=self.anytime, jumps=True, far=far)
-        weight = measured.weight(t, horizon, self.anytime, lam.dtype)
-        return MeasuredState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)
+        f, h, g = problem.value_and_gradient(x, self.steps.pressing(scales, lam), theta)
+        scales, x_next, lam_next, weight = self.steps.taken(problem.domain, scales, x, lam, g, h, t, horizon)
+        return CSOAState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)
