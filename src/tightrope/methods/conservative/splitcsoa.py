@@ -205,20 +205,12 @@ class _Enclosed(Steps):
 
     def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
         """What so many steps cost in this set."""
-        return _in_its_own_way(super().cost(steps), domain)
+        cost, its_own = super().cost(steps), domain is not None and domain.enclosing() is domain
+        return cost._replace(projections=cost.lmos, lmos=0) if its_own else cost
 
 
-class _MeasuredEnclosed(MeasuredSteps):
+class _MeasuredEnclosed(_Enclosed, MeasuredSteps):
     """The same of measured steps."""
-
-    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
-        """What so many steps cost in this set."""
-        return _in_its_own_way(super().cost(steps), domain)
-
-
-def _in_its_own_way(cost: Cost, domain: ConvexSet | None) -> Cost:
-    its_own = domain is not None and domain.enclosing() is domain
-    return cost._replace(projections=cost.lmos, lmos=0) if its_own else cost
 
 
 def _answer(domain: ConvexSet, y: Tree, q: Tree, memory: Tree) -> tuple[Tree, Tree]:
