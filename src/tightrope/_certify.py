@@ -16,6 +16,7 @@ from tightrope.certificate import Certificate
 from tightrope.confidence.means import checked_confidence, studentised_upper
 from tightrope.evidence.constraint_bounds import bound_constraints, checked_accept, read_ranges, sampled, values_at
 from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_out, refuse_seen
+from tightrope.evidence.stopping import CONVERGED
 from tightrope.loop.choose import SECOND_COORDINATES
 from tightrope.precision import full_precision
 from tightrope.problem import Problem, penalised
@@ -31,7 +32,6 @@ from tightrope.tree import Tree, float_dtype
 _SOLVERS: tuple[tuple[Solver, int], ...] = ((SQP(), 15), (Bundle(), 60))
 """Who looks for the minimum of a batch, and how many looks it may take: smooth functions take a few, kinks need cuts. The
 numbers are a guess; where more would be needed the bound is wider, and not wrong."""
-_ENOUGH = 1e-3  # of F's scale over the domain: a bound that close is closer than means over batches are; a guess
 _BATCHES, _LEAST = 10, 20  # of held-out rows, and rows in one at least: a guess
 
 
@@ -158,7 +158,7 @@ def _lowest(problem: Problem, x: Tree, rows: Tree) -> float | None:
         with contextlib.suppress(NotFiniteLook):  # where there is no curvature, second order has no step
             for look in itertools.islice(looks, most):
                 best = max(best, look.lower - look.rounding)
-                if look.gap <= _ENOUGH * look.scale:
+                if look.gap <= CONVERGED * look.scale:  # nearer than means over batches are to each other
                     return best
     return best if math.isfinite(best) else None
 

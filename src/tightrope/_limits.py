@@ -20,11 +20,11 @@ float32, which ends at 3.4e38; with sums over coordinates and multipliers in min
 MOST_ROWS = 10_000_000
 """Rows of a trace or of a sweep's table: some gigabytes in pandas; a guess at what nobody asks for on purpose."""
 _CERTAINLY_TOO_LARGE = 2**50
-"""Bytes of one point that no machine has, whatever it says of itself: a pebibyte."""
+"""Bytes of one point that no machine has, whatever it says of itself: a pebibyte, a guess."""
 _NOT_ASKED_BELOW = 2**32
 """Bytes up to which the machine is not even asked how much it has: 4 GiB, a guess."""
 _KEPT = 3
-"""Points that every run keeps at the same time: the iterate, the gradient, and the next iterate."""
+"""Points that every run keeps at the same time; derived: the iterate, the gradient, and the next iterate."""
 
 
 def memory() -> int | None:

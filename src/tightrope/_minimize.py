@@ -33,7 +33,7 @@ from tightrope.solvers import Solver
 from tightrope.tree import Array, Tree, float_dtype
 
 _MOST_PASSES = 1000  # passes over the rows of a run that ends when its gap is small or stalls; by hand
-_MOST_NUMBER = 1e300  # of an argument: beyond it are infinity and whole numbers that no float holds
+_MOST_NUMBER = 1e300  # of an argument: beyond it are infinity and whole numbers that no float holds; by hand
 _PASSES_UNJUDGED = 100  # passes of a run without a strictly feasible point, whose gap is not known; by hand
 
 

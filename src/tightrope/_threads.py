@@ -9,7 +9,7 @@ from typing import Any
 
 # Floating-point operations from which on more threads are worth it; measured:
 FACTORISATION = 2**27  # some hundredths of a second of one core
-PRODUCT = 2**31  # A'A, which reads as much as it computes: a fit of 300,000 x 48 gains nothing by two
+PRODUCT = 2**31  # A'A, which reads as much as it computes: measured: a fit of 300,000 x 48 gains nothing by two
 
 
 class _Limit:

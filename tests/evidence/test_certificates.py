@@ -4,6 +4,7 @@
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from tightrope.evidence import certified_pull as certified
 from tightrope.evidence import constraint_bounds as bounds
 from tightrope.evidence import held_out_rows as held_out
 from tightrope.evidence import watched_point as watch
-from tightrope.evidence.certified_pull import certified_pull
+from tightrope.evidence.certified_pull import certified_pull, inner_point
 from tightrope.evidence.constraint_bounds import Range
 from tightrope.loop.prepare import prepare
 from tightrope.problem.full_data import full_values
@@ -229,6 +230,21 @@ def test_the_certified_pull_by_hand(monkeypatch):
     most = given((bound(1.0), bound(-0.1)), (bound(-1e-20), bound(-0.1)))
     assert most is not None
     assert most.a == 1.0
+
+
+def test_levels_are_lowered_by_widths_of_bounds_on_as_many_rows_as_judge():
+    """Four times as many make them half as wide."""
+    asked = []
+
+    def again(problem):
+        asked.append(np.asarray(problem.levels))
+        return SimpleNamespace(pull=1, x="found")
+
+    for n in (37, 148):
+        assert inner_point(PROBLEM, X, ROWS, n, NAMES, (None, None), 0.9, again) == "found"
+    few, many = np.array([0.5, 0.4]) - asked
+    np.testing.assert_allclose(many, few / 2, rtol=1e-9)
+    assert np.all(few > 0)
 
 
 def test_the_gap_in_expectation_by_hand():

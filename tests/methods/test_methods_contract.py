@@ -336,9 +336,8 @@ def test_a_point_that_is_a_tree_goes_where_the_same_point_as_a_vector_goes(name)
 # ---- coefficients ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_every_coefficient_is_checked(name):
-    kind = KINDS[name]
+@pytest.mark.parametrize("kind", [*KINDS.values(), *(k for k in tr.METHODS.values() if issubclass(k, tr.Solver))])
+def test_every_coefficient_is_checked(kind):
     for coefficient in {*kind.tuned, *kind.facts.positive, *kind.facts.below_one}:
         for wrong in (-1.0, np.nan, *([0.0] if coefficient in kind.facts.positive else [])):
             with pytest.raises(ValueError, match=f"{kind.__name__}: {coefficient} is .*expected"):

@@ -29,10 +29,6 @@ def test_a_ball_around_a_point_starts_in_the_precision_asked_for():
     assert ball.start(jnp.float32).dtype == jnp.float32
 
 
-def test_a_search_takes_twenty_rounds_unless_told_otherwise():
-    assert tr.NuclearBall(1.0, shape=(3, 4)).rounds == 20
-
-
 def test_a_box_knows_its_points_by_its_bounds():
     assert tr.Box([0.0, 0.0], [1.0, 2.0]).shape == tr.Box(0.0, 1.0, shape=2).shape
 

@@ -9,7 +9,6 @@ import pytest
 from set_cases import CASES, FIRST, Case
 from set_contract import CHECKS, check_dtype, oracles
 
-import tightrope.sets
 from tightrope.sets import SETS, ConvexSet, L1Ball, L2Ball, LinfBall, NuclearBall, Simplex, Spectraplex
 from tightrope.tree import pytree
 
@@ -35,17 +34,6 @@ def test_contract(case: Case, dtype: str, check):
 def test_float32_stays_float32_when_x64_is_on(case: Case):
     with strict("float64"):
         check_dtype(oracles(case, "float32"))
-
-
-def test_every_exported_set_is_registered():
-    exported = {
-        name: s
-        for name, s in vars(tightrope.sets).items()
-        if isinstance(s, type) and issubclass(s, ConvexSet) and s is not ConvexSet
-    }
-    exported.pop("LowRankBall")  # for problems that hold their points factored; a user makes a NuclearBall
-    assert exported == SETS
-    assert set(SETS) <= set(tightrope.sets.__all__)
 
 
 def test_every_registered_set_has_a_case_and_a_model():

@@ -1,5 +1,6 @@
 """The bundle: optima by cvxpy, bounds that hold for any multipliers, proofs of infeasibility, units, saved runs."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -12,6 +13,7 @@ from slow import quick_first
 import tightrope as tr
 from studies.finite_sums import finite
 from tightrope.methods.curvature import with_secants
+from tightrope.solvers.bundle import BundleSurvey
 from tightrope.solvers.cuts import Looks, Model, Units, best_combination
 from tightrope.solvers.programmes import region_of, solve
 from tightrope.tree import replace
@@ -194,6 +196,14 @@ def test_two_looks_that_violate_different_constraints_make_a_feasible_combinatio
     assert best.worst <= 0
     np.testing.assert_allclose(best.weights, [2 / 3, 1 / 3], atol=1e-6)  # as much of the first as its constraint allows
     assert best.f == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_level_step_aims_as_low_as_the_last_promise_was_broken():
+    """F came out 0.2 above what the cuts had promised and H 0.1, at a price of 3: a half of 1e-3 times 1,000."""
+    turn: Any = SimpleNamespace(values=np.array([1.2, 0.4]), units=Units(1e3, np.ones(1)))
+    for distance, aim in ((1e-3, 0.5), (1e-2, 0.05), (1e-6, 0.9)):
+        state = SimpleNamespace(promised=np.array([1.0, 0.3]), lam=np.array([3.0]), distance=distance)
+        assert BundleSurvey._aim(turn, state, 0.9) == pytest.approx(aim)
 
 
 def test_the_least_linear_function_of_a_large_semidefinite_matrix_is_its_least_eigenvalue():

@@ -29,11 +29,9 @@ from tightrope.confidence.means import checked_values
 
 # ---- neighbours that are alike ---------------------------------------------------------------------------------------
 
-_PERMUTATIONS = 1999  # none may reach the rows' own order: 1/2,000 each for ranks and values, a false alarm in 1,000
+_PERMUTATIONS = 1999  # derived: none may reach the rows' own order, 1/2,000 each for ranks and values
 _DOUBT = 3.0  # standard deviations: below, no permutation is tried, because an alarm is far away; by hand
-_CERTAIN = (
-    10.0  # standard deviations: beyond, chance is below 1e-6 for scores of at most 2 (Bernstein; chi-square of 8)
-)
+_CERTAIN = 10.0  # standard deviations; derived: beyond, chance is below 1e-6 for scores of at most 2 (Bernstein)
 _BLOCKS = 8  # at least, in the longest look: fewer have no variance to speak of; by hand
 _VALUES = 1 << 15  # numbers that are permuted, also in one call; measured: 2,000 permutations take about a second
 _MOST = 0.9  # autocorrelation that is allowed for: a guess, beyond which few rows that are not found alike are too few

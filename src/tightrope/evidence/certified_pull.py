@@ -24,11 +24,8 @@ from tightrope.sampling.data import kept
 from tightrope.tree import Array, Tree, replace
 
 _GRADES = ("proven", "asymptotic", "not known")  # from the surest
-_AT_INNER = 0.1  # of 1 - confidence is spent on the inner point, which has room
-_WIDTHS = (
-    3.0,
-    1.5,
-)  # by which the inner point is inside on its own data: one for its bound, the rest for noise and the pull
+_AT_INNER = 0.1  # of 1 - confidence is spent on the inner point, which has room; by hand
+_WIDTHS = (3.0, 1.5)  # by which the inner point is inside on its own data: one for its bound, the rest to move; by hand
 
 
 class CertifiedPull(NamedTuple):

@@ -39,8 +39,8 @@ _NO_CHORD = (
     1e-5  # share of a function's range over the test points: less above a chord is not held against it (a guess)
 )
 _ALONG = np.linspace(0.0, 1.0, 9)  # places on each line of the chord test
-_REACH = (0.7, 0.7, 0.7, 0.7, 0.1, 0.1, 0.01, 0.01)  # how far towards the ends of the domain its lines go, as shares
-_FEWER_LINES = 10_000  # coordinates, from which there are as many lines of each reach as `_REACH` has different ones
+_REACH = (0.7, 0.7, 0.7, 0.7, 0.1, 0.1, 0.01, 0.01)  # shares of the way to the ends of the domain; by hand
+_FEWER_LINES = 10_000  # coordinates from which on there are fewer lines of each reach; by hand
 _LOST = (
     " That is what float64 shows. The run's own lower bound was above the objective, because its functions lose digits in "
     'float32: compute in float64, jax.config.update("jax_enable_x64", True).'

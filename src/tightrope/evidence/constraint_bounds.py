@@ -30,14 +30,12 @@ from tightrope.tree import Array, Tree, replace
 
 Accept = Literal["proven", "asymptotic"]
 
-_HEAVY = 0.2  # of 1 - confidence: with a larger shortfall a tail is too heavy to tell
-_BLOCK = (
-    4  # rows in a block, in units of the variance's inflation: 8 correlation times of an autoregression of order one
-)
+_HEAVY = 0.2  # of 1 - confidence: with a larger shortfall a tail is too heavy to tell; by hand
+_BLOCK = 4  # rows in a block over the variance's inflation; derived: 8 correlation times of an autoregression
 _WIDER = (1 - 1 / (2 * _BLOCK)) ** -0.5  # because neighbouring blocks are still alike, to first order of such a one
-_BLOCKS = 20  # at least, for means of them to be studentised
-_ALONE = 0.1  # of the sum of squares: a row with more may carry a constraint alone
-_NAMED = 5  # such rows at most
+_BLOCKS = 20  # blocks at least, for means of them to be studentised; by hand
+_ALONE = 0.1  # of the sum of squares: a row with more may carry a constraint alone; by hand
+_NAMED = 5  # such rows that are named, at most; by hand
 
 
 class Range(NamedTuple):

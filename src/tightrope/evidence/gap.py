@@ -32,7 +32,7 @@ from tightrope.problem.rounding import (
 )
 from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, norm
 
-_NEVER = 1 / 32  # a run may end where rounding is less than where it began, but not by more than this
+_NEVER = 1 / 32  # a run may end where rounding is less than where it began, but not by more than this; by hand
 
 
 class Inside(NamedTuple):

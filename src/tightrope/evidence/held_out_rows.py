@@ -13,12 +13,12 @@ from tightrope.sampling import Sampler, as_sampler
 from tightrope.sampling.data import KEPT_ROWS, data_of, kept
 from tightrope.tree import Tree
 
-_MOST = 1 << 16  # rows that are marked, spread evenly
+_MOST = 1 << 16  # rows that are marked, spread evenly; by hand
 _WORDS_AT_ONCE = 1 << 22  # words of rows whose marks are made together, 32 MB; by hand
-_WORDS = 1 << 22  # that are read in all, where rows are wide: as long as a pass or two over as much data
-_NUMBERS = 1 << 24  # that are looked at for copies: about a second on the host
+_WORDS = 1 << 22  # that are read in all, where rows are wide: as long as a pass or two over as much data; by hand
+_NUMBERS = 1 << 24  # that are looked at for copies: about a second on the host; by hand
 _SURE = 0.9999  # confidence of each of the two bounds by which rows are called seen; by hand
-_LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as little
+_LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as little; by hand
 _COINCIDENCE = 1e-6  # chance below which equal rows in the same order are the same rows; by hand
 
 

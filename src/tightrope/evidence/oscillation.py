@@ -18,8 +18,8 @@ from tightrope.problem.rounding import count
 if TYPE_CHECKING:
     import pandas as pd
 
-_SWINGS = 4  # there and back, twice
-_AWAY = 0.25  # of its mean that a multiplier goes up and down
+_SWINGS = 4  # turns that a run has to show: there and back, twice; by hand
+_AWAY = 0.25  # of its mean that a multiplier goes up and down, at least; by hand
 
 
 def oscillation_note(

@@ -21,8 +21,8 @@ from tightrope.result import Pull
 from tightrope.sampling.data import one_row
 from tightrope.tree import Array, Tree, float_dtype
 
-MARGIN = 64  # units of eps of what is summed
-BEYOND = 0.1  # of a margin, or rounding would decide on which side of zero the root falls
+MARGIN = 64  # units of eps of what is summed, which any order of summing stays within; by hand
+BEYOND = 0.1  # of a margin, or rounding would decide on which side of zero the root falls; by hand
 
 
 def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:

@@ -4,6 +4,7 @@ import math
 
 from tightrope.result import Status
 
+# By hand, where nothing else is said; docs/decisions.md says what the statuses promise.
 SOLVED = 1e-4  # the relative gap at which a run without a budget ends
 CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget is called finished
 _NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget

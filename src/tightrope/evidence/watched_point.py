@@ -13,7 +13,7 @@ from tightrope.problem import Problem
 from tightrope.problem.rounding import UNITS, count, eps_of
 from tightrope.tree import Tree
 
-_RECENT = 1 << 12  # samples that are looked at for whether neighbours are alike
+_RECENT = 1 << 12  # samples that are looked at for whether neighbours are alike; by hand
 
 
 class Watch(NamedTuple):

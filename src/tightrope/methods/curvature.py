@@ -21,7 +21,7 @@ from tightrope.problem.rounding import Glance, few, glance
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, ravel, shaped_like, subtract
 
 _DAMPED = 0.1  # Powell's: a pair must bend at least this much of what the matrix already does
-_FLAT = 1e-10  # of the unit of F: less curvature than this over the whole domain is none
+_FLAT = 1e-10  # of the unit of F: less curvature than this over the whole domain is none; by hand
 
 
 @compiled(static_argnames="rows_a_slice", soon=True)
@@ -107,8 +107,8 @@ def is_flat(hessian: np.ndarray, widths: np.ndarray, unit: float) -> bool:
 # ---- is there any, and are there kinks ------------------------------------------------------------------------------
 
 _HALVINGS = 24  # of an interval around a possible kink, as many as float32 has digits; derived
-_LATE = 6  # the last of them, over which a smooth function's slope changes by 2^-6
-_JUMP = 0.25  # more than this of the change left after them is a jump
+_LATE = 6  # the last of them, over which a smooth function's slope changes by 2^-6; by hand
+_JUMP = 0.25  # share of the change left after them: more is a jump; by hand, between 2^-6 and 1
 
 
 def lacks(problem: Problem, x: Tree, data: Tree, at_x: Callable[[], Glance] | None = None) -> str | None:

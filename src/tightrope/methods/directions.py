@@ -20,14 +20,15 @@ from tightrope.problem.full_data import count, full_mean
 from tightrope.sets.metric import Metric
 from tightrope.tree import Array, Tree, nonzero, ravel
 
-_ROUNDS = 3  # of products with the Hessian, of all directions at once
-_SHARE = 1 / 3  # of a pass that they may cost
-_LEAST, _MOST = 64, 512  # rows whose Hessian it is, or ...
-_BATCHES = 4  # ... from one batch to so many: what they miss of a direction is less than a batch's own noise
+# By hand, where nothing else is said.
+_ROUNDS = 3  # rounds of products with the Hessian, of all directions at once
+_SHARE = 1 / 3  # share of a pass that these products may cost
+_LEAST, _MOST = 64, 512  # rows whose Hessian it is, at least and at most
+_BATCHES = 4  # batches that these rows are, between the two: they miss less of a direction than a batch does
 _PAYS = 1.5  # times longer steps are worth the work
 _ALIKE = 3.0  # times as steep is what some rows say of columns that are equally steep
-_SOME = 16  # of so many rows one is looked at for scales, ...
-_ENOUGH = 4096  # ... and no more than so many
+_SOME = 16  # rows of which one is looked at for scales
+_ENOUGH = 4096  # rows that are looked at for scales, at most
 _FLOOR = 1e-4  # of the largest curvature: less than this is not told from none in single precision
 _ROUNDED = 64  # units of rounding: rows that differ by less are equal
 _FAR = 1e3  # the most that a scale differs from one

@@ -45,6 +45,7 @@ from tightrope.methods.widths import length_in, slope_in, step_along
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, set_field, subtract
 
+# By hand, where nothing else is said; docs/defaults.md explains them, and `studies.defaults` holds them against problems.
 _PILOT = 32  # steps, at least; fewer do not tell a scale from its noise
 _STEP = 0.5  # of eta and gamma, in units of what the theory of a fixed horizon balances
 _MARGIN = 0.25  # standard errors of the mean of h that it ends below zero, in expectation
@@ -53,7 +54,7 @@ _MOST = 2.0  # times Lam_i that it may be in the next epoch
 _LEAST = 0.5  # of Lam_i that is kept from one epoch to the next: it falls no faster than it can grow back
 _SHARE = 0.1  # of the others' force that every constraint is thought able to need
 _NEARER = math.sqrt(1 / 2)  # derived, of R that is kept from one epoch to the next: what noise alone would leave of it
-_FEW = 25.0  # events: median of 13 or fewer: mean H above zero in 10 of 22 cells of 48 runs; 18 or more: 0 of 26
+_FEW = 25.0  # events: median of 13 or fewer: mean H above zero in 10 of 22 cells of 48 runs; 18 or more: 0 of 26 (measured)
 _RARE = 16.0  # mean squares that a sample's h^2 is where it counts as an event: four standard deviations
 _MEMORY = 1 / 8  # weight of the earlier epochs' noise beside that of the last
 

@@ -18,7 +18,7 @@ from tightrope.methods.widths import slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, dot, nonzero, norm, subtract
 
-_PRICE = 2  # times the multipliers; above 1, so that violating a constraint a little never pays
+_PRICE = 2  # times the multipliers; by hand: above 1, so that violating a constraint a little never pays
 
 
 class Judge(NamedTuple):

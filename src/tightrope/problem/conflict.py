@@ -19,7 +19,7 @@ from tightrope.problem.problem import Problem
 from tightrope.problem.rounding import UNITS, eps_of
 from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, subtract
 
-SURE = 5  # standard errors by which a mean has to be above zero to count as above it: chance is below one in a million
+SURE = 5  # standard errors by which a mean has to be above zero to count as above it; derived: chance is below 1e-6
 _TURNS = 256  # steps of the search for weights; each costs a linear minimisation, none a look at the data; by hand
 _LOOKS = 64  # at the samples, for a point of least violation (a guess)
 _TRIALS = 64  # constraints at most that are tried without; each costs a look at the samples; by hand

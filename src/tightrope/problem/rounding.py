@@ -14,8 +14,9 @@ from tightrope.sampling.data import count as count
 from tightrope.sampling.data import data_of, first_row, one_row, spread
 from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype, ravel
 
-# Roundings of eps/2 that a mean over rows may be off by, in eps of the mean of absolute values. On a CPU a slice of 1,024
-# rows is summed in 32 lanes of 32 numbers: 31 roundings along a lane, 5 where lanes meet in a tree, which is (31 + 5)/2; one
+# Roundings of eps/2 that a mean over rows may be off by, in eps of the mean of absolute values. Derived: on a CPU
+# a slice of 1,024 rows is summed in 32 lanes of 32 numbers: 31 roundings along a lane, 5 where lanes meet in a tree,
+# which is (31 + 5)/2; one
 # more for the slices, added by Kahan's summation, and for the division. That is 19, and 20 are counted; 16.45 is the
 # worst that was found. Slices on an accelerator have up to 131,072 rows: if these were added one after the other they
 # could be off by more; by trees of warps and blocks they are off by less. Which of the two a compiler takes is not known.

@@ -10,7 +10,8 @@ import numpy as np
 from tightrope.solvers.low_rank import LowRank, restricted
 from tightrope.solvers.programmes import Region
 
-_ROUNDS = 50  # in which coordinates change sides, at most; by hand: a handful is usual
+# By hand, where nothing else is said.
+_ROUNDS = 50  # in which coordinates change sides, at most: a handful is usual
 _PATIENCE = 5  # rounds without fewer coordinates on the wrong side than ever before, until they are moved one by one
 _WRONG = 1e-10  # of the largest slope: a smaller pull away from a bound is rounding
 INSIDE = 1e-12  # of a width: leaving the domain by less is rounding; by hand

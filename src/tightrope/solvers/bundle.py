@@ -18,7 +18,8 @@ from tightrope.solvers.programmes import NONE, one_thread, region_of
 from tightrope.solvers.survey import MARGIN, Memory, Survey, look_of, no_looks
 from tightrope.tree import Array, Tree, pytree, replace, shaped_like, static
 
-_LOWEST = 0.01  # of the way from the lower bound to the value of the output
+# By hand, where nothing else is said.
+_LOWEST = 0.01  # share of the way from the lower bound to the output's value: a level step aims no lower
 _LEAST_GAIN = 0.05  # in the logarithm of the distance: less is none
 _LONGEST = 8  # level steps for which sequential programming pauses at most
 

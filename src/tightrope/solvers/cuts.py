@@ -14,6 +14,7 @@ import numpy as np
 from tightrope.sets.conic import simplex
 from tightrope.solvers.programmes import NONE, Region, Solution, region_of, solve
 
+# By hand, where nothing else is said.
 _ALL = 400  # cuts of the constraints that enter a programme together; of more, those that matter, found in rounds
 _ROUNDS = 8  # in which cuts that are broken enter a programme, at most; by hand
 _NOTHING = 1e-10  # a weight below this is none

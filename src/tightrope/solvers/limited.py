@@ -17,6 +17,7 @@ from tightrope.problem.rounding import count
 from tightrope.solvers.low_rank import LowRank
 from tightrope.solvers.sqp_survey import Place, SQPSurvey
 
+# By hand, where nothing else is said.
 FEW, MANY = 16, 64  # directions that are looked for: many where the few are not all that stand out
 _ROWS, _MORE_ROWS = 1, 2  # for each coordinate, on which they are looked for
 _APART = 2.0  # times what rows at random may bend more along one direction than another: one that stands out

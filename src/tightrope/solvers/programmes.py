@@ -12,6 +12,7 @@ import numpy as np
 from tightrope._threads import one_thread as one_thread
 from tightrope.sets.conic import Conic
 
+# By hand, where nothing else is said.
 _TOLERANCE = 1e-11  # of a unit-free programme; what cannot be reached is left at "almost solved"
 NONE = 1e-9  # of a unit: a smaller slack, violation or multiplier is none; by hand: programmes are solved to less
 _ROUNDS = 50  # of the interior-point method; where 20 are not enough, more seldom help

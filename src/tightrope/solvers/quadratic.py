@@ -16,7 +16,7 @@ from tightrope.solvers.bounds import INSIDE, Bounds, within_bounds
 from tightrope.solvers.low_rank import LowRank
 from tightrope.solvers.programmes import Region, solve
 
-MOST = 50  # inequalities up to which nonnegative least squares is the fastest way
+MOST = 50  # inequalities up to which nonnegative least squares is the fastest way; measured
 _TINY = 1e-12  # of the largest of its kind: a smaller square, trace or slack is rounding; by hand
 
 

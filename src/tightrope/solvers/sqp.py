@@ -14,8 +14,8 @@ from tightrope.solvers.sqp_survey import PLENTY, SQPMemory, SQPSurvey
 from tightrope.solvers.survey import look_of, no_looks
 from tightrope.tree import Tree, pytree, replace, static
 
-_PAIRS = 30  # that curvature of limited memory is made of
-_WORTH = 64  # rows times coordinates for each row of the data: products of a Hessian that eight passes pay for
+_PAIRS = 30  # pairs of steps and changes that curvature of limited memory is made of; by hand
+_WORTH = 64  # rows times coordinates for each row of the data: products of a Hessian that eight passes pay for; by hand
 
 
 @pytree

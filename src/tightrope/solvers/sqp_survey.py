@@ -16,9 +16,10 @@ from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_ste
 from tightrope.solvers.survey import MARGIN, Memory, Survey, all_finite, see, units_of
 from tightrope.tree import platform, pytree, replace, shaped_like
 
+# By hand, where nothing else is said.
 _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's
-_DEARER = 1.1  # a price of violations above the multipliers
-_SHARES = 3  # that are tried of one move
+_DEARER = 1.1  # times the multipliers: the price of violations in the penalty
+_SHARES = 3  # shares of one move that are tried, at most
 _HALVED = 0.5  # a step that halves what is left between the penalty and the lower bound is taken in any case
 _OFF = 8.0  # times as much or as little curvature as was thought: time for a Hessian
 _QUICK = 0.001  # what a step leaves of the slope where curvature is as good as exact

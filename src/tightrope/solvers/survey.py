@@ -21,6 +21,7 @@ from tightrope.solvers.base import Look, NotFiniteLook
 from tightrope.solvers.cuts import Bound, Combination, Looks, Units
 from tightrope.tree import Array, Tree, as_numpy, pytree, ravel, replace, shaped_like, taken_apart
 
+# By hand, where nothing else is said.
 MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
 _CLOSE = 1.1  # a violation this many times the least that is proven is as small as it need be
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.metrics import accuracy_score, recall_score
 
-from tightrope.learn.fairness.metrics import group_rates, p_rule, p_rule_bounds
+from tightrope.learn.fairness.metrics import group_rates, is_positive, last_label, p_rule, p_rule_bounds, weights
 from tightrope.learn.fairness.sensitive import read_sensitive
 
 RNG = np.random.default_rng(5)
@@ -134,6 +134,20 @@ def test_the_error_of_a_weighted_ratio_is_that_of_many_samples(monkeypatch):
         found.append((np.log(r[0] / r[1]), bounds.error[0]))
     logs, errors = np.array(found).T
     assert logs.std() == pytest.approx(errors.mean(), rel=0.15)
+
+
+def test_labels_of_all_forms():
+    both = np.array([True, False])
+    for y in ([1, 0], [1, -1], [True, False], [1.0, 0.0], ["yes", "no"], np.array([1, 0], np.uint8)):
+        np.testing.assert_array_equal(is_positive(y, "y", 2), both)
+    for y, label in (([3, 7], 3), (["a", "b"], "a"), ([0, 1], 0), (["a", "a"], "a")):
+        np.testing.assert_array_equal(is_positive(y, "y", 2, label), [True, y[1] == label])
+    np.testing.assert_array_equal(is_positive(["b", "b"], "y", 2, "a"), [False, False])
+    assert last_label(["a"], None, ["b", "a"]) == "b"
+    for nothing in ((["a"],), (["a", "b", "c"],), ([1, 0],), (["a", "b"], [1, 0]), (np.array(["a", 1], object),)):
+        assert last_label(*nothing) is None
+    assert weights(None, 2).tolist() == [1.0, 1.0]
+    assert weights([0, 2, 8], 3).tolist() == [0.0, 0.25, 1.0]
 
 
 def test_labels_in_text():

@@ -41,7 +41,7 @@ REFERENCE = "slsqp"
 """The batch method that is also given the data at hand."""
 
 CALLS_A_MINIMISATION = 20
-"""With data at hand, by how much budgets of linear minimisations are smaller than those of calls: to some methods a
+"""With data at hand, by how much budgets of linear minimisations are smaller than those of calls, by hand: to some methods a
 minimisation is a pass over all rows. Of a stream every method minimises once a sample, and the budgets are the same."""
 
 

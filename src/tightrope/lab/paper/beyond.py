@@ -22,8 +22,8 @@ from tightrope.plotting import new_figure
 from tightrope.sampling import Rows
 
 PASSES = 20
-"""Passes over Adult: variance reduction pays once the data has been seen some times. After three, CSOA is tenfold ahead
-in the median of five seeds; the number was chosen after that had been seen, and the claim says so."""
+"""Passes over Adult, by hand: variance reduction pays once the data has been seen some times. After three, CSOA is tenfold
+ahead in the median of five seeds; the number was chosen after that had been seen, and the claim says so."""
 SPLIT = "spectraplex"
 """Where the projection-free methods meet: matrices of trace 1, whose projection takes an eigenvalue decomposition."""
 STEPS = 100
@@ -31,7 +31,7 @@ STEPS = 100
 CERTIFIED = "simplex"
 """Where certificates are held against the truth, which is known there."""
 KNOWN = 1e-12
-"""Shares of F* below which a gap says nothing: SLSQP, by which F* is known, is no nearer."""
+"""Shares of F* below which a gap says nothing: SLSQP, by which F* is known, is no nearer; by hand."""
 ROWS = 400
 """Rows to learn from, and as many to judge by; by hand."""
 COLOURS = ("#D55E00", "#0072B2")  # the paper's, and ours

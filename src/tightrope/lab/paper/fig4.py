@@ -30,7 +30,7 @@ LEVELS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75)
 """Values of c; by hand, so that at each of them the constraint binds for both angles."""
 
 FREE = 1e3
-"""A level that no point of the domain reaches: no constraint."""
+"""A level that no point of the domain reaches, which is no constraint; by hand."""
 
 SHOWN = 0.2
 """The c of the convergence panels; by hand."""

@@ -16,7 +16,7 @@ from tightrope.methods.conservative.fwcsoa import Schedule
 from tightrope.tree import replace
 
 TUNING_SEED = 1_000
-"""The first seed of the instances that are tuned on; others than those that are shown."""
+"""The first seed of the instances that are tuned on; others than those that are shown; by hand."""
 
 
 def slug(*words: Any) -> str:

@@ -28,8 +28,8 @@ from tightrope.methods import Method
 from tightrope.tree import replace
 
 SACRIFICE = 0.01
-"""What "without significantly sacrificing the gap" means here: the objective rises by at most 1 % of the optimal value; by
-hand."""
+"""What "without significantly sacrificing the gap" means here: the objective rises by at most 1 % of the optimal
+value; by hand."""
 
 RULE = FOUR_FIFTHS
 """The p%-rule that has to hold in validation; the paper's."""

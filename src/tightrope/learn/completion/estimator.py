@@ -35,9 +35,9 @@ _RULES = {
 DENSE_LIMIT = 200_000_000
 """The most entries that `transform` makes at once: 1.6 GB in float64; a guess at what a laptop has to spare."""
 _SEARCHED = 10
-"""Columns of the factors of a vertex: one for each Lanczos round, of which `LowRankBall` takes ten."""
+"""Columns of the factors of a vertex; derived: one for each Lanczos round, of which `LowRankBall` takes ten."""
 _FACTORS = 3
-"""Pairs of factors that a step keeps at the same time: the iterate, the vertex, and the next iterate."""
+"""Pairs of factors that a step keeps at the same time; derived: the iterate, the vertex, and the next iterate."""
 
 
 class StructuredMatrixCompletion(BaseEstimator):

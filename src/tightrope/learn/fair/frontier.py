@@ -19,7 +19,7 @@ from tightrope.learn.fairness.notions import cells_of, parts_of
 SEARCHES = ("cross-validation", "batch")
 LEVELS = 24  # thresholds on the path; by hand: a step is then a fifth of a threshold
 SMALLEST = 0.003  # the smallest threshold on the path, as a share of the largest; by hand
-_NONE = 1e-8  # a covariance of logarithms of odds and a group that is none: the root of what float64 resolves
+_NONE = 1e-8  # a covariance of logarithms of odds and a group that is none; derived: the root of what float64 resolves
 BATCH_ROWS = 10_000  # rows that the paper's procedure looks at; the paper's
 
 

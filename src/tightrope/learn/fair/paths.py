@@ -19,6 +19,7 @@ of groups are brought together, a convex problem, and the intercept is shifted u
 
 # Of the path "covariance"; all by hand.
 GAPS = np.linspace(0, 1, 9)  # between mean scores, as shares of plain logistic regression's own
+# By hand, where nothing else is said.
 BETWEEN_GAPS = 4  # directions on the line from one solution to the next, which keep the gaps between
 CUTS = 1024  # intercepts that are tried for each direction
 LARGEST = 2**16  # cuts times pairs of groups; where there are many pairs, fewer cuts are tried, for the memory

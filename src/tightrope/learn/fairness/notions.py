@@ -6,7 +6,7 @@ import numpy as np
 
 from tightrope.learn.fairness.sensitive import Sensitive
 
-FOUR_FIFTHS = 0.8  # share of the largest rate of a group that every other is to have: the 80 % rule
+FOUR_FIFTHS = 0.8  # share of the largest rate of a group that every other is to have: the usual 80 % rule
 NOTIONS: dict[str, tuple[bool | None, ...]] = {
     "demographic_parity": (None,),
     "equal_opportunity": (True,),

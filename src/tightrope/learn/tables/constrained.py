@@ -29,7 +29,7 @@ FOLDER = Folder(
     others=(REPORT, ROC),
 )
 JUDGE = 0.5
-"""The share of the rows that judges, as `cv` of `ConstrainedClassifier` has it."""
+"""The share of the rows that judges; by hand, as `cv` of `ConstrainedClassifier` has it."""
 
 
 class ConstrainedTable(TableModel):

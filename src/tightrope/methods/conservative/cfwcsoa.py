@@ -9,7 +9,7 @@ from tightrope.problem import Problem
 from tightrope.problem.generic import step_length
 from tightrope.tree import Array, Tree, float_dtype, pytree, static
 
-_RECOVERY = 1.03  # of the dual step, where the violation keeps its sign: slow, or multipliers swing for ever
+_RECOVERY = 1.03  # of the dual step, where the violation keeps its sign: by hand: slow, or multipliers swing for ever
 
 
 class CFWCSOAState(NamedTuple):

@@ -26,13 +26,14 @@ from tightrope.problem.nested import Nested, Tangent, inner_size, with_inner_lin
 from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, ravel, replace, static, subtract
 
-_PROBE_ROUNDS = 6  # products with the Hessian that look for its leading direction; by hand
-_DIRECTIONS = 16  # at most, along which lengths are counted in widths of their own, ...
-_MANY = 500  # ... where there are more coordinates: below, SQP is the better choice for what bends so differently
+# By hand, where nothing else is said; docs/decisions.md explains the epochs that they shape.
+_PROBE_ROUNDS = 6  # products with the Hessian that look for its leading direction
+_DIRECTIONS = 16  # directions at most, along which lengths are counted in widths of their own, ...
+_MANY = 500  # coordinates from which on there are such directions: below, SQP is the better choice
 _TRUST = 0.05  # the share of the gap that noise may cost at first
-_MORE = 1.5  # times that after an epoch that was better than all before ...
-_LESS = 4.0  # ... and a part of it after one that was not ...
-_LEAST = 1e-4  # ... but no less than this: the gap may be that loose
+_MORE = 1.5  # times that share after an epoch that was better than all before
+_LESS = 4.0  # by which that share is divided after one that was not
+_LEAST = 1e-4  # that share at least: the gap may be that loose
 _TURN = 4.0  # by how much an epoch changes the weight, or lowers the smoothness, at most
 _MEMORY = 0.5  # of what was measured in one epoch in the next
 _DOUBT = 2.0  # how much curvature there may be beside what an epoch has met

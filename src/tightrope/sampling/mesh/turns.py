@@ -27,7 +27,7 @@ _AT_ONCE = (
     1 << 15
 )  # rows of a shard whose order is made at once: a guess; to begin anew takes 12 us. Samples depend on it
 _ROUNDS = 1024  # rounds whose rotations are drawn at once: a guess. Samples depend on it
-_ROTATIONS, _OF_SHARD = 1, 2  # what random numbers are for; shards count on from the second
+_ROTATIONS, _OF_SHARD = 1, 2  # name what random numbers are for; any would do, and shards count on from the second
 
 
 def starts_of(n: int, number: int) -> np.ndarray:

@@ -5,21 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tightrope.lab.methods.primal_dual.slpmm import proximal_rounds
+from tightrope.lab.methods.primal_dual.slpmm import Rounds, proximal_rounds
 from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, Steps
 from tightrope.problem import Problem
-from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, pytree, static, subtract
-
-
-class _Steps(Steps):
-    """What the inner steps cost."""
-
-    method: "SAPMM"
-
-    def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
-        """A gradient and a projection for every round."""
-        return Cost(steps, steps * self.method.rounds, steps * self.method.rounds)
 
 
 @pytree
@@ -69,7 +58,7 @@ class SAPMM(Method):
     @property
     def steps(self) -> Steps:
         """With what they cost."""
-        return _Steps(self)
+        return Rounds(self)
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Solve the proximal problem of the sample, then step in the dual where it ended."""

@@ -13,14 +13,15 @@ from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, norm, pytree, static, subtract
 
 
-class _Steps(Steps):
-    """What the inner steps cost."""
+class Rounds(Steps):
+    """What is solved inside a step costs."""
 
-    method: "SLPMM"
+    method: Any  # an SLPMM or an SAPMM
 
     def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
-        """A projection for every round."""
-        return Cost(steps, steps, steps * self.method.rounds)
+        """A projection for every round; gradients as declared, for every round where the sample is evaluated anew."""
+        rounds, gradients = self.method.rounds, self.method.cost.gradients
+        return Cost(steps, steps * (gradients if gradients == 1 else rounds), steps * rounds)
 
 
 @pytree
@@ -70,7 +71,7 @@ class SLPMM(Method):
     @property
     def steps(self) -> Steps:
         """With what they cost."""
-        return _Steps(self)
+        return Rounds(self)
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Solve the linearised proximal problem; its penalty gives the new multipliers."""
