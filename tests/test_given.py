@@ -86,10 +86,11 @@ def test_what_is_masked_in_a_matrix_to_complete_was_not_observed():
 
 
 ODD = [pd.NA, None, pd.NaT, [1], {1}, {}, object(), 10**400, np.zeros(2)]
+NAMES = [type(value).__name__ for value in ODD]  # an object's own name has its address
 
 
 @BOTH
-@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("odd", ODD, ids=NAMES)
 @pytest.mark.parametrize("name", ["X", "y", "sensitive_features", "sample_weight"])
 def test_odd_values_are_refused_in_a_sentence(make, odd, name):
     """By this library, or by scikit-learn in its own words."""

@@ -127,12 +127,12 @@ def test_few_programs_are_compiled_and_little_is_kept(monkeypatch):
 
     monkeypatch.setattr(driver, "advance", watched)
     run = fed(SAMPLES[:64], [64])
-    programs = getattr(advance, "_cache_size")()  # noqa: B009 (not typed)
+    programs = advance.programs()
     size = sum(a.nbytes for a in run.state_dict().values())
     for count in (1, 2, 3, 17, 40, 63, 64):
         run.update(SAMPLES[:count])
     assert set(lengths) == {64}
-    assert getattr(advance, "_cache_size")() == programs  # noqa: B009 (not typed)
+    assert advance.programs() == programs
     run.update(SAMPLES[:65])
     assert lengths[-1] == 128
     assert sum(a.nbytes for a in run.state_dict().values()) == size

@@ -90,9 +90,9 @@ def test_one_compilation_serves_all_combinations_of_a_method():
     problem = tr.Problem(lambda x, theta: objective(x, theta), constraints, BALL, 0.5)
 
     def compiled(**options):
-        before = sweeping._advance_many._cache_size()
+        before = sweeping._advance_many.programs()
         tr.sweep(problem, ROWS, GRIDS, seeds=range(3), levels=[0.3, 0.5, 0.7], **{"steps": 50, **options})
-        return sweeping._advance_many._cache_size() - before
+        return sweeping._advance_many.programs() - before
 
     assert compiled(memory=4000) == 2  # one for each method, also in several slices
     assert compiled(memory=4000, steps=123, record=3) == 0

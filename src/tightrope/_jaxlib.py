@@ -41,7 +41,8 @@ def compiled(fn: Callable[..., Any] | None = None, /, *, soon: bool = False, **h
     """`jax.jit` for the programs of this package, with arguments as there.
 
     Called from Python, a program is compiled with the options that make it right. Called where something is being traced,
-    it becomes a part of what is traced, which JAX allows no options of its own.
+    it becomes a part of what is traced, which JAX allows no options of its own. What comes back counts in `programs()` how
+    many it has been compiled to.
 
     Args:
         fn: the function; without it, a decorator comes back.
@@ -61,6 +62,7 @@ def compiled(fn: Callable[..., Any] | None = None, /, *, soon: bool = False, **h
             program = jax.jit(fn, compiler_options=(options() | (_SOON if soon else {})) or None, **how)
         return program(*args, **kwargs)
 
+    call.programs = lambda: 0 if program is None else program._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
     return call
 
 

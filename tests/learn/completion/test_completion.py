@@ -260,7 +260,7 @@ def test_entries_are_checked_once(monkeypatch):
     assert len(found.path_) > 1
     assert len(checked) == 1
     found.partial_fit(([0], [0], [1.0]))
-    assert len(checked) == 2  # old and new ones together
+    assert len(checked) == 3  # the new ones, and all together
 
 
 # ---- more ratings ----------------------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ def test_partial_fit_refuses_what_cannot_be_meant(fitted):
     found = pickle.loads(pickle.dumps(fitted))
     with pytest.raises(ValueError, match=r"row 1, column 0 is given more than once"):
         found.partial_fit(([1, 1], [0, 0], [3.0, 4.0]))
-    with pytest.raises(ValueError, match="is -1; expected 0 or more"):
+    with pytest.raises(ValueError, match="row number -1 is out of range; expected 0 or more"):
         found.partial_fit(([-1], [0], [3.0]))
     with pytest.raises(ValueError, match="all 20 x 15 entries are observed"):
         found.partial_fit(np.ones((M, N)))

@@ -6,16 +6,16 @@ from typing import Annotated
 import typer
 
 from tightrope.learn.cli.errors import Debug, UsageError, stoppable
-from tightrope.learn.cli.fit_predict import DropMissing, name_and_value, without_missing
-from tightrope.learn.cli.options import Json, Text, TextOption
+from tightrope.learn.cli.fit_predict import name_and_value, without_missing
+from tightrope.learn.cli.options import Drop, DropMissing, Force, Json, Label, Out, Text, TextOption
 from tightrope.learn.cli.output import check_folder
 from tightrope.learn.cli.printing import busy, noted, print_made
 
 
 def classify(
     table: Annotated[Path, typer.Argument(help="The table, a row for each case: .csv, .tsv or .parquet.")],
-    label: Annotated[str, typer.Option(help="The column to predict; it has two values.")],
-    out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
+    label: Label,
+    out: Out,
     maximize: Annotated[
         str,
         typer.Option(
@@ -38,7 +38,7 @@ def classify(
     positive: Annotated[
         str | None, typer.Option(help="The label that is looked for; by default the last in order.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given several times.")] = None,
+    drop: Drop = None,
     drop_missing: DropMissing = False,
     group_as_feature: Annotated[
         bool, typer.Option("--group-as-feature", help="Use the columns of groups as features, too.")
@@ -48,7 +48,7 @@ def classify(
         bool, typer.Option("--uncertified", help="Write a model even where the limits could not be certified.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Decides which rows judge.", min=0)] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
+    force: Force = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tightrope.learn.cli.errors import Debug, stoppable
-from tightrope.learn.cli.options import Json
+from tightrope.learn.cli.options import Force, Json, Out
 from tightrope.learn.cli.output import check_folder
 from tightrope.learn.cli.printing import noted, print_made
 
@@ -16,7 +16,7 @@ def complete(
     user: Annotated[str, typer.Option(help="The column that says who rated.")],
     item: Annotated[str, typer.Option(help="The column that says what was rated.")],
     rating: Annotated[str, typer.Option(help="The column with the ratings, numbers.")],
-    out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
+    out: Out,
     rank: Annotated[int | None, typer.Option(help="The largest rank of the matrix; by default 32.")] = None,
     nuclear_norm: Annotated[
         float | None, typer.Option(help="The largest sum of singular values; by default chosen.")
@@ -27,7 +27,7 @@ def complete(
     steps: Annotated[int, typer.Option(help="Of the completion, at most.")] = 100,
     held_out: Annotated[float, typer.Option(help="The share of the ratings that is held out to measure on.")] = 0.1,
     seed: Annotated[int, typer.Option(help="The same one gives the same model.", min=0)] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
+    force: Force = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:

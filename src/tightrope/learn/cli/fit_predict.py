@@ -10,15 +10,13 @@ import typer
 from typer.core import TyperCommand
 
 from tightrope.learn.cli.errors import Debug, UsageError, stoppable
-from tightrope.learn.cli.options import FAIR, Json, Text, TextOption, taking
+from tightrope.learn.cli.options import FAIR, Drop, DropMissing, Force, Json, Label, Out, Text, TextOption, taking
 from tightrope.learn.cli.output import check_file, check_folder
 from tightrope.learn.cli.printing import busy, noted, print_made, print_table, print_written, say_notes
 from tightrope.names import visible
 
 if TYPE_CHECKING:
     import pandas as pd
-
-DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")]
 
 _RULES = ("p_rule", "difference", "covariance")
 _ONE_OF_THEM = "expected one of them: --p-rule 0.8, --difference 0.05, or --covariance 0.05."
@@ -49,13 +47,13 @@ def fit(
         Path,
         typer.Argument(help="The table, a row for each person: .csv, .tsv, .parquet, or a folder of Parquet files."),
     ],
-    label: Annotated[str, typer.Option(help="The column to predict; it has two values.")],
+    label: Label,
     sensitive: Annotated[list[str], typer.Option(help="A sensitive column; may be given several times.")],
-    out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
+    out: Out,
     positive: Annotated[
         str | None, typer.Option(help="The label that means being selected; by default the last in order.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given several times.")] = None,
+    drop: Drop = None,
     drop_missing: DropMissing = False,
     sensitive_as_features: Annotated[
         bool, typer.Option("--sensitive-as-features", help="Use the sensitive columns as features, too.")
@@ -63,7 +61,7 @@ def fit(
     text: TextOption = Text.indicators,
     test_share: Annotated[float, typer.Option(help="The share of the rows that is held out to measure on.")] = 0.3,
     seed: Annotated[int, typer.Option(help="The same one gives the same model.", min=0)] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")] = False,
+    force: Force = False,
     as_json: Json = False,
     debug: Debug = False,
     **parameters: Any,

@@ -4,6 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +17,11 @@ class Text(StrEnum):
     codes = "codes"
 
 
+Label = Annotated[str, typer.Option(help="The column to predict; it has two values.")]
+Out = Annotated[Path, typer.Option(help="The folder to write the model to.")]
+Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given several times.")]
+DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")]
+Force = Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 TextOption = Annotated[Text, typer.Option(help="What text becomes: indicators, or codes, one number a column.")]
 

@@ -45,29 +45,26 @@ class StructuredMatrixCompletion(BaseEstimator):
 
     Minimise the squared error on the observed entries over matrices X whose singular values sum to at most `nuclear_norm`,
     subject to the energy of all other entries, (1/2) sum X_ij^2, being at most `unobserved_energy`. X is held as factors
-    and never as a whole; the method is projection-free, with exact gradients and CSOA's dual step. The X that `fit` leaves
-    satisfies both bounds.
+    and never as a whole, and satisfies both bounds.
 
-    A mean and effects of rows and columns are subtracted, which predictions add again; bounds are in the units of what they
-    leave. Effects are means of what X leaves, as if their row or column had three more ratings of exactly the mean;
-    effects and X are fitted in turn, four times. Without any rating a row or column is predicted by the effects alone.
-    Predictions are not cut to the scale of the ratings.
+    A mean and effects of rows and columns are subtracted first and added to predictions; the bounds are about what is left.
+    An effect is a mean as if its row or column had three more ratings of exactly the mean. Effects and X are fitted in
+    turn, four times. Where a row or column has no rating the effects alone predict. Predictions are not cut to the scale of
+    the ratings.
 
-    Bounds that are not given are chosen by the error on a random share of the observed entries: the nuclear norm first,
-    along a path of growing ones, each completion starting from the one before, and of equal errors the largest; then the
-    energy, from what it is without a bound downwards. The completion is then made again from all entries.
+    Bounds that are not given are chosen by the error on a random share of the observed entries: first the nuclear norm,
+    growing until it helps no more, and of equal errors the largest; then the energy, from what it is without a bound
+    downwards. The completion is then made again from all entries.
 
-    It has the manners of a scikit-learn estimator (parameters, clone, pickle), but `check_estimator` does not apply: what is
-    missing in X is what is asked for, a matrix without missing entries is refused, rows are not samples that could be
-    split, and `predict` takes places.
+    It has parameters, `clone` and `pickle` as scikit-learn's estimators do, but `check_estimator` does not apply: missing
+    values are what is asked for, and rows are not samples that could be split.
 
     Args:
-        nuclear_norm: alpha, the largest sum of singular values; None to choose it.
-        unobserved_energy: beta, the largest half sum of squares of unobserved entries; None to choose it.
+        nuclear_norm: the largest sum of singular values; None to choose it.
+        unobserved_energy: the largest half sum of squares of unobserved entries; None to choose it.
         rank: the largest rank of X; by default 32.
         centre: whether to subtract mean and effects.
-        steps: the most steps that the completion from all entries takes, shared by its four turns; a turn that has
-            settled takes fewer.
+        steps: the most steps of the completion from all entries, shared by its four turns.
         method: "auto", or a method object or name for points that are held factored.
         held_out: the share of the observed entries that bounds are chosen by.
         random_state: a whole number; the same one gives the same completion.
@@ -76,13 +73,12 @@ class StructuredMatrixCompletion(BaseEstimator):
         factors_: U and V; U @ V.T is X, without mean and effects.
         singular_values_: those of X, the largest first.
         mean_, row_effects_, column_effects_: what was subtracted.
-        dual_: the multiplier, as a weight: the unobserved entries count as zeros that were observed with this weight.
+        dual_: the multiplier: unobserved entries count as zeros that were observed with this weight.
         nuclear_norm_, unobserved_energy_: the bounds, given or chosen. Where no bound on the energy helped, it is one that
             no matrix of that nuclear norm reaches.
         held_out_error_: the root mean squared error on the entries held out, and `path_` that of all bounds tried, as a
-            DataFrame; None where both bounds were given. It is what bounds were chosen by and no promise: about the
-            smallest of those tried, by completions of the other entries alone, at the last `fit`. To measure the matrix
-            that is handed out, keep entries from `fit` and give them to `score`.
+            DataFrame; None where both bounds were given. Bounds were chosen by it, so it promises nothing: to measure the
+            completion, keep entries from `fit` and give them to `score`.
         result_: the run of the last turn, a `Result`, in relative units (see `structured_completion`). A completion read
             from a file has its report_, as text.
         n_iter_: the steps of all turns.

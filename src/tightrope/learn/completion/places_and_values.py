@@ -4,7 +4,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from tightrope.given import unmasked
 from tightrope.learn.problems.observed import Observed, observed
@@ -15,38 +14,12 @@ NAME = "StructuredMatrixCompletion"
 
 def read(X: Any) -> Observed:
     """Places and values of a matrix or (rows, columns, values), of which nothing needs to be missing."""
-    matrix: Any = plain(X)
-    if scipy.sparse.issparse(matrix):
-        coo = matrix.tocoo()
-        rows, columns, values, shape = coo.row, coo.col, coo.data, coo.shape
-    elif isinstance(matrix, tuple | list) and len(matrix) == 3 and np.ndim(matrix[0]) == 1:
-        rows, columns, values = (np.asarray(part) for part in matrix)
-        shape = (0, 0)
-    else:
-        matrix = np.asarray(matrix)
-        if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
-            raise ValueError(
-                f"{NAME}: an array of shape {matrix.shape} and dtype {matrix.dtype} was given; expected a sparse matrix, a "
-                "dense one of numbers with NaN, or arrays (rows, columns, values)."
-            )
-        rows, columns = np.nonzero(~np.isnan(matrix))
-        values, shape = matrix[rows, columns], matrix.shape
-    if not len(values) == len(rows) == len(columns) > 0:
-        raise ValueError(
-            f"{NAME}: {len(rows):,} rows, {len(columns):,} columns and {len(values):,} values were given; expected as many "
-            "of each, and at least one."
-        )
-    if values.dtype.kind not in "fiub" or not np.all(np.isfinite(values)):
-        raise ValueError(f"{NAME}: some values are not finite numbers; leave out what was not observed.")
-    rows, columns = whole_numbers("rows", rows), whole_numbers("columns", columns)
-    return Observed(rows, columns, values.astype(float), shape)
+    return observed(plain(X), empty="entries", who=NAME)
 
 
 def joined(before: Observed, new: Observed) -> Observed:
     """All entries, the new ones in the place of older ones; the matrix grows to hold them."""
     places = np.array([new.rows, new.columns])
-    if places.min() < 0:
-        raise ValueError(f"{NAME}: a row or column number is {places.min()}; expected 0 or more.")
     height, width = (int(max(n)) for n in zip(before.shape, new.shape, places.max(axis=1) + 1, strict=True))
     fresh = new.rows * width + new.columns
     kept = ~np.isin(before.rows * width + before.columns, fresh)

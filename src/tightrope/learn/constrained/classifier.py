@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from tightrope.aside import aside
+from tightrope.confidence import USUAL
 from tightrope.given import unmasked
 from tightrope.learn import rules
 from tightrope.learn.constrained.asked import Asked, Constraint, read_asked
@@ -72,31 +73,31 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that maximises one metric while others keep their limits, with a certificate.
 
     "Find as many frauds as possible while at most 0.3 % of the honest are accused": `maximize="recall",
-    subject_to={"fpr": 0.003}`. The classifier given is trained on a part of the rows. The others judge which thresholds of
-    its score keep all limits on rows to come, with the confidence asked for, and the best of these is taken.
+    subject_to={"fpr": 0.003}`. The classifier given is trained on a part of the rows. The other rows judge which thresholds
+    of its score keep all limits on rows to come, with the confidence asked for, and the best of these is taken.
     `certificate_` says what was shown; print it. What is proven, and how: docs/constrained.md.
 
     Metrics: fpr, fnr, recall, precision, specificity, accuracy, selection_rate, and cost, the mean of what false positives
-    and false negatives cost (`costs=`). Choose hyperparameters inside, `ConstrainedClassifier(GridSearchCV(...))`: a grid
-    search around it would choose by the rows that judge, and nothing chosen by them is certified by them.
+    and false negatives cost (`costs=`). Put a search for hyperparameters inside, `ConstrainedClassifier(GridSearchCV(...))`:
+    around it, the rows that judge would also choose, and certify nothing.
 
     Args:
         estimator: any binary classifier with `decision_function` or `predict_proba`. None trains a linear score under convex
             bounds on the same limits.
         maximize: a metric; with a minus, such as "-fnr" or "-cost", one to be minimised.
-        subject_to: limits by metric: {"fpr": 0.003} or {"precision": 0.9}, in the direction that is natural; other ones are
-            written, {"selection_rate": "<= 0.2"}, and a list has several. "fpr by group" is a limit in every group of
+        subject_to: limits by metric, {"fpr": 0.003} or {"precision": 0.9}, in the natural direction; others are written,
+            {"selection_rate": "<= 0.2"}, and a list has several. "fpr by group" is a limit in every group of
             `fit(sensitive_features=...)`. By default {"fpr": 0.05}.
-        confidence: the probability that all limits are kept, or more.
+        confidence: the probability, at least, that all limits are kept.
         costs: for the metric "cost", such as {"fp": 1, "fn": 10}.
         positive_label: the label that is looked for; by default the last in order.
-        cv: which rows judge. A share, such as 0.5: so many are held out and judge the model that the others trained,
-            which is proven. "prefit": the estimator is trained already and all rows given judge; proven as well, if it has
-            not seen them. A whole number of folds, or a list of splits: all rows judge by cross-fitted scores, and the
-            model is trained on all rows; that holds for many rows at best, and the certificate says so.
-        max_weight: with `sample_weight`, the largest weight that a row can have, those to come included; or two, of a
-            negative and of a positive row. No rows tell how much a rare one weighs: without it nothing is certified for
-            weighted rows, and the threshold is the one for weights up to the largest given.
+        cv: which rows judge. A share, such as 0.5: so many are held out and judge the model that the others trained, which
+            is proven. "prefit": the estimator is trained and all rows given judge; proven as well, if it has not seen them.
+            A number of folds, or a list of splits: all rows judge by cross-fitted scores, and the model is trained on all
+            rows; that holds for many rows at best, and the certificate says so.
+        max_weight: with `sample_weight`, the largest weight that any row can have, those to come included; or two, of
+            negative and of positive rows. No rows tell how much a rare one weighs, so without it nothing is certified for
+            weighted rows.
         uncertified: what to do where the limits cannot be certified: "warn", with a `CertificationWarning`, and take the
             threshold that keeps them by estimates; or "raise" a `CertificationError`. Both say what is missing.
         random_state: a whole number; decides which rows judge.
@@ -130,7 +131,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         *,
         maximize: str = "recall",
         subject_to: Any = None,
-        confidence: float = 0.95,
+        confidence: float = USUAL,
         costs: Any = None,
         positive_label: Any = None,
         cv: Any = 0.5,

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope._threads import PRODUCT, threads_for
 from tightrope.aside import aside
+from tightrope.confidence import USUAL
 from tightrope.given import unmasked
 from tightrope.learn import rules
 from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint
@@ -75,68 +76,64 @@ _LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_", "frontier_",
 class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     """A linear classifier that treats groups alike: by a bound on their rates, or on a covariance.
 
-    Say what you want, `p_rule=0.8` or `difference=0.05`: of classifiers trained with constraints on smoothed rates of
-    groups, the most accurate one is taken of which rows not trained on show, with `confidence`, that it keeps the rule. Or
-    bound the covariance of score and sensitive attribute, `covariance=0.05`: the mean logistic loss is minimised subject
-    to |cov(s, score)| <= c (Zafar et al., 2017), to a certified gap, and the constraint holds on the training data exactly;
-    `partial_fit` learns that from a stream with CSOA. Or neither, and it is plain logistic regression.
+    Say what you want, `p_rule=0.8` or `difference=0.05`. Classifiers are then trained with constraints on smoothed rates of
+    groups, and the most accurate one is kept for which rows not trained on show, with `confidence`, that the rule holds. Or
+    bound the covariance of score and sensitive attribute, `covariance=0.05` (Zafar et al., 2017): the mean logistic loss is
+    minimised to a certified gap, the constraint holds on the training data, and `partial_fit` learns from a stream. With
+    neither it is plain logistic regression.
 
-    Features are standardised inside and `coef_` is in their own units. The sensitive attribute is used in training only
-    and is not a feature, unless you put it among them.
+    Features are standardised inside; `coef_` is in their own units. The sensitive attribute is used in training only.
 
     Args:
         p_rule: the p%-rule to keep, a share such as 0.8: no group's rate of positive decisions below that share of
             another's.
-        covariance: c: a number for all attributes, or a dict by name.
-        difference: or, instead of their ratio, the largest difference of two groups' rates, such as 0.05.
-        constraint: how `p_rule` or `difference` is kept. "rates": by smoothed rates of groups. "covariance": by the largest
-            c that keeps a `p_rule`; for a `difference`, by mean scores of groups and a shift of the intercept. "auto": the
-            most accurate of three ways, two of smoothing and that one, each with a third of the error that `confidence`
-            leaves; it is the covariance where `method` or `search` ask for that.
-        judge: for rates, who says that the rule is kept: "cross-fit", predictions out of fold, moved by what the model that
-            is then trained on all rows decides otherwise; or "holdout", 30 % of the rows, and the model that they judged
-            is kept. The promise is of rows that are independent draws, and asymptotic: for groups that are not tiny.
+        covariance: the largest covariance: a number for all attributes, or a dict by name.
+        difference: the largest difference of two groups' rates, such as 0.05.
+        constraint: how `p_rule` or `difference` is kept: "rates", by smoothed rates; "covariance"; or "auto", the most
+            accurate of three ways (two of smoothing, and the covariance), which share the error that `confidence` leaves.
+            It is the covariance where `method` or `search` ask for that.
+        judge: which rows show that rates are kept: "cross-fit", all of them, by models of the other folds, corrected for
+            what the final model decides otherwise; or "holdout", 30 % of them, and the model that they judged is kept. The
+            promise is for independent draws, and asymptotic.
         notion: whose rates are compared: "demographic_parity", everybody's; "equal_opportunity", of those with a positive
             label; "false_positive_rate_parity", with a negative one; "equalized_odds", both.
-        selected: for rates, between which shares of everybody the share selected is to lie, such as (0.1, 0.3): in
-            training, and for the classifier that is chosen by the rows that judge. That is an estimate and no promise.
-        sensitive: names of columns of X (a DataFrame) that are sensitive, instead of `fit(sensitive_features=)`. They are
-            taken out of the features.
-        sensitive_as_features: leave these columns among the features all the same.
-        sensitive_kind: what sensitive columns of numbers are: "categorical", codes of groups, or "continuous"; one word for
-            all, or a dict by name. By default two different numbers are groups, and more are a quantity.
+        selected: for rates, two shares, such as (0.1, 0.3), between which the share selected is to lie; an estimate, no
+            promise.
+        sensitive: columns of X (a DataFrame) that are sensitive, instead of `fit(sensitive_features=)`. They are not
+            features.
+        sensitive_as_features: use these columns as features all the same.
+        sensitive_kind: what columns of numbers are: "categorical", codes of groups, or "continuous"; one word for all, or a
+            dict by name. By default two different numbers are groups, and more are a quantity.
         intersections: of several attributes, also constrain the groups that they make together, as the attribute
             "sex & race". A dict `covariance` constrains them where it names them.
-        merge_rare: groups and intersections too small to be judged are treated as one, with a warning that names them;
-            `merged_` and `report` have them afterwards. False keeps them apart, and a rule may then be refused for them.
+        merge_rare: treat groups that are too small to be judged as one, with a warning; see `merged_`. With False a rule may
+            be refused for them.
         l2: coefficient of the penalty l2/2 |x|^2 on standardised coefficients; the intercept has none.
         class_weight: as in scikit-learn: None, "balanced" or a dict.
         fit_intercept: whether the score has a constant.
-        radius: the radius of the ball that standardised coefficients lie in. It keeps separable data from running off to
-            infinity, and a handful of rows from cancelling the covariance of all others.
+        radius: the radius of the ball of standardised coefficients. It keeps separable data from running off to infinity.
         method: "auto", the best for data at hand; "csoa", the paper's, one sample a step; or a method object.
         passes: the most passes over the data; by default 10, and some 300 for "auto", which stops by `tol`.
         tol: for "auto", the duality gap at which to stop, as a share of the objective.
-        search: how c is found for `p_rule`: "cross-validation", or "batch", as in the paper: on 10,000 random rows, judged
-            by these same rows.
-        folds: how many folds the cross-validation has.
-        confidence: the confidence that the rule is kept, one-sided, the choice of a point of a path counted in. `result_`
-            says beside it what the rule costs at 50, 80 and 95 %.
+        search: how the covariance is found for `p_rule`: "cross-validation"; or "batch", as in the paper, on 10,000 random
+            rows that also judge.
+        folds: the number of folds.
+        confidence: the one-sided confidence that the rule is kept, the choice among classifiers counted in.
         scaling: for `partial_fit`, (means, deviations) of the features; by default those of the first batch.
         random_state: a whole number; the same one gives the same classifier. None draws another one for every fit.
 
     Attributes:
         coef_, intercept_: what the score is made of, shapes (1, n_features) and (1,), for features as given.
         classes_: the two labels; the second is the positive one.
-        threshold_: c, or a dict of them by attribute; by rates, what the smoothed ones were held at; None without a
-            constraint.
-        dual_: the multipliers, in the order of `result_.constraints`: what a unit of c is worth.
+        threshold_: the covariance, or a dict of them by attribute; by rates, what the smoothed ones were held at; None
+            without a constraint.
+        dual_: the multipliers, in the order of `result_.constraints`.
         result_: the run of `fit`, a `Result`, or by rates a `RatesRun`; print it. A classifier read from a file has its
             report_, as text.
-        frontier_: for `p_rule` and `difference`, the points that were judged.
+        frontier_: for `p_rule` and `difference`, the classifiers that were judged.
         attributes_: the sensitive attributes, as they were read.
-        merged_: by attribute and intersection, the groups that were treated as one because they are rare; see `merge_rare`.
-        drawn_: which rows of files it was trained on, a sentence; empty where on all that were given.
+        merged_: by attribute and intersection, the groups that were treated as one.
+        drawn_: which rows of files it was trained on, a sentence; empty where on all.
         n_features_in_, feature_names_in_: number and names of the features, without sensitive columns.
 
     Example:
@@ -183,7 +180,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         tol: float = 1e-12,
         search: str = "cross-validation",
         folds: int = 5,
-        confidence: float = 0.95,
+        confidence: float = USUAL,
         scaling: Any = None,
         random_state: int | None = 0,
     ):

@@ -1,7 +1,7 @@
 """What a classifier gives to each group and intersection: rates, ratios and differences, as a table and a page."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,8 +90,8 @@ class FairnessReport:
 
     def __str__(self) -> str:
         parts = [*self._sentences()]
-        for metric, table in self._tables():
-            parts += ["", METRICS[metric], *_aligned(table)]
+        for metric in self.overall.index:
+            parts += ["", METRICS[metric], *self._lines(metric)]
         return visible("\n".join(parts))
 
     def _repr_html_(self) -> str:
@@ -116,34 +116,37 @@ class FairnessReport:
             *self.notes,
         ]
 
-    def _tables(self) -> list[tuple[str, list[list[str]]]]:
-        """For each metric a table of text, its first row the heading."""
-        found = []
-        for metric in self.overall.index:
-            rows = [["", "rows", "rate", "", "ratio", "", "difference", ""]]
-            everybody = self.overall.loc[metric]
-            rows.append(["everybody", f"{int(everybody['rows']):,}", *_interval(everybody, "rate"), "", "", "", ""])
-            for row in self._of(metric).to_dict("records"):
-                rows.append([f"{row['attribute']} = {_group(row['group'])}", f"{row['rows']:,}", *_cells(row)])
-            found.append((metric, rows))
-        return found
+    def _rows(self, metric: str) -> Iterator[tuple[str, str, Any, list[str]]]:
+        """The rows of a table, everybody first: attribute, group, its numbers, and these in words."""
+        everybody: Any = self.overall.loc[metric]
+        yield "", "everybody", everybody, [*_interval(everybody, "rate"), "", "", "", ""]
+        for row in self.frame[self.frame["metric"] == metric].to_dict("records"):
+            words = [*_interval(row, "rate"), *_interval(row, "ratio"), *_interval(row, "difference", "+")]
+            yield row["attribute"], _group(row["group"]), row, words
 
-    def _of(self, metric: str) -> pd.DataFrame:
-        return self.frame[self.frame["metric"] == metric]
+    def _lines(self, metric: str) -> list[str]:
+        """A table as text, the first column to the left and the others to the right."""
+        table = [list(_HEADS)]
+        for attribute, name, row, words in self._rows(metric):
+            table.append([f"{attribute} = {name}" if attribute else name, f"{int(row['rows']):,}", *words])
+        first, *widths = (max(map(len, column)) for column in zip(*table, strict=True))
+        return ["  ".join([name.ljust(first), *map(str.rjust, words, widths)]).rstrip() for name, *words in table]
 
     def _html_table(self, metric: str) -> Html:
-        everybody: Any = self.overall.loc[metric]
-        part = self._of(metric)
-        widest = max(float(part["high"].max()), float(everybody["high"]))
-        heads = ("", "rows", "rate", "", "ratio", "", "difference", "")
-        rows = [_html_row("everybody", everybody, everybody["rate"], widest, ["", "", "", ""])]
-        for attribute, groups in part.groupby("attribute", sort=False):
-            rows.append(Html(f'<tr><th class="heading" colspan="8">{elements.text(attribute)}</th></tr>'))
-            rows += [
-                _html_row(_group(one["group"]), one, everybody["rate"], widest, _cells(one)[2:])
-                for one in groups.to_dict("records")
-            ]
-        return elements.table(heads, rows, METRICS[metric], {3: "drawn"})
+        """The same table for a page, with intervals drawn from 0 to the largest; a mark is everybody's rate."""
+        rows, found, last = [], list(self._rows(metric)), ""
+        overall, widest = found[0][2]["rate"], np.fmax.reduce([float(row["high"]) for _, _, row, _ in found])
+        for attribute, name, row, (rate, _, *others) in found:
+            if attribute != last:
+                rows.append(Html(f'<tr><th class="heading" colspan="8">{elements.text(attribute)}</th></tr>'))
+            last = attribute
+            drawn = interval(row["low"], row["rate"], row["high"], widest, overall)
+            cells = [cell(name), cell(f"{int(row['rows']):,}"), cell(rate), cell(drawn)]
+            rows.append(elements.row([*cells, *(cell(w, "interval" if i % 2 else "") for i, w in enumerate(others))]))
+        return elements.table(_HEADS, rows, METRICS[metric], {3: "drawn"})
+
+
+_HEADS = ("", "rows", "rate", "", "ratio", "", "difference", "")
 
 
 def fairness_report(
@@ -299,24 +302,3 @@ def _interval(row: Any, name: str, sign: str = "") -> list[str]:
     if np.isnan(row[name]):
         return ["-", ""]
     return [_number(row[name], sign), "" if low == high else f"{_number(low, sign)} to {_number(high, sign)}"]
-
-
-def _cells(row: Any) -> list[str]:
-    return [*_interval(row, "rate"), *_interval(row, "ratio"), *_interval(row, "difference", "+")]
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table of text: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = []
-    for row in table:
-        cells = [row[0].ljust(widths[0]), *(part.rjust(width) for part, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _html_row(name: str, found: Any, overall: float, widest: float, others: Sequence[str]) -> Html:
-    """A group: its rate with the interval drawn, and everybody's rate as a mark; from 0 to the largest of the table."""
-    drawn = interval(found["low"], found["rate"], found["high"], widest, overall)
-    cells = [cell(name), cell(f"{int(found['rows']):,}"), cell(_number(found["rate"])), cell(drawn)]
-    return elements.row([*cells, *(cell(said, "interval" if i % 2 else "") for i, said in enumerate(others))])

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from tightrope.confidence import effective_ratio_lower, fixed_sequence
+from tightrope.confidence import USUAL, effective_ratio_lower, fixed_sequence
 from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.by_rates import RatesRun
 from tightrope.learn.fair.paths import PATHS, Model, Part
@@ -29,7 +29,7 @@ from tightrope.learn.fair.split import Split, accuracy
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 
-CONFIDENCES = (0.5, 0.8, 0.95)  # with which it is said what the rule costs; even odds, four to one, and what is usual
+CONFIDENCES = (0.5, 0.8, USUAL)  # with which it is said what the rule costs: even odds, four to one, and what is usual
 
 
 class Walk:

@@ -153,30 +153,31 @@ def _numbers(given: np.ndarray) -> np.ndarray:
 
 
 def weights(sample_weight: Any, n: int) -> np.ndarray:
-    """The weights of n rows as numbers, the largest of them 1; ones where none are given.
-
-    Args:
-        sample_weight: n finite numbers of at least 0, some of them positive, or None.
-        n: how many are expected.
+    """The weights of n rows, the largest of them 1; ones where none are given.
 
     Example:
         >>> from tightrope.learn.fairness.metrics import weights
         >>> weights([1.0, 4.0], 2).tolist()
         [0.25, 1.0]
     """
+    numbers = checked_weights(sample_weight, n)
+    return numbers / numbers.max()
+
+
+def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
+    """n finite numbers of at least 0, some of them positive; ones for None. Anything else is refused."""
     if sample_weight is None:
         return np.ones(n)
     with in_a_sentence("sample_weight", "a number for each row"):
         given = np.asarray(unmasked("sample_weight", sample_weight))
-    if given.shape != (n,):
-        raise ValueError(f"sample_weight has shape {given.shape}; expected {n:,} values, one per row.")
-    with in_a_sentence("sample_weight", "a number for each row"):
-        numbers = _numbers(given)
+        if given.shape != (n,):
+            raise ValueError(f"sample_weight has shape {given.shape}; expected {n:,} values, one per row.")
+        numbers = given.astype(np.float64)
     if not (np.all(np.isfinite(numbers)) and np.all(numbers >= 0) and np.any(numbers > 0)):
         raise ValueError(
             "sample_weight has values that are negative or not finite, or no positive one; expected weights."
         )
-    return numbers / numbers.max()
+    return numbers
 
 
 # ---- with confidence -------------------------------------------------------------------------------------------------

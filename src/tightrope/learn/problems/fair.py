@@ -11,9 +11,11 @@ import numpy as np
 
 from tightrope import losses
 from tightrope._errors import nonnegative, whole_number
-from tightrope.learn.fairness.metrics import is_positive
+from tightrope.given import unmasked
+from tightrope.learn.fairness.metrics import checked_weights, is_positive
 from tightrope.learn.fairness.notions import NOTIONS as LABELS
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
+from tightrope.learn.sentences import in_a_sentence
 from tightrope.problem import Problem
 from tightrope.problem.constraints import two_sided
 from tightrope.sets import L2Ball
@@ -118,7 +120,8 @@ def fair_classification(
     features = _features(X)
     n, d = features.shape
     positive = is_positive(y, "y", n)
-    weight = _weights(sample_weight, n)
+    weight = checked_weights(sample_weight, n)
+    weight = weight / weight.mean()
     if len(np.unique(positive[weight > 0])) < 2:
         raise ValueError("y has one label only (in the rows with weight); expected both positive and negative rows.")
     read = None if sensitive is None else read_sensitive(sensitive)
@@ -193,37 +196,14 @@ def covariance_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _features(X: Any) -> np.ndarray:
-    try:
-        features = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"X could not be read as an array of numbers ({error}); expected n rows of d features. Encode text, and make "
-            "sparse matrices dense, first."
-        ) from error
+    with in_a_sentence("X", "n rows of d features, numbers; encode text, and make sparse matrices dense, first"):
+        features = np.asarray(unmasked("X", X), dtype=np.float64)
     if features.ndim != 2 or not features.size:
         raise ValueError(f"X has shape {features.shape}; expected (n, d), a row per person and a column per feature.")
     bad = int(np.sum(~np.isfinite(features)))
     if bad:
         raise ValueError(f"X has {bad:,} values that are NaN or infinite; expected finite numbers. Fill or drop them.")
     return features
-
-
-def _weights(sample_weight: Any, n: int) -> np.ndarray:
-    """The weights, checked and scaled to mean 1; ones where none are given."""
-    if sample_weight is None:
-        return np.ones(n)
-    try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"sample_weight could not be read as numbers ({error}); expected one per row of X.") from error
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}; expected {n:,} values, one per row of X.")
-    if not np.all(np.isfinite(weight)) or np.any(weight < 0) or not np.any(weight > 0):
-        raise ValueError(
-            "sample_weight has negative, infinite or missing values, or nothing but zeros; expected finite weights of at "
-            "least 0, some of them positive."
-        )
-    return weight / weight.mean()
 
 
 def centred(read: Sensitive, weight: np.ndarray, positive: np.ndarray, notion: str) -> np.ndarray:

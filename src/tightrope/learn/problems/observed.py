@@ -34,7 +34,8 @@ def observed(
         matrix: any of these; an `Observed` was checked when it was made, and is returned as it is.
         mask: for a dense matrix, True where it was observed.
         shape: for (rows, columns, values), the size of the matrix; by default the smallest that holds them.
-        empty: "refuse" rows and columns without any observation, or "keep" them.
+        empty: "refuse" rows and columns without any observation, or "keep" them; "entries" are not a matrix to complete, and
+            may be all of one, or of one place.
         who: whose argument the matrix is, for errors.
 
     Example:
@@ -79,8 +80,8 @@ def _from_triplets(say: str, rows: np.ndarray, columns: np.ndarray, values: np.n
         bad = (places < 0) | (places >= length)
         if bad.any():
             raise ValueError(
-                f"{say}: {name} number {int(places[bad][0])} is out of range; expected 0 to {length - 1} "
-                f"({int(bad.sum()):,} such entries)."
+                f"{say}: {name} number {int(places[bad][0])} is out of range; expected "
+                f"{'0 or more' if shape is None else f'0 to {length - 1}'} ({int(bad.sum()):,} such entries)."
             )
     return Observed(rows, columns, values, size)
 
@@ -134,6 +135,8 @@ def _check(say: str, found: Observed, empty: str) -> None:
             f"{say}: the value at row {found.rows[k]}, column {found.columns[k]} is {found.values[k]}; expected finite "
             "numbers. Leave out what was not observed."
         )
+    if empty == "entries":
+        return
     ordered = np.sort(found.rows.astype(np.int64) * n + found.columns)
     repeated = ordered[:-1][ordered[1:] == ordered[:-1]]
     if len(repeated):

@@ -28,8 +28,8 @@ FOLDER = Folder(
     meaning="constrained.json",
     others=(REPORT, ROC),
 )
-JUDGE = 0.5
-"""The share of the rows that judges; by hand, as `cv` of `ConstrainedClassifier` has it."""
+JUDGE = ConstrainedClassifier().cv
+"""The share of the rows that judges: what is taken where a user of the classifier does not say."""
 
 
 class ConstrainedTable(TableModel):
