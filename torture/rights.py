@@ -177,7 +177,7 @@ def foreign_cache(chance: random.Random) -> str | None:
         else:
             folder.chmod(0o700 | chance.choice([0o020, 0o002, 0o022, 0o077]))
         try:
-            cache.compilation_cache(folder)
+            cache._make_ready(folder)
         except PermissionError as error:
             return None if "folder of your own" in str(error) else f"a cache of others ({how}): {error}"
         return f"a cache of others ({how}, {folder.stat().st_mode:o}) was taken"
