@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from tightrope._errors import numbers
 from tightrope.columns import of_constraints, refuse_taken
 from tightrope.precision import in_full_precision
 from tightrope.sampling.batch import batch_mean, over_devices
@@ -260,7 +261,7 @@ def penalised(problem: Problem, weights: float | np.ndarray) -> Problem:
         >>> tr.penalised(solved.problem, solved.dual).constraints is None
         True
     """
-    given = np.asarray(weights, float)
+    given = numbers("penalised", "weights", weights, "expected numbers >= 0, one or one per constraint.")
     if given.ndim > 1 or not np.all(np.isfinite(given)) or np.any(given < 0):
         raise ValueError(f"penalised: weights is {weights!r}; expected numbers >= 0, one or one per constraint.")
     return problem._penalised(given)  # pyright: ignore[reportPrivateUsage]
