@@ -112,6 +112,14 @@ def _fed() -> tr.Online:
     return run
 
 
+def _kept(**given: Any) -> None:
+    """Programs are kept in a folder, and then no more: it is deleted after the attack."""
+    try:
+        tr.compilation_cache(**given)
+    finally:
+        jax.config.update("jax_compilation_cache_dir", None)
+
+
 @functools.cache
 def _result() -> tr.Result:
     return tr.minimize(PROBLEM, FEW, method="csoa", steps=20, progress=False)
@@ -179,7 +187,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
                {"factory": [[FEW]]}),
     "Parquet": (tr.Parquet, {"path": [Path("/nowhere.parquet")], "columns": [None], "dtypes": [None],
                              "categories": [None], "shuffle": [True], "shards": [16]}),
-    "compilation_cache": (tr.compilation_cache, {"folder": [None], "max_bytes": [2**28]}),
+    "compilation_cache": (_kept, {"folder": [None], "max_bytes": [2**28]}),
     "lift_cvar": (
         lambda **given: tr.lift_cvar(PROBLEM, **given),
         {"alpha": [0.1], "lower": [-5.0], "upper": [5.0], "of": ["constraints", "objective"]},

@@ -6,7 +6,7 @@ methods: `nested.Nested`, `oracle.FromOracle`, and factored ones with the comple
 in a way of their own stands in `generic.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -303,7 +303,8 @@ def _checked_levels(levels: Any) -> Any:
 def _checked_names(names: Any) -> tuple[str, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    several = isinstance(names, Iterable) and np.shape(names) != () and not isinstance(names, dict)
+    if not several or not all(isinstance(name, str) for name in names):
         raise TypeError(f"Problem: names is {names!r}; expected a list of strings, one per constraint.")
     refuse_taken("Problem: names", of_constraints(names))
     return tuple(names)
