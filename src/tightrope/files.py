@@ -198,11 +198,10 @@ def seal(about: Mapping[str, Any], arrays: Arrays | None = None) -> str:
 
 def as_path(given: Any) -> Path:
     """The path of a file that a user gave."""
-    if not (
-        isinstance(given, str | os.PathLike) and isinstance(os.fspath(given), str) and "\0" not in os.fspath(given)
-    ):
+    said = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(said, str) or "\0" in said or not Path(said).name:
         raise TypeError(f"path is {shown(given)}; expected the path of a file.")
-    return Path(given)
+    return Path(said)
 
 
 def replace_file(path: Path, content: bytes) -> None:
