@@ -72,16 +72,10 @@ real: $(REAL)
 	-.venv-real/bin/python -m studies.real --half $(HALF)
 	.venv-real/bin/python -m studies.real --page
 
-# Attacks; an hour on two cores. What they found is in docs/reliability.md.
+# Attacks, for so many minutes in all; an hour unless MINUTES says otherwise. What they found is in docs/reliability.md.
+MINUTES ?= 60
 torture: install
-	$(BIN)/python -m torture.bits
-	$(BIN)/python -m torture.tables
-	$(BIN)/python -m torture.arguments
-	$(BIN)/python -m torture.memory
-	$(BIN)/python -m torture.interrupts
-	$(BIN)/python -m torture.refits
-	$(BIN)/python -m torture.names
-	$(BIN)/python -m torture.kills
+	$(BIN)/python -m torture --minutes $(MINUTES)
 
 # Do the tests of the core see small mistakes in it? An hour on two cores; `python -m torture.mutants --processes 16` is quicker.
 mutants: install

@@ -55,6 +55,18 @@ def _spelled(number: float) -> str:
     return "zero" if number == 0 else f"{number:g}"
 
 
+def numbers(owner: str, name: str, value: Any, expected: str) -> np.ndarray:
+    """An array of finite real numbers in float64; refuses what is none with what was expected, a sentence's end."""
+    try:
+        array = np.asarray(value)
+        array = array.astype(float) if array.dtype.kind in "fiubO" else np.asarray(np.nan)
+    except Exception as error:  # anything may be given, and its conversion may do anything
+        raise TypeError(f"{owner}: {name} is {shown(value)}; {expected}") from error
+    if array.size == 0 or not np.all(np.isfinite(array)):
+        raise ValueError(f"{owner}: {name} is {shown(value)}; {expected}")
+    return array
+
+
 def one_of(owner: str, name: str, value: Any, options: tuple[Any, ...]) -> Any:
     """Refuse anything that is not among the options."""
     if not any(value is option or (isinstance(value, type(option)) and value == option) for option in options):

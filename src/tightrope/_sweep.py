@@ -85,7 +85,7 @@ def sweep(
     if not isinstance(methods, Algorithm | Mapping):
         raise TypeError(f"sweep: methods is {methods!r}; expected a method, or several by name in a dict.")
     named = {title_of(methods): methods} if isinstance(methods, Algorithm) else dict(methods)
-    if not isinstance(seeds, Iterable):
+    if not isinstance(seeds, Iterable) or getattr(seeds, "shape", None) == ():
         raise TypeError(f"sweep: seeds is {seeds!r}; expected several of them, such as range(20).")
     seeds = at_most(seeds, MOST_ROWS, "sweep", "seeds")
     memory = whole_number("sweep", "memory", memory)

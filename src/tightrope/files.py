@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tightrope._errors import shown
+
 Arrays = Mapping[str, np.ndarray]
 About = dict[str, Any]
 
@@ -192,6 +194,14 @@ def seal(about: Mapping[str, Any], arrays: Arrays | None = None) -> str:
         sha.update(f"{name} {array.dtype.str} {array.shape}".encode())
         sha.update(array.tobytes())
     return sha.hexdigest()
+
+
+def as_path(given: Any) -> Path:
+    """The path of a file that a user gave."""
+    said = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(said, str) or "\0" in said or not Path(said).name:
+        raise TypeError(f"path is {shown(given)}; expected the path of a file.")
+    return Path(said)
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -2,13 +2,14 @@
 
 import time
 import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import refuse_after_fork
+from tightrope._errors import refuse_after_fork, shown
 from tightrope.aside import aside
 from tightrope.certificate import Certificate
 from tightrope.confidence.means import checked_confidence
@@ -300,6 +301,8 @@ class Online:
 
     def load_state_dict(self, arrays: dict[str, np.ndarray]) -> None:
         """Stand where another run of the same problem, method and batch size stood when it gave `arrays`."""
+        if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
+            raise TypeError(f"Online: the arrays are {shown(arrays)}; expected a dict such as `state_dict` gives.")
         paths, structure = jax.tree_util.tree_flatten_with_path(self._known("load_state_dict"))
         own = {_name(path): leaf for path, leaf in paths}
         if set(arrays) != set(own):

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tightrope.files import beside
+from tightrope.files import as_path, beside
 from tightrope.names import in_picture
 from tightrope.result import Result
 
@@ -77,7 +77,7 @@ def saved(figure: "Figure", path: str | None) -> "Figure":
 
 def write_figure(figure: "Figure", path: str | Path) -> None:
     """Write a figure, whole or not at all, in the form that the name of its file says."""
-    path = Path(path)
+    path = as_path(path)
     path = path if path.suffix else path.with_name(f"{path.name}.png")  # matplotlib's own default
     with beside(path) as unfinished:
         figure.savefig(unfinished, format=path.suffix.removeprefix("."))

@@ -16,11 +16,17 @@ R = TypeVar("R")
 
 
 def full_precision(fn: Callable[P, R]) -> Callable[P, R]:
-    """The function with full precision in every product that it computes or traces."""
+    """The function with full precision in every product that it computes or traces.
+
+    Nor does it heed two settings by which users watch their own code: `jax.transfer_guard`, because this library keeps on
+    the host what is quicker there and moves it on purpose, and strict promotion of dtypes, because it mixes counts with
+    numbers of either precision.
+    """
 
     @functools.wraps(fn)
     def exact(*args: P.args, **kwargs: P.kwargs) -> R:
-        with jax.default_matmul_precision("highest"):
+        exactly, moves = jax.default_matmul_precision("highest"), jax.transfer_guard("allow")
+        with exactly, moves, jax.numpy_dtype_promotion("standard"):
             return fn(*args, **kwargs)
 
     return exact

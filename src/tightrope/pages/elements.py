@@ -6,7 +6,7 @@ Whatever is not `Html` is text, and is escaped on its way into a page: a functio
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tightrope.files import replace_file
+from tightrope.files import as_path, replace_file
 from tightrope.names import in_html
 
 
@@ -196,7 +196,7 @@ def page(title: str, *parts: object) -> Html:
 
 def write_page(path: str | Path, made: Html) -> Path:
     """Write a page, whole or not at all; gives its path."""
-    path = Path(path)
+    path = as_path(path)
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"The report was to be written to {path}; expected a file in a folder that exists.")
     replace_file(path, made.encode())

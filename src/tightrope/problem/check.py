@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._errors import whole_number
 from tightrope._jaxlib import compiled
 from tightrope.confidence import TESTED, serial_dependence
 from tightrope.precision import full_precision
@@ -20,7 +21,7 @@ from tightrope.problem.oracle import FromOracle
 from tightrope.problem.problem import Problem, bends, called_back, constraint_names
 from tightrope.problem.scales import Probe, look_at_scales, look_together
 from tightrope.sampling import Sampler, Stream, as_sampler
-from tightrope.sets.base import Shape
+from tightrope.sets.base import Shape, checked_point
 from tightrope.tree import Tree, add_scaled, all_finite, astype, dot, float_dtype, norm, replace, subtract
 
 # ---- before every run -----------------------------------------------------------------------------------------------
@@ -143,10 +144,12 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
         ['convexity']
     """
     sampler = as_sampler(data)
-    x = jax.tree.map(jnp.asarray, problem.domain.start() if x0 is None else x0)
+    x = problem.domain.start() if x0 is None else checked_point("x0", x0, problem.domain.shape)
     n = check_shapes(problem, x, sampler.example())
     problem = astype_problem(problem, float_dtype(x))
-    theta = sampler.some(samples, seed)
+    theta = sampler.some(
+        whole_number("check_problem", "samples", samples), whole_number("check_problem", "seed", seed, 0)
+    )
     points = _some_points(problem, x, seed)
     names = [*(["the objective"] if problem.knows_objective else []), *constraint_names(problem, n)]
 

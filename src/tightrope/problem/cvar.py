@@ -5,6 +5,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._errors import numbers
 from tightrope.problem.problem import Problem, bends
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, replace
@@ -47,7 +48,7 @@ def lift_cvar(
     References:
         R. T. Rockafellar, S. Uryasev: Optimization of Conditional Value-at-Risk, Journal of Risk 2, 2000.
     """
-    level = np.asarray(alpha, float)
+    level = numbers("lift_cvar", "alpha", alpha, "expected numbers from 0 to below 1.")
     if level.ndim > 1 or not np.all((level >= 0) & (level < 1)):
         raise ValueError(f"lift_cvar: alpha is {alpha!r}; expected numbers from 0 to below 1.")
     if problem.nested:

@@ -248,6 +248,6 @@ def _sums(
 
     def add(k: Array, total: Mean) -> Mean:
         """As one vector, because each array that is summed by itself is more to compile."""
-        return total.add(ravel_pytree(jaxpr_as_fun(program)(k.astype(jnp.int32)))[0]).close_group()
+        return total.add(ravel_pytree(jaxpr_as_fun(program)(jnp.asarray(k, jnp.int32)))[0]).close_group()
 
     return back(jax.lax.fori_loop(0, last, add, Mean.zeros_like(zeros)).sum())

@@ -6,7 +6,7 @@ methods: `nested.Nested`, `oracle.FromOracle`, and factored ones with the comple
 in a way of their own stands in `generic.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from tightrope._errors import numbers
 from tightrope.columns import of_constraints, refuse_taken
 from tightrope.precision import in_full_precision
 from tightrope.sampling.batch import batch_mean, over_devices
@@ -260,7 +261,7 @@ def penalised(problem: Problem, weights: float | np.ndarray) -> Problem:
         >>> tr.penalised(solved.problem, solved.dual).constraints is None
         True
     """
-    given = np.asarray(weights, float)
+    given = numbers("penalised", "weights", weights, "expected numbers >= 0, one or one per constraint.")
     if given.ndim > 1 or not np.all(np.isfinite(given)) or np.any(given < 0):
         raise ValueError(f"penalised: weights is {weights!r}; expected numbers >= 0, one or one per constraint.")
     return problem._penalised(given)  # pyright: ignore[reportPrivateUsage]
@@ -302,7 +303,8 @@ def _checked_levels(levels: Any) -> Any:
 def _checked_names(names: Any) -> tuple[str, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    several = isinstance(names, Iterable) and np.shape(names) != () and not isinstance(names, dict)
+    if not several or not all(isinstance(name, str) for name in names):
         raise TypeError(f"Problem: names is {names!r}; expected a list of strings, one per constraint.")
     refuse_taken("Problem: names", of_constraints(names))
     return tuple(names)

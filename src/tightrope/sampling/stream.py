@@ -54,7 +54,8 @@ class Stream(Sampler):
     per_seed = False
 
     def __init__(self, factory: Callable[..., Iterable[Tree]] | Iterable[Tree]):
-        if not callable(factory) and not isinstance(factory, Iterable):
+        array = hasattr(factory, "__array__") or isinstance(factory, str | bytes)  # iterable, but no batches
+        if array or (not callable(factory) and not isinstance(factory, Iterable)):
             raise TypeError(f"Stream: {factory!r} was given; expected factory(skip) or an iterable of batches.")
         self.factory = factory
         self._opens = callable(factory) and not isinstance(factory, Iterable)  # some loaders are both

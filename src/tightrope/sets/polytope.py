@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import MissingOracleError
+from tightrope._errors import MissingOracleError, numbers
 from tightrope._limits import MOST_LENGTH
 from tightrope.sets import conic
 from tightrope.sets.base import Shape, as_shape, no_projection, rounding
@@ -142,14 +142,13 @@ def _refuse_failure(answer: Any) -> None:
 
 
 def _checked_rows(A: Any, b: Any) -> Rows:
-    A, b = np.asarray(A, np.float64), np.asarray(b, np.float64)
+    A = numbers("Polytope", "A", A, "expected rows of finite numbers. Leave rows out that say nothing.")
+    b = numbers("Polytope", "b", b, "expected a finite number for each row of A. Leave rows out that say nothing.")
     if A.ndim != 2 or b.shape != A.shape[:1] or A.size == 0:
         raise ValueError(
             f"Polytope: A has the shape {A.shape} and b {b.shape}; expected (m, n) and (m,), a row and a "
             "number for each inequality."
         )
-    if not (np.all(np.isfinite(A)) and np.all(np.isfinite(b))):
-        raise ValueError("Polytope: A or b has a NaN or an infinity; expected finite numbers. Leave such rows out.")
     return Rows(A, b)
 
 
