@@ -154,7 +154,10 @@ def linear(
     def programme() -> Programme:
         at = Coordinates(X)
         score = at.s if offset is None else at.s + offset
-        total = cp.sum(loss.programme(score, y)) / (len(X) * unit)
+        if loss is SQUARES:  # divided before it is squared: Clarabel's tolerances are relative to the largest number
+            total = cp.sum_squares((score - y) / np.sqrt(2 * len(X) * unit))
+        else:
+            total = cp.sum(loss.programme(score, y)) / (len(X) * unit)
         if penalty is not None:
             total += penalty.programme(at.x) / unit
         rules = [] if rule is None else _written(rule, at)
