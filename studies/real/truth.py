@@ -40,8 +40,8 @@ class Truth:
         with jax.enable_x64(True):
             self.rows = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), task.rows)
             start = jax.tree.map(lambda a: np.asarray(a, float), task.problem.domain.start())
-            self.start, self.back = ravel_pytree(start)
-            self.start = np.asarray(self.start)
+            flat, self.back = ravel_pytree(start)
+            self.start: np.ndarray = np.asarray(flat)
             self._values = jax.jit(lambda v, rows: self._means(v, rows))
             self._slopes = jax.jit(lambda v, rows: jax.jacrev(lambda u: self._means(u, rows))(v))
             self._sizes = jax.jit(lambda v, rows: self._absolute(v, rows))
@@ -78,6 +78,11 @@ class Truth:
         with jax.enable_x64(True):
             f, h = self._slopes(jnp.asarray(v, jnp.float64), self.rows)
         return np.asarray(f), np.asarray(h)
+
+    def point(self, v: np.ndarray) -> Any:
+        """A vector as a point of the user's."""
+        with jax.enable_x64(True):
+            return self.back(jnp.asarray(v, jnp.float64))
 
     def flat(self, x: Any) -> np.ndarray:
         """A point of the user's as a vector."""
