@@ -29,6 +29,7 @@ _SOLVERS: dict[str, dict[str, Any]] = {
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000},
 }
 """Who has a second look where there are kinks, with tolerances a tenth of Clarabel's; limits are guesses."""
+_FEW = 50  # coordinates up to which SciPy's trust-constr, which takes minutes for more, is asked as well; a guess
 FALSE = 1e-6  # of the scale of F: a lower bound further above F* is called false; references are good to this
 
 
@@ -175,7 +176,7 @@ def _second(task: Task, truth: Truth, x: np.ndarray, scale: float, sizes: np.nda
     """The value that SciPy finds with exact derivatives, or, where there are kinks, another solver of cvxpy's."""
     if task.smooth:
         found = []
-        for name in ("SLSQP", "trust-constr"):
+        for name in ("SLSQP", "trust-constr") if len(x) <= _FEW else ("SLSQP",):
             try:
                 v = Scipy(truth).solve(name, units=np.maximum(np.abs(x), 1e-3 * np.max(np.abs(x), initial=1e-9)))
             except (NotWritten, ValueError, FloatingPointError, np.linalg.LinAlgError):
