@@ -69,7 +69,7 @@ def test_what_is_false_or_violated_is_found_out(solved):
     outside = np.asarray(found.x) * 3 + 30.0
     assert judged(truth, found, dataclasses.replace(result, x=outside), task.room)["violated"]
     if truth.N:
-        start = dataclasses.replace(result, x=truth.back(truth.start), lower=None)
+        start = dataclasses.replace(result, x=truth.point(truth.start), lower=None)
         violated = truth.values(truth.start)[1].max() > 0
         assert judged(truth, found, start, task.room)["violated"] == violated
 

@@ -1,7 +1,7 @@
 """Solve convex problems on real data as a NumPy user would, and count how often and how fast `minimize` is right.
 
     python -m studies.real                             the half to develop on
-    python -m studies.real --references                the references of both halves and second opinions on them, no more
+    python -m studies.real --references                references and second opinions on them, no more; also of --half unseen
     python -m studies.real --only tumours portfolio    names that contain one of these
     python -m studies.real --half unseen               the other half: once, when nothing changes any more
     python -m studies.real --page                      writes docs/real.md from what was measured
@@ -32,14 +32,14 @@ def main() -> None:
     parser.add_argument("--half", choices=("develop", "unseen"), default="develop")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names of problems")
     parser.add_argument("--storage", choices=STORAGES, nargs="*", default=list(STORAGES), help="of the rows")
-    parser.add_argument("--references", action="store_true", help="look at references alone, of both halves")
+    parser.add_argument("--references", action="store_true", help="look at references alone, of either half")
     parser.add_argument("--again", action="store_true", help="what was measured before, too")
     parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds for one call")
     parser.add_argument("--out", type=Path, default=Path("out/real"))
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
     if not options.page:
-        chosen = entries(None if options.references else options.half, tuple(options.only))
+        chosen = entries(options.half, tuple(options.only))
         for entry in chosen.values():
             for storage in options.storage:
                 _in_its_own_process(entry, storage, options)

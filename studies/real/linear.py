@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import cvxpy as cp
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import tightrope as tr
 from studies.real.task import Programme, Task
+from studies.real.written import cp
 
 _WELL_POSED = (
     1e11  # condition numbers up to which columns are made orthonormal for the reference; a guess, of 1e16 digits
@@ -154,7 +154,10 @@ def linear(
     def programme() -> Programme:
         at = Coordinates(X)
         score = at.s if offset is None else at.s + offset
-        total = cp.sum(loss.programme(score, y)) / (len(X) * unit)
+        if loss is SQUARES:  # divided before it is squared: Clarabel's tolerances are relative to the largest number
+            total = cp.sum_squares((score - y) / np.sqrt(2 * len(X) * unit))
+        else:
+            total = cp.sum(loss.programme(score, y)) / (len(X) * unit)
         if penalty is not None:
             total += penalty.programme(at.x) / unit
         rules = [] if rule is None else _written(rule, at)
@@ -170,7 +173,9 @@ def linear(
 
 def _written(rule: Rule, at: Coordinates) -> list[Any]:
     """The rule for cvxpy."""
-    return rule.programme(at.x, at.s) if callable(rule.programme) else at.below(rule.programme, rule.levels)
+    if isinstance(rule.programme, np.ndarray):
+        return at.below(rule.programme, rule.levels)
+    return rule.programme(at.x, at.s)
 
 
 def covariance(X: np.ndarray, s: np.ndarray, level: float) -> Rule:

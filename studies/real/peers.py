@@ -25,21 +25,22 @@ class Scipy:
 
     def __init__(self, truth: "Truth"):
         self.truth = truth
-        self.lower, self.upper, self.start = [], [], []
-        self.equal, self.below, self.maps = [], [], []
+        self.parts: list[tuple[np.ndarray, ...]] = []  # of each leaf: lower and upper bounds of v, its start, and E
+        self.equal: list[Any] = []
+        self.below: list[Any] = []
         leaves = jax.tree.leaves(truth.problem.domain, is_leaf=_plain)
-        points = [np.asarray(p) for p in jax.tree.leaves(truth.back(truth.start))]
+        points = [np.asarray(p) for p in jax.tree.leaves(truth.point(truth.start))]
         if len(leaves) != len(points) or len(truth.start) > MANY:
             raise NotWritten
         for part, point in zip(leaves, points, strict=True):
             self._add(part, point)
-        self.E = _blocks(self.maps)
-        self.lower, self.upper, self.start = (np.concatenate(a) for a in (self.lower, self.upper, self.start))
+        self.lower, self.upper, self.start = (np.concatenate([p[k] for p in self.parts]) for k in range(3))
+        self.E = _blocks([p[3] for p in self.parts])
 
     def _add(self, part: tr.ConvexSet, leaf: np.ndarray) -> None:
         """Write down the set of one leaf."""
         point = leaf.ravel()
-        d, at = len(point), sum(len(s) for s in self.start)
+        d, at = len(point), sum(len(p[2]) for p in self.parts)
         here = slice(at, at + d)
         inf, free = np.full(d, math.inf), np.eye(d)
         if isinstance(part, tr.Box | tr.LinfBall):
@@ -61,8 +62,7 @@ class Scipy:
             new = np.zeros(2 * d), np.full(2 * d, math.inf), point, np.hstack([free, -free])
         else:
             raise NotWritten
-        for kept, value in zip((self.lower, self.upper, self.start, self.maps), new, strict=True):
-            kept.append(value)
+        self.parts.append(new)
 
     def solve(self, method: str = "SLSQP", units: np.ndarray | None = None) -> np.ndarray:
         """x, as a vector; found in `units` of the coordinates of x where these are given, which a user would not know."""
@@ -71,7 +71,7 @@ class Scipy:
         last: dict[str, Any] = {}
 
         def see(w: np.ndarray) -> dict[str, Any]:
-            if not np.array_equal(last.get("w"), w):
+            if not last or not np.array_equal(last["w"], w):
                 x = E @ (u * w)
                 (f, h), (df, dh) = truth.values(x), truth.slopes(x)
                 last.update(w=w.copy(), f=f, h=h, df=(df @ E) * u, dh=(dh @ E) * u)
@@ -90,7 +90,7 @@ class Scipy:
                 lambda w: see(w)["f"] / size,
                 self.start / u,
                 jac=lambda w: see(w)["df"] / size,
-                bounds=optimize.Bounds(self.lower / u, self.upper / u),
+                bounds=list(zip(self.lower / u, self.upper / u, strict=True)),
                 constraints=rules,
                 method=method,
                 options=options,

@@ -29,6 +29,7 @@ _SOLVERS: dict[str, dict[str, Any]] = {
     "SCS": {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000},
 }
 """Who has a second look where there are kinks, with tolerances a tenth of Clarabel's; limits are guesses."""
+_FEW = 50  # coordinates up to which SciPy's trust-constr, which takes minutes for more, is asked as well; a guess
 FALSE = 1e-6  # of the scale of F: a lower bound further above F* is called false; references are good to this
 
 
@@ -40,8 +41,8 @@ class Truth:
         with jax.enable_x64(True):
             self.rows = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), task.rows)
             start = jax.tree.map(lambda a: np.asarray(a, float), task.problem.domain.start())
-            self.start, self.back = ravel_pytree(start)
-            self.start = np.asarray(self.start)
+            flat, self.back = ravel_pytree(start)
+            self.start: np.ndarray = np.asarray(flat)
             self._values = jax.jit(lambda v, rows: self._means(v, rows))
             self._slopes = jax.jit(lambda v, rows: jax.jacrev(lambda u: self._means(u, rows))(v))
             self._sizes = jax.jit(lambda v, rows: self._absolute(v, rows))
@@ -78,6 +79,11 @@ class Truth:
         with jax.enable_x64(True):
             f, h = self._slopes(jnp.asarray(v, jnp.float64), self.rows)
         return np.asarray(f), np.asarray(h)
+
+    def point(self, v: np.ndarray) -> Any:
+        """A vector as a point of the user's."""
+        with jax.enable_x64(True):
+            return self.back(jnp.asarray(v, jnp.float64))
 
     def flat(self, x: Any) -> np.ndarray:
         """A point of the user's as a vector."""
@@ -170,7 +176,7 @@ def _second(task: Task, truth: Truth, x: np.ndarray, scale: float, sizes: np.nda
     """The value that SciPy finds with exact derivatives, or, where there are kinks, another solver of cvxpy's."""
     if task.smooth:
         found = []
-        for name in ("SLSQP", "trust-constr"):
+        for name in ("SLSQP", "trust-constr") if len(x) <= _FEW else ("SLSQP",):
             try:
                 v = Scipy(truth).solve(name, units=np.maximum(np.abs(x), 1e-3 * np.max(np.abs(x), initial=1e-9)))
             except (NotWritten, ValueError, FloatingPointError, np.linalg.LinAlgError):

@@ -1,6 +1,5 @@
 """Several classes: choice models, multinomial and ordinal regression."""
 
-import cvxpy as cp
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +8,7 @@ import tightrope as tr
 from studies.real import tables
 from studies.real.linear import Coordinates, Rule
 from studies.real.task import Kept, Programme, Task, real
+from studies.real.written import cp
 
 
 def _journeys() -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import cvxpy as cp
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from studies.real import linear as lin
 from studies.real import tables
 from studies.real.linear import Coordinates, Loss, Rule, linear
 from studies.real.task import Kept, Programme, Task, real
+from studies.real.written import cp
 
 PROBIT = Loss(lambda s, y: -jax.scipy.stats.norm.logcdf(y * s), lambda s, y: -cp.log_normcdf(cp.multiply(y, s)))
 """cvxpy's own is an approximation: problems with this loss bring their solution along."""

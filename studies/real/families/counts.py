@@ -1,6 +1,5 @@
 """Counts, durations and positive amounts: exponentials of scores of raw columns, which overflow on the way."""
 
-import cvxpy as cp
 import jax.numpy as jnp
 import numpy as np
 
@@ -9,6 +8,7 @@ from studies.real import linear as lin
 from studies.real import tables
 from studies.real.linear import Loss, Rule, linear
 from studies.real.task import Kept, Task, real
+from studies.real.written import cp
 
 
 @real("counts", "statsmodels")

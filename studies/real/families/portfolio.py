@@ -1,12 +1,12 @@
 """Portfolios of twenty shares and five factors: daily returns of about 1e-3 beside prices in dollars."""
 
-import cvxpy as cp
 import jax.numpy as jnp
 import numpy as np
 
 import tightrope as tr
 from studies.real import tables
 from studies.real.task import Kept, Programme, Task, real
+from studies.real.written import cp
 
 DAY = 1e-4  # the size of a squared daily return, in which programmes are written
 SIMPLEX = tr.Simplex(shape=20)

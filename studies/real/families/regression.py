@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import cvxpy as cp
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,6 +10,7 @@ from studies.real import linear as lin
 from studies.real import tables
 from studies.real.linear import Coordinates, Penalty, Rule, linear
 from studies.real.task import Kept, Programme, Task, real
+from studies.real.written import cp
 
 
 @real("regression")

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import cvxpy as cp
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,6 +10,7 @@ from studies.real import linear as lin
 from studies.real import tables
 from studies.real.linear import Rule, linear
 from studies.real.task import Kept, Programme, Task, real
+from studies.real.written import cp
 
 
 @real("shapes")
