@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from tightrope._compilation_cache import hints_at_cache
@@ -16,8 +17,9 @@ from tightrope.evidence.certificates import Judges
 from tightrope.evidence.gap import inside_of, refuse_below_rounding
 from tightrope.evidence.strictly_feasible import strictly_feasible
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
-from tightrope.loop.choose import second_choice
+from tightrope.loop.choose import Stored, keeps_samples, second_choice
 from tightrope.loop.findings import result_of
+from tightrope.loop.fit import run_fit
 from tightrope.loop.looks import run_looks
 from tightrope.loop.prepare import asked_of, prepare, refuse_mean, refuse_tracked
 from tightrope.loop.record import Options, Snapshot
@@ -67,6 +69,8 @@ def minimize(
     checkpoint: str | Path | None = None,
     checkpoint_every: int | None = None,
     chunk: int | None = None,
+    memory: int = 2**30,
+    keep: str | float = "expectation",
 ) -> Result:
     """Minimise E f(x, theta) over x in the domain subject to E h(x, theta) <= levels.
 
@@ -123,6 +127,12 @@ def minimize(
             method, a second file beside it has the rest of the run.
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
         chunk: at most so many steps between two looks of Python at the run; the result does not depend on it.
+        memory: with method="auto" on a stream or a generator, bytes that its samples may take. Where they fit they are kept
+            and the problem is solved on them, on prefixes that double, with a margin and a verdict by folds. Otherwise, and
+            with 0, every sample is seen once by a method of steps.
+        keep: what such a solution keeps. "expectation": E H <= 0, the mean over runs of every constraint at the point that
+            they return. A probability, such as 0.95: H <= 0 at the very point that is returned, with that probability
+            where samples are many.
 
     Returns:
         A `Result`; `print(result)` is a report. `result.status` says how the run ended and what that proves; objective and
@@ -144,6 +154,7 @@ def minimize(
     """
     _check_options(output, record, time_limit, tol, checkpoint_every, chunk)
     _check_handles(callback, track, checkpoint)
+    _check_kept(memory, keep)
     certified = output == "certified"
     if certified and heldout is None:
         raise ValueError('output="certified" needs rows that judge; give some that are not in the data as heldout.')
@@ -152,7 +163,7 @@ def minimize(
         output = None if sampler.n is None else "feasible"
     asked = _Asked(
         problem, sampler, method, steps, passes, batch_size, seed, x0, warm_start, output, feasible_point, record,
-        trace_full, track, callback, progress, time_limit, tol, checkpoint, checkpoint_every, chunk,
+        trace_full, track, callback, progress, time_limit, tol, checkpoint, checkpoint_every, chunk, memory, keep,
     )  # fmt: skip
     leg = _Leg(asked)
     at = leg.ready.problem, leg.ready.x, leg.ready.sampler
@@ -195,6 +206,8 @@ class _Asked(NamedTuple):
     checkpoint: str | Path | None = None
     checkpoint_every: int | None = None
     chunk: int | None = None
+    memory: int = 0
+    keep: str | float = "expectation"
 
 
 class _Leg:
@@ -223,9 +236,23 @@ class _Leg:
             self.output = "feasible"
         if self.output == "feasible" or asked.tol is not None:
             self._refuse_without_rows()
+        self.keeps_samples = self._keeps_samples()
         given = asked.feasible_point
         like = Shape.of(self.ready.x), float_dtype(self.ready.x)
         self.inside = None if given is None else checked_point("feasible_point", given, *like)
+
+    def _keeps_samples(self) -> bool:
+        """Whether samples of a stream are kept and solved on; where only memory is lacking, a note says so."""
+        ready, asked = self.ready, self.asked
+        if asked.method != "auto" or ready.sampler.n is not None or self.output is not None or ready.sizes is not None:
+            return False
+        size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(ready.sampler.example()))
+        known = asked_of(ready)._replace(nested=ready.problem.nested)
+        why = keeps_samples(known, Stored(ready.steps * ready.plan.batch_size, size, asked.memory))
+        if why:
+            notes = (*ready.notes, f"{why}.")
+            self.ready = dataclasses.replace(ready, notes=notes)
+        return why is None
 
     def _refuse_without_rows(self) -> None:
         """Refuse a feasible output, or a gap, of what cannot be looked at as a whole."""
@@ -262,10 +289,14 @@ class _Leg:
         file = None
         if asked.checkpoint is not None:
             together = ready.sampler.together
+            kept = {"what it keeps": str(asked.keep)} if self.keeps_samples else {}
             file = Checkpoint(
-                asked.checkpoint, fingerprint(ready, asked.track), asked.checkpoint_every, together=together
+                asked.checkpoint, fingerprint(ready, asked.track) | kept, asked.checkpoint_every, together=together
             )
-        outcome = (run_looks if own else run_steps)(ready, options, file)
+        if self.keeps_samples:
+            ready, outcome = run_fit(ready, options, file, asked.keep)
+        else:
+            outcome = (run_looks if own else run_steps)(ready, options, file)
         found = result_of(ready, outcome, self.output, towards, self.left_open)
         nowhere = self.open_ended and found.status is Status.NO_FEASIBLE_POINT
         return found, (outcome.status is Status.STALLED or nowhere) and not found.status.unproven
@@ -341,6 +372,14 @@ def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoi
     for name, value in (("checkpoint_every", checkpoint_every), ("chunk", chunk)):
         if value is not None:
             whole_number("minimize", name, value)
+
+
+def _check_kept(memory: Any, keep: Any) -> None:
+    if not isinstance(memory, int | float | np.number) or isinstance(memory, bool) or not 0 <= memory < _MOST_NUMBER:
+        raise ValueError(f"memory is {memory!r}; expected how many bytes the samples of a stream may take, 0 for none.")
+    share = isinstance(keep, float | np.floating) and 0.5 <= keep < 1
+    if keep != "expectation" and not share:
+        raise ValueError(f'keep is {keep!r}; expected "expectation", or a probability from 0.5 to below 1.')
 
 
 def _check_handles(callback: Any, track: Any, checkpoint: Any) -> None:

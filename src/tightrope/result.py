@@ -53,6 +53,21 @@ class Status(Enum):
         "proven",
     )
     SETTLED = "finished: the error falls no more", "ended well"
+    KEPT = (
+        "finished: every constraint holds, by two standard errors of samples that did not make the point",
+        "ended well",
+        "budget spent",
+    )
+    UNDECIDED = (
+        "finished: constraints are kept in the mean, and one is within two standard errors of its level",
+        "ended well",
+        "budget spent",
+    )
+    VIOLATED = (
+        "finished, but a constraint is violated, by two standard errors of samples that did not make the point",
+        "failed",
+        "budget spent",
+    )
     TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken"
     INTERRUPTED = "interrupted; the result is that of the steps taken"
     CALLBACK_STOPPED = "stopped by the callback; the result is that of the steps taken"

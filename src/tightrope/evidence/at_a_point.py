@@ -99,7 +99,7 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
     away = np.abs(values.mean(axis=0)) / np.where(error > 0, error, 1)  # standard errors from the level
     tested = [0, *(1 + np.argsort(away[1:])[: TESTED - 1])]
     tested = [i for i in tested if known[i]]
-    told = _inflation(values[:, tested]) if tested else np.ones(0)
+    told = inflation_of(values[:, tested]) if tested else np.ones(0)
     if (
         tested
         and np.all(np.ptp(values, axis=0) == 0)
@@ -115,7 +115,7 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
     return Worth(float(f.mean()), h.mean(axis=0), 2 * error[0], 2 * error[1:], said, True, samples, True, note)
 
 
-def _inflation(values: np.ndarray) -> np.ndarray:
+def inflation_of(values: np.ndarray) -> np.ndarray:
     """How many times larger the variance of each mean is than that of independent samples; too many times for an error to
     be known where that still grows with the length that is looked at."""
     found = serial_dependence(values)

@@ -60,6 +60,33 @@ def automatic(asked: Asked) -> tuple[Algorithm, str]:
     return chosen, f"{data} and {domain.name} has {has}"
 
 
+LEAST_KEPT = 100  # samples: from fewer no fold of a fifth tells anything (a guess)
+
+
+class Stored(NamedTuple):
+    """What keeping the samples of a stream would take, and may."""
+
+    samples: int
+    bytes_a_sample: int
+    memory: int  # bytes that samples may take
+
+
+def keeps_samples(asked: Asked, stored: Stored) -> str | None:
+    """Why "auto" does not keep the samples of a stream and solve on them, which comes nearest to what they tell; "" where
+    nobody would ask, None where it does."""
+    if asked.rows or asked.nested or not asked.values or not asked.domain.additive or not stored.memory:
+        return ""
+    if stored.samples < LEAST_KEPT:
+        return ""
+    needed = stored.samples * stored.bytes_a_sample
+    if needed > stored.memory:
+        return (
+            f"the samples would take {needed / 2**20:,.0f} MiB and memory= allows {stored.memory / 2**20:,.0f}, so each is "
+            "seen once and forgotten; with room for them the answer would be nearer to the optimum"
+        )
+    return None
+
+
 def second_choice(method: Algorithm, asked: Asked) -> Algorithm | None:
     """What "auto" goes on with where the judge says that its choice is far from a solution; None where nothing better is
     known. Cuts need neither step sizes nor curvature."""

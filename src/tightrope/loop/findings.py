@@ -53,13 +53,21 @@ def result_of(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     if output == "feasible":
         outcome = dataclasses.replace(outcome, message=f"{outcome.message} The output was not made feasible.")
     found = _measured(ready.without_rows(), outcome, None, None, False)
-    return dataclasses.replace(found, cost=total_cost(ready, outcome.steps, outcome.seconds))
+    return dataclasses.replace(found, cost=_cost(ready, outcome))
 
 
 def total_cost(ready: Prepared, steps: int, seconds: float) -> TotalCost:
     """What so many steps have used."""
     domain, size, n = ready.problem.domain, ready.plan.batch_size, ready.sampler.n or 0
     return TotalCost(steps, *cost_of(ready.method, domain, steps, size, n), seconds)
+
+
+def _cost(ready: Prepared, outcome: Outcome) -> TotalCost:
+    """What a run has used; one that keeps its samples has counted for itself."""
+    if not outcome.kept:
+        return total_cost(ready, outcome.steps, outcome.seconds)
+    samples = outcome.steps * ready.plan.batch_size
+    return TotalCost(outcome.steps, samples, outcome.gradients, 0, 0, outcome.seconds)
 
 
 def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, left_open: bool) -> Result:
@@ -69,10 +77,11 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     method, sampler, problem, step = ready.method, ready.sampler, ready.problem, outcome.steps
     chosen = method.facts.output if output in (None, "feasible") else output
     x, dual = outcome.points[chosen], outcome.duals[chosen]
-    sampled = isinstance(method, Method)
+    sampled = isinstance(method, Method) and not outcome.kept
     if not method.facts.multipliers:
         dual = np.full_like(dual, np.nan)
-    status, pulled, where = outcome.status, None, f"the {_POINTS[chosen]}"
+    what = "solution on the samples" if outcome.kept else _POINTS[chosen]
+    status, pulled, where = outcome.status, None, f"the {what}"
     own = isinstance(method, Solver)
     if output is None and left_open and outcome.inner is not None:
         output = "feasible"
@@ -85,11 +94,12 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         else:
             pulled = pull(problem, sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
-    worth, said = worth_of(problem, x, sampler, ready.plan, step, outcome.means), outcome.message
+    worth = outcome.worth or worth_of(problem, x, sampler, ready.plan, step, outcome.means)
+    said = outcome.message
     if step and worth.at_random:
         least = np.broadcast_to(outcome.least_errors, worth.errors.shape)
         worth = worth._replace(errors=np.where(least > 0, np.fmax(worth.errors, least), worth.errors))
-    if own and ready.names and not status.no_point and np.any(worth.constraints > worth.errors):
+    if own and not outcome.kept and ready.names and not status.no_point and np.any(worth.constraints > worth.errors):
         pulled = mended(problem, sampler.rows, x, outcome.looked_at)
         if pulled is None:
             worst = int(np.argmax(worth.constraints))
@@ -110,7 +120,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     conflict = None
     if step and np.any(worth.constraints > 0):
         conflict = conflict_of(problem, x, dual, sampler, ready.plan.seeds[0], ready.names, worth)
-    if conflict is not None and status is Status.FINISHED:
+    if conflict is not None and status in (Status.FINISHED, Status.VIOLATED):
         status, message, conflict = Status.INFEASIBLE_IN_SAMPLES, conflict, None
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
     if "gap" in trace and np.isfinite(ended.gap):
@@ -134,7 +144,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         status=status,
         message=message,
         trace=trace,
-        cost=total_cost(ready, step, outcome.seconds),
+        cost=_cost(ready, outcome),
         state=outcome.state,
         method=method,
         objective_error=worth.objective_error if problem.knows_objective else None,

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from tightrope._errors import UnreadableError
-from tightrope.evidence.at_a_point import Means
+from tightrope.evidence.at_a_point import Means, Worth
 from tightrope.evidence.gap import Inside
 from tightrope.evidence.stopping import ADVICE, Judge
 from tightrope.files import FileError
@@ -77,6 +77,9 @@ class Outcome:
     inner: Inner | None = None  # a strictly feasible point that it came upon
     least_errors: Any = 0.0  # what two standard errors of every constraint are at least, by what it saw
     note: str | None = None  # on what it chose for itself
+    worth: Worth | None = None  # of the answer, where the run has measured it
+    kept: bool = False  # whether it has kept its samples, and solved on them
+    gradients: int = 0  # then, of single samples
 
 
 def record_steps(steps: int, points: int) -> list[int]:

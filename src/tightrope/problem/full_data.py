@@ -232,7 +232,7 @@ def _sums(
     of_slice: OfSlice, data: Data, n: Any, rows_a_slice: int | None, some: Some | None = None
 ) -> tuple[Tree, Array]:
     """The sum over slices of the first n rows, which may be traced, and how many rows it counts."""
-    size = min(rows_a_slice or rows_a_slice_of(data), data.n)
+    size = min(rows_a_slice or rows_a_slice_of(data), data.least)
     every = -(-n // size)
 
     def sums_of(k):

@@ -104,7 +104,7 @@ def glance_at(problem: Problem, x: Tree, data: Tree, every_row: Any) -> Array:
     problem = linearised(problem, x, data)
     n, d, dtype = count(data), sum(v.size for v in jax.tree.leaves(x)), float_dtype(x)
     kinds = 1 + jax.eval_shape(problem.sample_values, x, one_row(data))[1].size
-    size = max(1, min(LOOK, n, _NUMBERS // (kinds * (1 + d))))
+    size = max(1, min(LOOK, data_of(data).least, _NUMBERS // (kinds * (1 + d))))
     varying, same = problem, jnp.zeros((2, 0, 1 + d), dtype)
     if problem.exact_constraints is not None:  # they are the same in every row
         varying, kinds = objective_alone(problem), 1

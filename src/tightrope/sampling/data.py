@@ -203,6 +203,11 @@ class Data(ABC):
     arrays: Tree  # those that are held: all rows, or some
     in_memory = False  # whether these are all rows, as they are
 
+    @property
+    def least(self) -> int:
+        """How many rows there are at least, a number that is never traced: a slice is no longer."""
+        return self.n
+
     @abstractmethod
     def take(self, start: Any, size: int, step: Any = None) -> Tree:
         """Rows start .. start+size-1, as arrays; with a step rows start, start + step, ..., repeated beyond the end, or of

@@ -1,0 +1,209 @@
+"""What folds of its own samples say of a fit: five times it is made without a fifth of them, and judged by that fifth.
+
+With x the solution on T samples, H_T its mean of h over them and H the expectation, H_T(x) is too low on average by c/T: x
+was made of these very samples. The solution x_k without fold k knows nothing of that fold. The mean over folds of
+H_k(x_k) - H_{-k}(x_k), where H_k is the mean over the fold and H_{-k} that over the rest, measures the same: the first-order
+noise of H cancels between folds, and what is left has expectation 5/4 c/T (docs/theory.md).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import ndtri
+
+from tightrope._jaxlib import COMPILED_SOON
+from tightrope.evidence.at_a_point import Worth, dependence_note, inflation_of
+from tightrope.evidence.constraint_bounds import values_at
+from tightrope.problem import Problem
+from tightrope.problem.full_data import full_mean
+from tightrope.result import Status
+from tightrope.sampling.kept import Part
+from tightrope.tree import Array, Tree
+
+FOLDS = 5  # measured (studies/streams.py): with two the margin overshoots where noise is large; more cost more
+LEFT = (FOLDS - 1) / FOLDS  # of the samples in a fit without a fold; its optimism is 1/LEFT times that of the whole
+COVER = (
+    1 / LEFT
+)  # times the optimism by which levels are lowered; 1 would do but for terms of higher order (studies/streams.py)
+OVERFIT = (
+    0.1  # of what a fit gains on its own samples: more optimism than that, and shorter ways are judged, too (a guess)
+)
+_SHARES = (0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0)  # of the way from the start to the solution (a guess)
+_NOTHING = 0.1  # standard errors: a mean of a fold's constraint that is closer to zero is zero (a guess)
+_LATELY = 8192  # samples by which it is judged whether neighbours are alike, as for other runs on streams
+
+
+class Seen(NamedTuple):
+    """Means of f and of every h_i over some samples at a point, and the spread of single values."""
+
+    mean: np.ndarray  # (1 + N,) F and H
+    spread: np.ndarray  # (1 + N,) standard deviations
+
+    @property
+    def f(self) -> float:
+        """The mean of f."""
+        return float(self.mean[0])
+
+    @property
+    def h(self) -> np.ndarray:
+        """The means of h, minus levels."""
+        return self.mean[1:]
+
+
+def seen_at(problem: Problem, x: Tree, samples: Part) -> Seen:
+    """One pass over the samples."""
+    found = np.asarray(_moments(problem, x, samples), float)
+    mean, square = found
+    return Seen(mean, np.sqrt(np.maximum(square, 0.0)))
+
+
+@jax.jit(compiler_options=COMPILED_SOON)
+def _moments(problem: Problem, x: Tree, samples: Part) -> Array:
+    """Means, and variances: of differences from the first sample's values, which lose no digits."""
+
+    def values(theta: Tree) -> Array:
+        f, h = problem.sample_values(x, theta)
+        return jnp.append(jnp.asarray(f, h.dtype), h)
+
+    first = values(jax.tree.map(lambda a: a[0], samples.take(0, 1)))
+
+    def powers(theta: Tree) -> tuple[Array, Array]:
+        away = values(theta) - first
+        return away, away**2
+
+    mean, square = full_mean(powers, samples)
+    return jnp.stack([first + mean, square - mean**2])
+
+
+def edges(n: int) -> np.ndarray:
+    """Where folds of n samples begin and end: stretches of neighbours, so that a drift is seen."""
+    return np.linspace(0, n, FOLDS + 1).astype(int)
+
+
+class Folds(NamedTuple):
+    """Solutions without a fold each, and what both sides say of them."""
+
+    points: tuple[Tree, ...]
+    inside: tuple[Seen, ...]  # by the samples that made them ...
+    outside: tuple[Seen, ...]  # ... and by the fold that did not
+    n: int  # samples altogether
+
+    @property
+    def optimism(self) -> np.ndarray:
+        """(1 + N,) by how much means over its own samples are too low at a solution of all of them."""
+        return LEFT * np.mean([o.mean - i.mean for o, i in zip(self.outside, self.inside, strict=True)], axis=0)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """(1 + N,) F and H of these solutions, by samples that did not make them."""
+        return np.mean([o.mean for o in self.outside], axis=0)
+
+    @property
+    def error(self) -> np.ndarray:
+        """(1 + N,) a standard error of these."""
+        return np.sqrt(np.mean([o.spread**2 for o in self.outside], axis=0) / max(self.n - 1, 1))
+
+    def distance(self, lam: np.ndarray) -> float:
+        """About how far F is above its optimum at a solution of all samples with multipliers lam: half of the Lagrangian's
+        optimism, which is as much above the optimum as the mean over its own samples is below, and what its slack costs."""
+        half = float(self.optimism @ np.append(1.0, lam)) / 2
+        return max(half, 0.0) + float(lam @ np.maximum(-self.mean[1:], 0.0))
+
+
+def cross_fitted(problem: Problem, samples: Part, solve: Callable[[Part], Tree | None]) -> Folds | None:
+    """Solve without each fold, and judge by it; None where `solve` gives up."""
+    ends, points = edges(samples.n), []
+    for k in range(FOLDS):
+        x = solve(samples.without(int(ends[k]), int(ends[k + 1] - ends[k])))
+        if x is None:
+            return None
+        points.append(x)
+    return judged(problem, samples, points)
+
+
+def judged(problem: Problem, samples: Part, points: Sequence[Tree]) -> Folds:
+    """Points that were made without a fold each, as both sides see them."""
+    ends, inside, outside = edges(samples.n), [], []
+    for k, x in enumerate(points):
+        begin, count = int(ends[k]), int(ends[k + 1] - ends[k])
+        inside.append(seen_at(problem, x, samples.without(begin, count)))
+        outside.append(seen_at(problem, x, samples.only(begin, count)))
+    return Folds(tuple(points), tuple(inside), tuple(outside), samples.n)
+
+
+# ---- the margin ------------------------------------------------------------------------------------------------------
+
+
+def lowered_by(folds: Folds, keep: str | float, lam: np.ndarray) -> np.ndarray:
+    """By how much to lower each level so that E H <= 0 at the solution or, with a probability, that H <= 0 there.
+
+    A probability is shared among the constraints with a multiplier, one at least: what is slack has room of its own.
+    """
+    margin = COVER * folds.optimism[1:]
+    if keep != "expectation":
+        binding = max(1, int(np.count_nonzero(lam > 0)))
+        margin = margin - ndtri((1 - float(keep)) / binding) * folds.error[1:]
+    return np.maximum(margin, 0.0)
+
+
+# ---- the way there ---------------------------------------------------------------------------------------------------
+
+
+def path_choice(
+    problem: Problem, samples: Part, folds: Folds, start: Tree, begin: Seen, here: Seen, lam: np.ndarray
+) -> tuple[float, Folds]:
+    """The share of the way from the start to the solution at which folds are best, and what they say there.
+
+    Where a fit gains far more on its own samples than it is too sure of itself, that is all of the way. Otherwise there are
+    too few samples for so many coordinates, and the best point that keeps its constraints lies on the way, or where it
+    begins.
+    """
+    weights = np.append(1.0, lam)
+    gained, optimism = float((begin.mean - here.mean) @ weights), float(folds.optimism @ weights)
+    if optimism <= OVERFIT * gained and np.all(folds.mean[1:] <= _NOTHING * folds.error[1:]):
+        return 1.0, folds
+    found = [(1.0, folds)]
+    for share in _SHARES:
+        points = [problem.domain.mix(start, x, share) for x in folds.points]
+        found.append((share, judged(problem, samples, points)))
+    keeps = [(share, f) for share, f in found if np.all(f.mean[1:] <= _NOTHING * f.error[1:])]
+    if keeps:
+        return min(keeps, key=lambda one: one[1].mean[0])
+    return min(found, key=lambda one: float(np.max(one[1].mean[1:] / np.maximum(one[1].error[1:], 1e-300))))
+
+
+# ---- the verdict -----------------------------------------------------------------------------------------------------
+
+
+def worth_by(problem: Problem, x: Tree, folds: Folds, samples: Part) -> Worth:
+    """Objective and constraints at the answer, with two standard errors: those of folds, at solutions without them. Where
+    neighbouring samples are alike there are fewer of them than it seems, and the errors count that."""
+    last = samples.only(max(0, samples.n - _LATELY), min(samples.n, _LATELY)).few()
+    f, h = values_at(problem, x, last)
+    more, note = float(np.max(inflation_of(np.column_stack([f, h]).astype(float)), initial=1.0)), None
+    error = 2 * folds.error * np.sqrt(more)
+    if more > 1:
+        note = dependence_note(more, len(f))
+    said = f"{folds.n:,} samples in {FOLDS} folds, each at the solution without it, with two standard errors"
+    mean = folds.mean
+    return Worth(float(mean[0]), mean[1:], float(error[0]), error[1:], said, True, last, True, note)
+
+
+def verdict(worth: Worth, folds: Folds, lam: np.ndarray, share: float) -> tuple[Status, str]:
+    """How a run on kept samples ends, by folds that did not make the point."""
+    said = f"By folds of its samples the objective is about {folds.distance(lam):.2g} above its optimum."
+    if share == 0:
+        said = "The samples are too few to tell a better point than the start, which is what is returned."
+    elif share < 1:
+        said = (
+            f"The samples are few for so many coordinates: {100 * share:.3g} % of the way from the start to their solution "
+            "is the best that folds of them tell."
+        )
+    if not len(worth.constraints):
+        return Status.FINISHED, said
+    if np.any(worth.constraints > worth.errors):
+        return Status.VIOLATED, said
+    return (Status.KEPT if np.all(worth.constraints <= -worth.errors) else Status.UNDECIDED), said

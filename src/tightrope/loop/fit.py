@@ -1,0 +1,330 @@
+"""A run on a stream whose samples are kept: the problem is solved on growing prefixes of them, each from the last one's
+solution, and what the whole says is judged by folds of its own samples. It knows no solver, no set, no estimator.
+
+Prefixes double, so that there are a trace, callbacks, time limits and an answer at any time, at the price of two passes in
+the place of one. A prefix is solved no further than its own statistical error is worth: the next one moves the solution by
+more. All that a later prefix needs of the earlier ones is their last point and multipliers, which is what is saved.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tightrope._errors import plain_errors
+from tightrope.evidence.at_a_point import Means, Worth
+from tightrope.evidence.folds import FOLDS, Folds, cross_fitted, lowered_by, path_choice, seen_at, verdict, worth_by
+from tightrope.loop.budget import gradients_used
+from tightrope.loop.checkpoint import Checkpoint
+from tightrope.loop.choose import second_choice
+from tightrope.loop.looks import run_looks
+from tightrope.loop.prepare import Prepared, asked_of, prepare
+from tightrope.loop.progress import Progress
+from tightrope.loop.record import Options, Outcome, Recorder
+from tightrope.loop.run import run_steps
+from tightrope.result import Status
+from tightrope.sampling import Rows
+from tightrope.sampling.kept import Kept, Part
+from tightrope.solvers import Solver
+from tightrope.tree import Tree, float_dtype, replace
+
+_FIRST = 1280  # samples of the first prefix at least: five slices of 256, so that every fold is solved by one program
+_WORTH = (
+    0.02  # of what a prefix's samples change about the solution: what is left to solve; costs less than noise (derived)
+)
+_NOISE = 1e-3  # standard errors of F, which are of first order: no prefix is solved further (a guess)
+_LOST = 0.1  # standard errors of F: a solver that stalls farther away gives way to another (a guess)
+_FIRST_WORTH = 1e-4  # of what the first prefix gains: as runs on rows
+_PASSES = 1000, 30, 10  # of a solver on a prefix at most; of steps on the first prefix, and on others (a guess)
+_ENDED = {Status.INTERRUPTED, Status.TIME_LIMIT, Status.NOT_FINITE, Status.STREAM_RAISED}
+
+
+def run_fit(ready: Prepared, options: Options, checkpoint: Checkpoint | None, keep: Any) -> tuple[Prepared, Outcome]:
+    """Solve on growing prefixes until all samples are in or something ends the run; what is known then is always returned,
+    with the run as it was prepared for the solver that was taken.
+
+    Args:
+        ready: the run, as for the steps of a method.
+        options, checkpoint: as for these.
+        keep: "expectation", or the probability with which constraints are to hold at the very point that is returned.
+    """
+    fit = _Fit(ready, options, checkpoint, keep)
+    fit.resume()
+    with Progress(ready.steps, options.progress) as bar:
+        try:
+            with plain_errors():
+                fit.go(bar)
+        except KeyboardInterrupt:
+            fit.stop(Status.INTERRUPTED)
+    fit.save_the_last()
+    return fit.taken, fit.ended()
+
+
+def prefixes(steps: int, batch_size: int) -> list[int]:
+    """How many steps' samples every prefix has: half as many as the next, and a first one that is worth a solution."""
+    found = [steps]
+    while found[0] % 2 >= 0 and (found[0] // 2) * batch_size >= _FIRST:
+        found.insert(0, found[0] // 2)
+    return found
+
+
+class _Fit(Recorder):
+    """The moving parts of such a run."""
+
+    def __init__(self, ready: Prepared, options: Options, checkpoint: Checkpoint | None, keep: Any):
+        super().__init__(ready, options, checkpoint)
+        self.keep, self.batch = keep, ready.plan.batch_size
+        self.ends = prefixes(ready.steps, self.batch)
+        least = max(1, min(self.ends[0] * self.batch, _FIRST) // FOLDS)
+        self.kept = Kept(ready.sampler, ready.plan._replace(draws=1), least)
+        self.inner: Prepared | None = None  # for the solver
+        self.x, self.lam, self.fall = ready.x, np.asarray(ready.lam, float), np.nan
+        self.begun, self.noise = False, 0.0  # whether only one prefix is solved; a standard error of F
+        self.switched = False  # whether another solver has taken over
+        self.saved: tuple[Any, int] = (self._memory(), 0)
+        self.gradients = 0
+        self.folds: Folds | None = None
+        self.worth: Worth | None = None
+        self.notes: list[str] = []
+        self.conflict: dict[int, float] = {}
+        self.means = Means(np.nan, np.full(len(self.lam), np.nan), self.lam, {}, 1.0)
+        self.share = 1.0  # of the way from the start to the solution
+
+    # ---- prefixes ----------------------------------------------------------------------------------------------------
+
+    def go(self, bar: Progress) -> None:
+        """Solve on one prefix after the other, then judge by folds."""
+        for end in [e for e in self.ends if e > self.step]:
+            part = self._read(end)
+            if part is None:
+                return
+            before, outcome = self.x, self._solved(part, self.x, self.lam, None)
+            self._adopt(outcome)
+            if outcome.status in _ENDED:
+                self.stop(outcome.status, outcome.message)
+                return
+            self._note_fall(part, before)
+            self.step = self.kept.steps if self.kept.ended else end
+            last = self.step >= self.ready.steps or self.kept.ended
+            if last:
+                self._finish(part)
+            late = self.clock()
+            stopped = self._recorded(part, bar)
+            self.saved = (self._memory(), self.step) if not last else self.saved
+            if stopped or last:
+                return
+            if late:
+                self.stop(Status.TIME_LIMIT)
+                return
+            if self.checkpoint is not None and self.checkpoint.due(self.step):
+                self.save_the_last()
+
+    def _read(self, end: int) -> Part | None:
+        """The samples up to a step, or as many as there are; None, and the run stopped, where nothing is new."""
+        try:
+            self.kept.read(end)
+        except Exception as error:  # of a user's stream: it must not cost them the run
+            self.unreadable(error)
+            return None
+        have = min(end, self.kept.steps)
+        if self.kept.ended and have < end:
+            self.stop(Status.STREAM_ENDED, f"The stream gave samples for {have:,} steps.")
+            if have <= self.step:
+                return None
+            self.kept.least = max(1, have * self.batch // FOLDS)
+        return self.kept.part(have)
+
+    def _adopt(self, outcome: Outcome) -> None:
+        """Go on from where a solution ended."""
+        if outcome.steps:
+            self.x, self.conflict = outcome.points["own"], dict(outcome.conflict)
+            self.lam = np.nan_to_num(np.asarray(outcome.duals["own"], float))
+
+    def _note_fall(self, part: Part, before: Tree) -> None:
+        """Note by how much the Lagrangian fell from where the last prefix ended.
+
+        With errors like c/n that is c/n on average: half of the samples were wrong by 2c/n, and c/n of that these share. By
+        luck it may be nothing, so no more than a quarter of the last one is believed to be gone. The first prefix falls from
+        the start, which says nothing of noise.
+        """
+        was, now = (seen_at(self.ready.problem, x, part) for x in (before, self.x))
+        fallen = max(float((was.mean - now.mean) @ np.append(1.0, self.lam)), 0.0)
+        self.noise = float(now.spread[0]) / np.sqrt(part.n)
+        first = not self.fall > 0
+        self.fall = fallen * _FIRST_WORTH / _WORTH if first else max(fallen, self.fall * (1 if self.begun else 0.25))
+        self.begun = first
+
+    # ---- solving -----------------------------------------------------------------------------------------------------
+
+    def _solved(self, part: Part, x: Tree, lam: np.ndarray, margin: np.ndarray | None) -> Outcome:
+        """The solution on some samples with levels lowered by a margin, by the solver that "auto" takes for rows."""
+        if self.inner is None:
+            self.inner = self._chosen(part)
+        inner = dataclasses.replace(
+            self.inner,
+            problem=self._tightened(margin),
+            x=x,
+            lam=jnp.asarray(lam, float_dtype(x)),
+        )
+        spent = self.options.time_limit
+        left = None if spent is None else max(spent - self.out.seconds, 1e-3)
+        tol = self._tolerance()
+        options = Options(record=0, progress=False, time_limit=left, tol=tol, until_solved=True)
+        if not isinstance(inner.method, Solver):
+            return self._by_steps(inner, part, options)
+        inner = dataclasses.replace(inner, sampler=Rows(part))
+        outcome = run_looks(inner, options)
+        self.gradients += gradients_used(inner.method, outcome.steps, 1, part.n)
+        lost = outcome.status is Status.STALLED and outcome.judge.gap > _LOST * self.noise
+        other = second_choice(inner.method, asked_of(inner)) if lost else None
+        if other is None:
+            return outcome
+        self.inner, self.switched = self._with(self.inner, other), True
+        self.notes.append(f"went on with {other.name} in the place of {inner.method.name}, whose gap fell no more.")
+        return self._solved(part, outcome.points["own"], lam, margin)
+
+    def _by_steps(self, inner: Prepared, part: Part, options: Options) -> Outcome:
+        """By passes of a method for rows."""
+        n, passes = part.n, _PASSES[1 if np.isnan(self.fall) else 2]
+        made = prepare(
+            inner.problem, Rows(part.few()), inner.method, steps=None, passes=passes, batch_size=None,
+            seeds=inner.plan.seeds, x0=inner.x,
+        )  # fmt: skip
+        outcome = run_steps(
+            dataclasses.replace(made, lam=inner.lam), dataclasses.replace(options, tol=None, until_solved=False)
+        )
+        self.gradients += gradients_used(made.method, outcome.steps, made.plan.batch_size, n)
+        for kept in (outcome.points, outcome.duals):
+            kept.setdefault("own", kept[made.method.facts.output])
+        return outcome
+
+    def _chosen(self, part: Part) -> Prepared:
+        """The solver for rows, as "auto" chooses it on the first samples."""
+        first = part.few() if part.n <= _FIRST else part.only(0, _FIRST).few()
+        chosen = prepare(
+            self.ready.problem, Rows(first), "auto", steps=None, passes=_PASSES[0], batch_size=None,
+            seeds=self.ready.plan.seeds, x0=self.ready.x,
+        )  # fmt: skip
+        other = second_choice(chosen.method, asked_of(chosen)) if self.switched else None
+        return chosen if other is None else self._with(chosen, other)
+
+    def _with(self, inner: Prepared, other: Solver) -> Prepared:
+        """The same for another solver."""
+        return dataclasses.replace(inner, method=other.fitted(inner.problem, inner.x, self.kept.n))
+
+    def _tightened(self, margin: np.ndarray | None) -> Any:
+        """The problem with lowered levels: with a level for each constraint, so that one program serves all margins."""
+        problem, dtype = self.ready.problem, float_dtype(self.ready.x)
+        upsilon = np.zeros(len(self.ready.names)) if margin is None else margin
+        return replace(problem, levels=jnp.asarray(np.asarray(problem.levels, float) - upsilon, dtype))
+
+    def _tolerance(self) -> float | None:
+        """A duality gap that is small beside the statistical error of the samples; None where that is not known."""
+        return None if not self.fall > 0 else max(_WORTH * self.fall, _NOISE * self.noise)
+
+    # ---- the judgement -----------------------------------------------------------------------------------------------
+
+    def _finish(self, part: Part) -> None:
+        """Lower the levels by what folds show to be missing, solve once more, and judge by folds."""
+        problem = self.ready.problem
+        begin = seen_at(problem, self.ready.x, part)
+        folds = self._folded(part, self.x, None)
+        if folds is None:
+            return
+        margin = lowered_by(folds, self.keep, self.lam)
+        if np.any(margin > 0) and not self.conflict:
+            outcome = self._solved(part, self.x, self.lam, margin)
+            if outcome.status in _ENDED:
+                self.stop(outcome.status, outcome.message)
+                return
+            if not outcome.conflict:
+                self._adopt(outcome)
+                folds = self._folded(part, self.x, margin) or folds
+        here = seen_at(problem, self.x, part)
+        self.share, folds = path_choice(problem, part, folds, self.ready.x, begin, here, self.lam)
+        if self.share < 1:
+            self.x = problem.domain.mix(self.ready.x, self.x, self.share)
+        self.folds = folds
+        self._judge(part, folds)
+
+    def _folded(self, part: Part, x: Tree, margin: np.ndarray | None) -> Folds | None:
+        """Solutions without a fold each, from that of the whole on."""
+
+        def without(rest: Part) -> Tree | None:
+            outcome = self._solved(rest, x, self.lam, margin)
+            if outcome.status in _ENDED:
+                self.stop(outcome.status, outcome.message)
+                return None
+            return outcome.points["own"]
+
+        return cross_fitted(self.ready.problem, part, without)
+
+    def _judge(self, part: Part, folds: Folds) -> None:
+        """What the folds say of the answer, and how that ends the run."""
+        self.worth = worth_by(self.ready.problem, self.x, folds, part)
+        status, message = verdict(self.worth, folds, self.lam, self.share)
+        if self.out.status is Status.FINISHED:
+            self.stop(status, message)
+
+    # ---- what is kept ------------------------------------------------------------------------------------------------
+
+    def _recorded(self, part: Part, bar: Progress) -> bool:
+        """Add a row to the trace; True when the callback ends the run."""
+        if self.folds is None:
+            seen = seen_at(self.ready.problem, self.x, part).mean
+            distance = self.fall
+        else:
+            seen, distance = self.folds.mean, self.folds.distance(self.lam)
+        tracked = {} if self.options.track is None else self.options.track(self.x)
+        self.means = Means(seen[0], seen[1:], self.lam, tracked, 1.0)
+        row = self.row(self.means, {"distance": distance, **{name: tracked[name] for name in sorted(tracked)}})
+        row["samples"] = part.n
+        return self.written(row, bar, None, self.x, self.lam)
+
+    def _memory(self) -> dict[str, Any]:
+        """All that the next prefix needs."""
+        return {
+            "x": jax.tree.map(np.asarray, self.x),
+            "lam": np.asarray(self.lam, float),
+            "fall": np.asarray([self.fall, self.noise, self.begun], float),
+            "switched": np.asarray(self.switched),
+        }
+
+    def resume(self) -> None:
+        """Go on where the checkpoint stands."""
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return
+        saved = self.checkpoint.load(self._memory())
+        state = saved.state
+        self.x, self.lam = jax.tree.map(jnp.asarray, state["x"]), np.asarray(state["lam"], float)
+        self.fall, self.noise, begun = map(float, state["fall"])
+        self.begun, self.step, self.switched = bool(begun), saved.step, bool(state["switched"])
+        self.out.rows, self.resumed_at = saved.rows, saved.seconds
+        self.saved = state, saved.step
+
+    def save_the_last(self) -> None:
+        """Write what the last whole prefix has found."""
+        self.save(*self.saved)
+
+    @property
+    def taken(self) -> Prepared:
+        """The run as it was prepared, with the solver that was taken."""
+        if self.inner is None:
+            return self.ready
+        note = f'method="auto" kept the samples and solved on them with {self.inner.method.name}'
+        why = next((n.split(": ", 1)[1] for n in self.inner.notes if n.startswith("method=")), "")
+        why = why.replace("the data is at hand", "they fit into memory")
+        others = [n for n in self.ready.notes if not n.startswith("method=")]
+        return dataclasses.replace(self.ready, method=self.inner.method, notes=(f"{note}: {why}", *others))
+
+    def ended(self) -> Outcome:
+        """What the run has found."""
+        out = self.out
+        out.steps, out.dual_last = self.step, self.lam
+        every = ("own", "last", "average")
+        out.points, out.duals = dict.fromkeys(every, self.x), dict.fromkeys(every, self.lam)
+        out.worth, out.note = self.worth, " ".join(self.notes) or None
+        out.kept, out.gradients, out.means = True, self.gradients, self.means
+        return out

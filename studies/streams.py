@@ -1,0 +1,391 @@
+"""Strangers' streams: what `minimize` does with T samples of problems that nobody has tuned for, beside CSOA and beside a
+plain solution on the same samples.
+
+    python -m studies.streams --half seen          # even seeds: what choices may be made on
+    python -m studies.streams --half unseen        # odd seeds: looked at once, at the end
+
+A sample has d features, a mixture of two normal laws with correlated coordinates, and a normal shift for the objective and
+for each constraint. Function k is <b_k, x> + w_k link(a_k + <c_k + s_k o xi, x> + tau_k zeta_k) + q_k |x|^2 / 2, with the
+link identity, half a square, hinge, softplus or absolute value. A score is normal given the part of the mixture, so that
+every expectation is known in closed form (softplus by quadrature): references are solutions of the exact problem in
+float64, with a proven duality gap. CVaR is a hinge with the quantile among the coordinates.
+
+A level is drawn between the values of H_i at a strictly feasible anchor and where F alone is lowest, so that what the
+objective wants is not allowed. Units of f, of every h_i and of x are drawn between 1e-3 and 1e3.
+
+Merit is the gap and the price of the violation, (F - F* + 2 <lambda*, H_+>)/(F(x_1) - F*): 1 is where a run begins.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tightrope as tr
+
+CACHE = Path(os.environ.get("TIGHTROPE_STREAMS", Path.home() / ".cache" / "tightrope-streams"))
+TOLERANCE = 1e-7  # of the scale of F: the gap of a reference
+REPEATS = 6  # runs with seeds of their own, over which violations are means
+SURE = 3.4  # standard errors of a mean over six repeats: one-sided 1 % of Student's t with five degrees of freedom
+RANK = 2  # of what correlates the coordinates
+
+
+class Family(NamedTuple):
+    """What is compiled: a size, two links and a set. Everything else is drawn, and costs no program."""
+
+    name: str
+    d: int
+    N: int
+    objective: str
+    constraint: str
+    domain: str
+    horizons: tuple[int, ...]
+    cvar: bool = False
+    wide: float = 1.0
+
+
+FAMILIES = (
+    Family("two coordinates", 2, 1, "square", "identity", "l2", (128, 3_000, 100_000)),
+    Family("hinges in a box", 5, 2, "hinge", "hinge", "box", (300, 10_000)),
+    Family("cvar", 11, 1, "hinge", "identity", "box", (1_000, 10_000, 100_000), cvar=True),
+    Family("softplus in a ball", 20, 5, "softplus", "identity", "l2", (300, 3_000, 100_000)),
+    Family("least variance", 20, 1, "square", "identity", "simplex", (1_000, 10_000, 100_000)),
+    Family("many constraints", 50, 20, "square", "square", "box", (1_000, 10_000)),
+    Family("fifty levels", 10, 50, "softplus", "hinge", "l2", (3_000,)),
+    Family("rare hinge", 20, 1, "absolute", "hinge", "l2", (1_000, 10_000)),
+    Family("wide logistic", 300, 1, "softplus", "identity", "l2", (300, 1_000, 10_000), wide=20.0),
+    Family("wide portfolio", 300, 1, "square", "identity", "simplex", (1_000, 10_000)),
+    Family("thousand", 1000, 1, "square", "identity", "l2", (1_000, 10_000), wide=5.0),
+)  # fmt: skip
+
+
+class Drawn(NamedTuple):
+    """A problem of a family, but for its levels."""
+
+    family: Family
+    seed: int
+    params: dict[str, np.ndarray]
+    law: dict[str, np.ndarray]
+    domain: tr.ConvexSet
+    anchor: np.ndarray
+    binds: np.ndarray  # for each constraint, where between anchor and the objective's wish its level lies
+
+
+def draw(seed: int) -> Drawn:
+    """Always the same for the same seed."""
+    family = FAMILIES[(seed // 2) % len(FAMILIES)]
+    rng = np.random.default_rng([38, seed])
+    d, N = family.d, family.N
+    unit = lambda: float(10 ** rng.uniform(-3, 3))  # noqa: E731
+    ux = unit()
+    c = rng.normal(size=(1 + N, d)) / np.sqrt(d)
+    s = np.where(rng.random((1 + N, d)) < 0.8, rng.lognormal(0, 0.3, (1 + N, d)), 0.0) / np.sqrt(d)
+    b = rng.normal(size=(1 + N, d)) / np.sqrt(d) * (rng.random(1 + N) < 0.4)[:, None]
+    a, tau = rng.normal(size=1 + N), rng.lognormal(-0.7, 0.5, 1 + N)
+    w, q = rng.lognormal(0, 0.5, 1 + N), np.where(rng.random(1 + N) < 0.3, rng.lognormal(-2, 1, 1 + N), 0.0)
+    if family.objective in ("hinge", "absolute", "square"):
+        q[0] = 0.0
+    mu = rng.normal(size=(2, d)) * np.array([[0.3], [1.0]])
+    law = {
+        "mu": mu, "sigma": rng.lognormal(0, 0.4, d), "B": rng.normal(size=(d, RANK)) * rng.uniform(0, 1),
+        "share": np.asarray(rng.uniform(0.02, 0.5)),
+    }  # fmt: skip
+    if family.cvar:  # the last coordinate is the quantile: t + hinge(loss - t)/(1 - alpha)
+        c[0, -1], s[0, -1], b[0], w[0], tau[0] = -1.0, 0.0, 0.0, 1 / (1 - rng.choice([0.8, 0.9, 0.95])), 0.0
+        c[0, :-1], a[0], b[0, -1] = 0.1 * c[0, :-1], 0.0, 1.0
+        c[1:, -1] = s[1:, -1] = b[1:, -1] = q[1:] = 0.0
+    if family.name == "rare hinge":  # what violates is seen in a few samples of a hundred
+        a[1:] -= rng.uniform(1.5, 2.5)
+    if family.domain == "simplex":
+        s *= np.sqrt(d)
+        c *= np.sqrt(d) * 0.3
+        b *= np.sqrt(d)
+        a[0], tau[0], w[0] = 0.0, 0.05, 1.0
+    radius = rng.uniform(1, 3) * family.wide * (np.sqrt(d) if family.domain == "l2" else 1.0) ** (family.wide == 1.0)
+    domain, anchor = _domain(family, radius * ux, rng)
+    params = {
+        "a": a, "c": c / ux, "s": s / ux, "b": b / ux, "tau": tau, "w": w, "q": q / ux**2 / max(1.0, radius),
+        "units": np.array([unit() for _ in range(1 + N)]),
+    }  # fmt: skip
+    return Drawn(family, seed, params, law, domain, anchor, rng.uniform(0.2, 0.8, N))
+
+
+def _domain(family: Family, size: float, rng: np.random.Generator) -> tuple[tr.ConvexSet, np.ndarray]:
+    """The set, and a point in it from which levels are measured: mostly its own start."""
+    d, away = family.d, rng.random() < 0.3
+    z = rng.normal(size=d)
+    if family.domain == "l2":
+        return tr.L2Ball(size, shape=d), away * 0.3 * size * z / np.linalg.norm(z)
+    if family.domain == "box":
+        return tr.Box(-size, size, shape=(d,)), away * 0.3 * size * np.tanh(z)
+    w = rng.dirichlet(np.ones(d)) if away else np.full(d, 1 / d)
+    return tr.Simplex(size, shape=d), size * (0.5 * w + 0.5 / d)
+
+
+# ---- values, by samples and exactly ----------------------------------------------------------------------------------
+
+
+def link(name: str, s: Any) -> Any:
+    """What a link makes of a score."""
+    return {
+        "identity": lambda s: s,
+        "square": lambda s: s * s / 2,
+        "hinge": lambda s: jnp.maximum(s, 0.0),
+        "softplus": jax.nn.softplus,
+        "absolute": jnp.abs,
+    }[name](s)
+
+
+def mean_of_link(name: str, m: Any, v: Any) -> Any:
+    """Its mean where the score is normal with mean m and variance v."""
+    sd = jnp.sqrt(v + 1e-300)
+    hinge = m * jax.scipy.stats.norm.cdf(m / sd) + sd * jax.scipy.stats.norm.pdf(m / sd)
+    if name == "softplus":
+        at, weight = np.polynomial.hermite_e.hermegauss(60)
+        return jax.nn.softplus(m[..., None] + sd[..., None] * at) @ (weight / weight.sum())
+    return {"identity": m, "square": (m * m + v) / 2, "hinge": hinge, "absolute": 2 * hinge - m}[name]
+
+
+def _values(family: Family, x: Any, score: Any, of: Any, p: Any) -> Any:
+    """All functions: the links of scores, and what no sample changes."""
+    linked = jnp.concatenate([of(family.objective, score[:1]), of(family.constraint, score[1:])])
+    return p["units"] * (p["b"] @ x + p["w"] * linked + p["q"] * jnp.sum(x * x) / 2)
+
+
+def _sampled(family: Family, x: Any, theta: Any, p: Any) -> Any:
+    score = p["a"] + (p["c"] + p["s"] * theta["xi"]) @ x + p["tau"] * theta["zeta"]
+    return _values(family, x, score, link, p)
+
+
+def exact(family: Family, x: Any, both: Any) -> Any:
+    """F and H (levels not taken off)."""
+    p, law = both
+
+    def given(part: int) -> Any:
+        scaled = p["s"] * x
+        mean = p["a"] + p["c"] @ x + scaled @ law["mu"][part]
+        variance = (
+            (scaled * law["sigma"]) ** 2 @ jnp.ones_like(x) + jnp.sum((scaled @ law["B"]) ** 2, 1) + p["tau"] ** 2
+        )
+        k = iter((slice(0, 1), slice(1, None)))
+        return _values(family, x, mean, lambda name, m: mean_of_link(name, m, variance[next(k)]), p)
+
+    return (1 - law["share"]) * given(0) + law["share"] * given(1)
+
+
+@jax.tree_util.Partial
+def _nothing() -> None: ...
+
+
+_PROBLEMS: dict[Any, Any] = {}
+
+
+def problem_of(drawn: Drawn, levels: Any, exactly: bool = False) -> tr.Problem:
+    """What a user would write; problems of one family are one program."""
+    family = drawn.family
+    if (family, exactly) not in _PROBLEMS:
+        values = exact if exactly else _sampled
+        one = (lambda x, t, p: values(family, x, p)) if exactly else (lambda x, t, p: values(family, x, t, p))
+        _PROBLEMS[family, exactly] = (lambda x, t, p: one(x, t, p)[0], lambda x, t, p: one(x, t, p)[1:])
+    f, h = _PROBLEMS[family, exactly]
+    params = (drawn.params, drawn.law) if exactly else drawn.params
+    return tr.Problem(f, h if levels is not None else None, drawn.domain, 0.0 if levels is None else levels, params)
+
+
+def stream(family: Family) -> Any:
+    """One sample from a key and a law, which is a sample's own part so that laws are no programs of their own."""
+
+    def sample(law: Any, key: Any) -> Any:
+        part, z, u, zeta = jax.random.split(key, 4)
+        mu = jnp.where(jax.random.uniform(part) < law["share"], law["mu"][1], law["mu"][0])
+        xi = mu + law["sigma"] * jax.random.normal(z, (family.d,)) + law["B"] @ jax.random.normal(u, (RANK,))
+        return {"xi": xi, "zeta": jax.random.normal(zeta, (1 + family.N,))}
+
+    return sample
+
+
+_SAMPLES: dict[Family, Any] = {}
+
+
+def samples(drawn: Drawn, T: int, repeat: int) -> Any:
+    """T samples as a stream of batches, which any method reads in this order."""
+    family = drawn.family
+    if family not in _SAMPLES:
+        one = stream(family)
+        _SAMPLES[family] = jax.jit(lambda law, keys: jax.vmap(lambda key: one(law, key))(keys))
+    law = jax.tree.map(lambda a: np.asarray(a, np.float32), drawn.law)
+    size = max(256, min(8192, 4_000_000 // family.d))
+
+    def batches() -> Any:
+        for begin in range(0, T, size):
+            key = jax.random.fold_in(jax.random.key(drawn.seed * 1000 + repeat), begin)
+            yield jax.tree.map(np.asarray, _SAMPLES[family](law, jax.random.split(key, size)))
+
+    return list(batches())
+
+
+# ---- references ------------------------------------------------------------------------------------------------------
+
+
+def reference(seed: int) -> dict[str, Any]:
+    """The solution of the exact problem, in float64, with levels that bind."""
+    drawn, nothing = draw(seed), np.zeros((1, 1))
+    family, both = drawn.family, (drawn.params, drawn.law)
+    at = lambda x: np.asarray(exact(family, jnp.asarray(x), both))  # noqa: E731
+    free = tr.minimize(problem_of(drawn, None, True), nothing, method="bundle", passes=400, record=0, x0=drawn.anchor)
+    wish, begin = at(free.x), at(drawn.anchor)
+    rise = (wish - begin)[1:]
+    span = np.abs(begin[1:]) + drawn.params["units"][1:]
+    levels = np.where(rise > 1e-3 * span, begin[1:] + drawn.binds * rise, begin[1:] + 0.2 * span)
+    exactly = problem_of(drawn, levels, True)
+    # which point a run starts at: the anchor is strictly feasible, the domain's own start may be not
+    start = np.asarray(drawn.domain.start(), float)
+    scale = max(abs(at(start)[0] - wish[0]), abs(begin[0] - wish[0]), 1e-12)
+    found = tr.minimize(exactly, nothing, tol=TOLERANCE * scale, x0=drawn.anchor, record=0)
+    if not found.status.proven or not found.gap <= 1e-4 * scale:
+        found = tr.minimize(
+            exactly, nothing, method="bundle", tol=TOLERANCE * scale, x0=drawn.anchor, record=0, passes=3000
+        )
+    return {
+        "levels": levels.tolist(), "optimum": float(found.objective), "x": np.asarray(found.x).tolist(),
+        "dual": np.asarray(found.dual).tolist(), "start": float(at(start)[0]), "anchor": float(begin[0]),
+        "gap": float(found.gap if found.gap is not None else np.nan), "status": found.status.name,
+    }  # fmt: skip
+
+
+def references(seeds: list[int]) -> dict[int, dict[str, Any]]:
+    """Those of many problems, from the cache or from a process that computes in float64."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    missing = [s for s in seeds if not (CACHE / f"{s}.json").exists()]
+    if missing:
+        command = [sys.executable, "-m", "studies.streams", "--references", *map(str, missing)]
+        subprocess.run(command, check=True, env={**os.environ, "JAX_ENABLE_X64": "1"})
+    return {s: json.loads((CACHE / f"{s}.json").read_text()) for s in seeds}
+
+
+# ---- the runs --------------------------------------------------------------------------------------------------------
+
+
+def judged(drawn: Drawn, ref: dict[str, Any], x: Any) -> tuple[float, float, np.ndarray]:
+    """Gap and merit in units of what the start is above the optimum, and H over its own spread, at a point."""
+    values = np.asarray(_exact_jit(drawn.family)(jnp.asarray(x), (drawn.params, drawn.law)), float)
+    scale = max(ref["start"] - ref["optimum"], ref["anchor"] - ref["optimum"], 1e-12)
+    h = values[1:] - np.asarray(ref["levels"])
+    gap = (values[0] - ref["optimum"]) / scale
+    return gap, gap + 2 * float(np.maximum(h, 0) @ np.asarray(ref["dual"])) / scale, h / drawn.params["units"][1:]
+
+
+_EXACT: dict[Family, Any] = {}
+
+
+def _exact_jit(family: Family) -> Any:
+    if family not in _EXACT:
+        _EXACT[family] = jax.jit(partial(exact, family))
+    return _EXACT[family]
+
+
+def runs(seed: int, ref: dict[str, Any], T: int, ways: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
+    """What every way makes of the same samples."""
+    drawn, rows = draw(seed), []
+    problem = problem_of(drawn, np.asarray(ref["levels"]))
+    for repeat in range(repeats):
+        batches = samples(drawn, T, repeat)
+        for name, way in ways.items():
+            began = time.process_time()
+            result = way(problem, tr.Stream(batches), T)
+            gap, merit, h = judged(drawn, ref, result.x)
+            estimated = np.nan
+            if "distance" in result.trace:
+                estimated = float(result.trace["distance"].iloc[-1]) / max(ref["start"] - ref["optimum"], 1e-12)
+            rows.append({
+                "seed": seed, "family": drawn.family.name, "T": T, "repeat": repeat, "way": name, "gap": gap, "merit": merit,
+                "h": h.tolist(), "cpu": time.process_time() - began, "status": result.status.name, "estimated": estimated,
+                "method": result.method.name,
+            })  # fmt: skip
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """A line for each family, horizon and way: means over problems and repeats."""
+    import pandas as pd
+
+    data, lines = pd.DataFrame(rows), []
+    for (family, T, way), part in data.groupby(["family", "T", "way"], sort=False):
+        worst = []
+        for _, one in part.groupby("seed"):
+            h = np.array(one["h"].tolist())
+            error = h.std(axis=0, ddof=1) / np.sqrt(len(h))
+            z = np.where(error > 0, h.mean(axis=0) / np.where(error > 0, error, 1), 0.0)
+            worst.append(float(z.max()))
+        merits = np.maximum(part.groupby("seed")["merit"].mean().to_numpy(), 1e-9)
+        sure, names = np.mean(np.array(worst) > SURE), "/".join(sorted({*part["status"], *part["method"]}))
+        lines.append(
+            f"{family:20s} {T:>9,} {way:6s} merit {np.exp(np.log(merits).mean()):8.2g} worst {merits.max():8.2g}  "
+            f"z {max(worst):5.1f} sure {sure:4.0%}  cpu {part['cpu'].iloc[0]:6.2f} later {part['cpu'].median():6.3f}  {names}"
+        )
+    return "\n".join(lines)
+
+
+def ways_of(names: list[str]) -> dict[str, Any]:
+    """By name: what `auto` does, the same without a margin, and the steps that see every sample once."""
+    from tightrope.evidence import folds
+
+    def plain(problem: tr.Problem, data: Any, T: int) -> tr.Result:
+        cover, overfit, folds.COVER, folds.OVERFIT = folds.COVER, folds.OVERFIT, 0.0, np.inf
+        try:
+            return tr.minimize(problem, data, steps=T)
+        finally:
+            folds.COVER, folds.OVERFIT = cover, overfit
+
+    every = {
+        "auto": lambda problem, data, T: tr.minimize(problem, data, steps=T),
+        "plain": plain,
+        "csoa": lambda problem, data, T: tr.minimize(problem, data, steps=T, memory=0),
+    }
+    return {name: every[name] for name in names}
+
+
+def main() -> None:
+    """Measure one half, and print a table."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--half", choices=["seen", "unseen"], default="seen")
+    arguments.add_argument("--problems", type=int, default=33, help="how many")
+    arguments.add_argument("--family", help="only those whose name has this")
+    arguments.add_argument("--repeats", type=int, default=REPEATS)
+    arguments.add_argument("--most", type=int, default=10**6, help="no more samples than these")
+    arguments.add_argument("--ways", nargs="+", default=["auto", "plain", "csoa"])
+    arguments.add_argument("--out", type=Path, help="a file for the rows, as JSON lines")
+    arguments.add_argument("--references", nargs="+", type=int, help=argparse.SUPPRESS)
+    asked = arguments.parse_args()
+    if asked.references:
+        for seed in asked.references:
+            (CACHE / f"{seed}.json").write_text(json.dumps(reference(seed)))
+        return
+    odd = asked.half == "unseen"
+    seeds = [2 * k + odd for k in range(asked.problems)]
+    seeds = [s for s in seeds if not asked.family or asked.family in draw(s).family.name]
+    known, ways, rows = references(seeds), ways_of(asked.ways), []
+    by_family = sorted(seeds, key=lambda s: (FAMILIES.index(draw(s).family), s))
+    for family in FAMILIES:
+        mine = [s for s in by_family if draw(s).family == family]
+        for T in [T for T in family.horizons if asked.most >= T]:
+            new = [row for s in mine for row in runs(s, known[s], T, ways, asked.repeats)]
+            rows += new
+            if new:
+                print(table(new), flush=True)
+        jax.clear_caches()
+    if asked.out:
+        asked.out.write_text("\n".join(map(json.dumps, rows)))
+
+
+if __name__ == "__main__":
+    main()
