@@ -120,7 +120,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     conflict = None
     if step and np.any(worth.constraints > 0):
         conflict = conflict_of(problem, x, dual, sampler, ready.plan.seeds[0], ready.names, worth)
-    if conflict is not None and status in (Status.FINISHED, Status.VIOLATED):
+    if conflict is not None and (status is Status.FINISHED or (outcome.kept and status.went_wrong)):
         status, message, conflict = Status.INFEASIBLE_IN_SAMPLES, conflict, None
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
     if "gap" in trace and np.isfinite(ended.gap):

@@ -15,7 +15,17 @@ import numpy as np
 
 from tightrope._errors import plain_errors
 from tightrope.evidence.at_a_point import Means, Worth
-from tightrope.evidence.folds import FOLDS, Folds, cross_fitted, lowered_by, path_choice, seen_at, verdict, worth_by
+from tightrope.evidence.folds import (
+    FOLDS,
+    Folds,
+    Seen,
+    cross_fitted,
+    lowered_by,
+    path_choice,
+    seen_at,
+    verdict,
+    worth_by,
+)
 from tightrope.loop.budget import gradients_used
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.choose import second_choice
@@ -24,19 +34,21 @@ from tightrope.loop.prepare import Prepared, asked_of, prepare
 from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
 from tightrope.loop.run import run_steps
+from tightrope.problem.check import astype_problem
+from tightrope.problem.conflict import said_of_conflict
 from tightrope.result import Status
 from tightrope.sampling import Rows
 from tightrope.sampling.kept import Kept, Part
 from tightrope.solvers import Solver
-from tightrope.tree import Tree, float_dtype, replace
+from tightrope.tree import Tree, astype, float_dtype, platform, replace
 
 _FIRST = 1280  # samples of the first prefix at least: five slices of 256, so that every fold is solved by one program
 _WORTH = (
     0.02  # of what a prefix's samples change about the solution: what is left to solve; costs less than noise (derived)
 )
-_NOISE = 1e-3  # standard errors of F, which are of first order: no prefix is solved further (a guess)
+_NOISE = 1e-4  # standard errors of F, which are of first order: no prefix is solved further (a guess)
+_ROUGHLY = 1e-3  # the same for the first prefix, where nothing else is known (a guess)
 _LOST = 0.1  # standard errors of F: a solver that stalls farther away gives way to another (a guess)
-_FIRST_WORTH = 1e-4  # of what the first prefix gains: as runs on rows
 _PASSES = 1000, 30, 10  # of a solver on a prefix at most; of steps on the first prefix, and on others (a guess)
 _ENDED = {Status.INTERRUPTED, Status.TIME_LIMIT, Status.NOT_FINITE, Status.STREAM_RAISED}
 
@@ -54,12 +66,18 @@ def run_fit(ready: Prepared, options: Options, checkpoint: Checkpoint | None, ke
     fit.resume()
     with Progress(ready.steps, options.progress) as bar:
         try:
-            with plain_errors():
+            with plain_errors(), _wide():
                 fit.go(bar)
         except KeyboardInterrupt:
             fit.stop(Status.INTERRUPTED)
     fit.save_the_last()
     return fit.taken, fit.ended()
+
+
+def _wide(wide: bool = True) -> Any:
+    """In float64, where the device has it: a solution is nearer to that of the samples than float32 can prove. Samples are
+    kept as they come, and points given back in the precision that JAX is configured for."""
+    return jax.enable_x64(wide and platform() != "tpu")
 
 
 def prefixes(steps: int, batch_size: int) -> list[int]:
@@ -75,13 +93,17 @@ class _Fit(Recorder):
 
     def __init__(self, ready: Prepared, options: Options, checkpoint: Checkpoint | None, keep: Any):
         super().__init__(ready, options, checkpoint)
+        self.ambient, self.dtype = bool(jax.config.jax_enable_x64), float_dtype(ready.x)
+        with _wide():
+            self.problem = astype_problem(ready.problem, jnp.result_type(float))
+            self.start = astype(ready.x, jnp.result_type(float))
         self.keep, self.batch = keep, ready.plan.batch_size
         self.ends = prefixes(ready.steps, self.batch)
         least = max(1, min(self.ends[0] * self.batch, _FIRST) // FOLDS)
         self.kept = Kept(ready.sampler, ready.plan._replace(draws=1), least)
         self.inner: Prepared | None = None  # for the solver
-        self.x, self.lam, self.fall = ready.x, np.asarray(ready.lam, float), np.nan
-        self.begun, self.noise = False, 0.0  # whether only one prefix is solved; a standard error of F
+        self.x, self.lam, self.fall = self.start, np.asarray(ready.lam, float), np.nan
+        self.noise = 0.0  # a standard error of the Lagrangian
         self.switched = False  # whether another solver has taken over
         self.saved: tuple[Any, int] = (self._memory(), 0)
         self.gradients = 0
@@ -100,6 +122,8 @@ class _Fit(Recorder):
             part = self._read(end)
             if part is None:
                 return
+            if self.noise == 0:
+                self._note_noise(seen_at(self.problem, self.x, part), part.n)
             before, outcome = self.x, self._solved(part, self.x, self.lam, None)
             self._adopt(outcome)
             if outcome.status in _ENDED:
@@ -124,7 +148,8 @@ class _Fit(Recorder):
     def _read(self, end: int) -> Part | None:
         """The samples up to a step, or as many as there are; None, and the run stopped, where nothing is new."""
         try:
-            self.kept.read(end)
+            with _wide(self.ambient):
+                self.kept.read(end)
         except Exception as error:  # of a user's stream: it must not cost them the run
             self.unreadable(error)
             return None
@@ -149,12 +174,15 @@ class _Fit(Recorder):
         luck it may be nothing, so no more than a quarter of the last one is believed to be gone. The first prefix falls from
         the start, which says nothing of noise.
         """
-        was, now = (seen_at(self.ready.problem, x, part) for x in (before, self.x))
+        was, now = (seen_at(self.problem, x, part) for x in (before, self.x))
         fallen = max(float((was.mean - now.mean) @ np.append(1.0, self.lam)), 0.0)
-        self.noise = float(now.spread[0]) / np.sqrt(part.n)
+        self._note_noise(now, part.n)
         first = not self.fall > 0
-        self.fall = fallen * _FIRST_WORTH / _WORTH if first else max(fallen, self.fall * (1 if self.begun else 0.25))
-        self.begun = first
+        self.fall = self.noise * _ROUGHLY if first else max(fallen, self.fall * 0.25)
+
+    def _note_noise(self, seen: Seen, n: int) -> None:
+        """Note a standard error of the Lagrangian."""
+        self.noise = float(seen.spread @ np.append(1.0, self.lam)) / np.sqrt(n)
 
     # ---- solving -----------------------------------------------------------------------------------------------------
 
@@ -166,7 +194,7 @@ class _Fit(Recorder):
             self.inner,
             problem=self._tightened(margin),
             x=x,
-            lam=jnp.asarray(lam, float_dtype(x)),
+            lam=jnp.asarray(lam, float_dtype(self.start)),
         )
         spent = self.options.time_limit
         left = None if spent is None else max(spent - self.out.seconds, 1e-3)
@@ -174,7 +202,8 @@ class _Fit(Recorder):
         options = Options(record=0, progress=False, time_limit=left, tol=tol, until_solved=True)
         if not isinstance(inner.method, Solver):
             return self._by_steps(inner, part, options)
-        inner = dataclasses.replace(inner, sampler=Rows(part))
+        # Curvature of limited memory picks rows by numbers that are compiled in.
+        inner = dataclasses.replace(inner, sampler=Rows(part.few() if getattr(inner.method, "pairs", 0) else part))
         outcome = run_looks(inner, options)
         self.gradients += gradients_used(inner.method, outcome.steps, 1, part.n)
         lost = outcome.status is Status.STALLED and outcome.judge.gap > _LOST * self.noise
@@ -202,10 +231,10 @@ class _Fit(Recorder):
 
     def _chosen(self, part: Part) -> Prepared:
         """The solver for rows, as "auto" chooses it on the first samples."""
-        first = part.few() if part.n <= _FIRST else part.only(0, _FIRST).few()
+        first = part.only(0, min(part.n, _FIRST))
         chosen = prepare(
-            self.ready.problem, Rows(first), "auto", steps=None, passes=_PASSES[0], batch_size=None,
-            seeds=self.ready.plan.seeds, x0=self.ready.x,
+            self._tightened(None), Rows(first), "auto", steps=None, passes=_PASSES[0], batch_size=None,
+            seeds=self.ready.plan.seeds, x0=self.start,
         )  # fmt: skip
         other = second_choice(chosen.method, asked_of(chosen)) if self.switched else None
         return chosen if other is None else self._with(chosen, other)
@@ -216,20 +245,21 @@ class _Fit(Recorder):
 
     def _tightened(self, margin: np.ndarray | None) -> Any:
         """The problem with lowered levels: with a level for each constraint, so that one program serves all margins."""
-        problem, dtype = self.ready.problem, float_dtype(self.ready.x)
+        problem, dtype = self.problem, float_dtype(self.start)
         upsilon = np.zeros(len(self.ready.names)) if margin is None else margin
         return replace(problem, levels=jnp.asarray(np.asarray(problem.levels, float) - upsilon, dtype))
 
     def _tolerance(self) -> float | None:
-        """A duality gap that is small beside the statistical error of the samples; None where that is not known."""
-        return None if not self.fall > 0 else max(_WORTH * self.fall, _NOISE * self.noise)
+        """A duality gap that is small beside the statistical error of the samples; None where nothing is known of that."""
+        tol = max(_WORTH * self.fall, _NOISE * self.noise) if self.fall > 0 else _ROUGHLY * self.noise
+        return tol if tol > 0 else None
 
     # ---- the judgement -----------------------------------------------------------------------------------------------
 
     def _finish(self, part: Part) -> None:
         """Lower the levels by what folds show to be missing, solve once more, and judge by folds."""
-        problem = self.ready.problem
-        begin = seen_at(problem, self.ready.x, part)
+        problem = self.problem
+        begin = seen_at(problem, self.start, part)
         folds = self._folded(part, self.x, None)
         if folds is None:
             return
@@ -243,9 +273,9 @@ class _Fit(Recorder):
                 self._adopt(outcome)
                 folds = self._folded(part, self.x, margin) or folds
         here = seen_at(problem, self.x, part)
-        self.share, folds = path_choice(problem, part, folds, self.ready.x, begin, here, self.lam)
+        self.share, folds = path_choice(problem, part, folds, self.start, begin, here, self.lam)
         if self.share < 1:
-            self.x = problem.domain.mix(self.ready.x, self.x, self.share)
+            self.x = problem.domain.mix(self.start, self.x, self.share)
         self.folds = folds
         self._judge(part, folds)
 
@@ -259,12 +289,15 @@ class _Fit(Recorder):
                 return None
             return outcome.points["own"]
 
-        return cross_fitted(self.ready.problem, part, without)
+        return cross_fitted(self.problem, part, without)
 
     def _judge(self, part: Part, folds: Folds) -> None:
         """What the folds say of the answer, and how that ends the run."""
-        self.worth = worth_by(self.ready.problem, self.x, folds, part)
+        self.worth = worth_by(self.problem, self.x, folds, part)
         status, message = verdict(self.worth, folds, self.lam, self.share)
+        if self.conflict:
+            said = said_of_conflict(self.conflict, self.ready.names).rstrip(".")
+            status, message = Status.NO_FEASIBLE_POINT, f"{said}, by the means over these {part.n:,} samples."
         if self.out.status is Status.FINISHED:
             self.stop(status, message)
 
@@ -273,22 +306,29 @@ class _Fit(Recorder):
     def _recorded(self, part: Part, bar: Progress) -> bool:
         """Add a row to the trace; True when the callback ends the run."""
         if self.folds is None:
-            seen = seen_at(self.ready.problem, self.x, part).mean
+            seen = seen_at(self.problem, self.x, part).mean
             distance = self.fall
         else:
             seen, distance = self.folds.mean, self.folds.distance(self.lam)
-        tracked = {} if self.options.track is None else self.options.track(self.x)
+        with _wide(self.ambient):
+            x = self._ambient(self.x)
+            tracked = {} if self.options.track is None else self.options.track(x)
         self.means = Means(seen[0], seen[1:], self.lam, tracked, 1.0)
         row = self.row(self.means, {"distance": distance, **{name: tracked[name] for name in sorted(tracked)}})
         row["samples"] = part.n
-        return self.written(row, bar, None, self.x, self.lam)
+        with _wide(self.ambient):
+            return self.written(row, bar, None, x, self.lam)
+
+    def _ambient(self, x: Tree) -> Tree:
+        """A point in the precision that JAX is configured for."""
+        return jax.tree.map(lambda v: jnp.asarray(np.asarray(v), self.dtype), x)
 
     def _memory(self) -> dict[str, Any]:
         """All that the next prefix needs."""
         return {
             "x": jax.tree.map(np.asarray, self.x),
             "lam": np.asarray(self.lam, float),
-            "fall": np.asarray([self.fall, self.noise, self.begun], float),
+            "fall": np.asarray([self.fall, self.noise], float),
             "switched": np.asarray(self.switched),
         }
 
@@ -298,9 +338,11 @@ class _Fit(Recorder):
             return
         saved = self.checkpoint.load(self._memory())
         state = saved.state
-        self.x, self.lam = jax.tree.map(jnp.asarray, state["x"]), np.asarray(state["lam"], float)
-        self.fall, self.noise, begun = map(float, state["fall"])
-        self.begun, self.step, self.switched = bool(begun), saved.step, bool(state["switched"])
+        self.lam = np.asarray(state["lam"], float)
+        with _wide():
+            self.x = jax.tree.map(jnp.asarray, state["x"])
+        self.fall, self.noise = map(float, state["fall"])
+        self.step, self.switched = saved.step, bool(state["switched"])
         self.out.rows, self.resumed_at = saved.rows, saved.seconds
         self.saved = state, saved.step
 
@@ -324,7 +366,7 @@ class _Fit(Recorder):
         out = self.out
         out.steps, out.dual_last = self.step, self.lam
         every = ("own", "last", "average")
-        out.points, out.duals = dict.fromkeys(every, self.x), dict.fromkeys(every, self.lam)
+        out.points, out.duals = dict.fromkeys(every, self._ambient(self.x)), dict.fromkeys(every, self.lam)
         out.worth, out.note = self.worth, " ".join(self.notes) or None
         out.kept, out.gradients, out.means = True, self.gradients, self.means
         return out

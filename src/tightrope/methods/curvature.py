@@ -132,7 +132,7 @@ def lacks(problem: Problem, x: Tree, data: Tree, at_x: Callable[[], Glance] | No
         pulls = next((g for g in (seen.grad, slope) if np.any(g)), np.ones_like(slope))
         dtype = float_dtype(x)
         pulls = shaped_like(x, pulls.astype(dtype))
-        changes = np.asarray(_changes(problem, x, pulls, lam.astype(dtype), data), float)
+        changes = np.asarray(_changes(problem, x, pulls, lam.astype(dtype), few(data)), float)
     except TypeError:  # a derivative of its own that was given for backward passes only
         return "second derivatives"
     whole, late, last, noise = changes
@@ -143,10 +143,9 @@ def lacks(problem: Problem, x: Tree, data: Tree, at_x: Callable[[], Glance] | No
 
 @compiled(soon=True)
 @full_precision
-def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree) -> Array:
+def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, rows: Tree) -> Array:
     """By how much the slope changes along the whole line, in the interval that is left late, and at last; and what
     rounding does."""
-    rows = few(data)
     down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
     ahead = jax.tree.map(lambda a, b: jnp.where(norm(down) >= norm(up), a, b), down, up)
 

@@ -27,6 +27,7 @@ class Part(Data):
     shortest: int = static()  # rows that every part of these arrays has
 
     together = False
+    in_memory = True
 
     @property
     def least(self) -> int:
@@ -53,6 +54,10 @@ class Part(Data):
     def few(self, step: int | None = None) -> Tree:
         index = np.arange(0, self.n, 1 if step is None else step)
         return Arrays(self.arrays).rows(jnp.asarray(self._place(index)))
+
+    def placed(self, point: Tree) -> Tree:
+        """A point where the samples are."""
+        return point
 
     def without(self, start: int, count: int) -> "Part":
         """These rows but for so many from `start` on; of a part that leaves out none yet."""

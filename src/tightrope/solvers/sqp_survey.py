@@ -8,6 +8,7 @@ import numpy as np
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, updated
 from tightrope.problem.full_data import Some, rows_a_slice_of
 from tightrope.problem.rounding import count
+from tightrope.sampling.data import data_of
 from tightrope.sets import Box, L2Ball, LinfBall
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
@@ -98,7 +99,7 @@ class SQPSurvey(Survey):
     @cached_property
     def size(self) -> int:
         """Rows in a slice of a pass."""
-        return min(count(self.data), rows_a_slice_of(self.data, slopes=True))
+        return min(data_of(self.data).least, rows_a_slice_of(self.data, slopes=True))
 
     @cached_property
     def slices(self) -> int:
@@ -110,7 +111,7 @@ class SQPSurvey(Survey):
         """Rows in a slice of a Hessian: few enough for its products to be held at once, and enough to keep a device busy."""
         numbers = self.before.bend.shape[0] * (1 + self.before.lam.size)
         held, most = (1 << 22, 1024) if platform() == "cpu" else (1 << 26, 1 << 17)
-        return min(count(self.data), max(64, min(most, held // numbers)))
+        return min(data_of(self.data).least, max(64, min(most, held // numbers)))
 
     def after(self, trust: float) -> Any:
         """The memory with everything that follows from the look."""

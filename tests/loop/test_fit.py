@@ -1,0 +1,255 @@
+"""Runs on streams whose samples are kept: prefixes, margins and verdicts by folds, what ends them, and going on."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tightrope as tr
+from tightrope import Status
+from tightrope.loop.fit import prefixes
+
+D = 4
+CENTRE = np.array([1.0, 1.0, 0.0, -1.0], np.float32)
+
+
+def draw(key):
+    """A noisy centre, and a noisy slope."""
+    return CENTRE + jax.random.normal(key, (D,))
+
+
+def objective(x, theta):
+    """The square distance."""
+    return jnp.sum((x - theta) ** 2) / 2
+
+
+def budget(x, theta):
+    """A linear constraint whose slopes are noisy."""
+    return jnp.dot(theta, x)[None]
+
+
+def problem(level=0.5):
+    """The solution is centre (1 - lam), lam so that |centre|^2 (1 - lam) is the level."""
+    return tr.Problem(objective, budget, tr.L2Ball(3.0, shape=D), levels=level, names=("budget",))
+
+
+SOLUTION = CENTRE / 6
+GENERATOR = tr.Generator(draw)
+
+
+def stream(n, batch=100, fails_after=None, seed=0):
+    """The same samples whenever it is read."""
+
+    def batches():
+        rng = np.random.default_rng(seed)
+        for k in range(0, n, batch):
+            if fails_after is not None and k >= fails_after:
+                raise OSError("the wire is cut")
+            yield (CENTRE + rng.normal(size=(batch, D))).astype(np.float32)
+
+    return tr.Stream(batches)
+
+
+def fit(data=None, steps=5120, **options):
+    """A run of minimize with its defaults."""
+    return tr.minimize(problem(), stream(steps) if data is None else data, steps=steps, **options)
+
+
+def test_the_answer_is_that_of_the_samples_and_the_report_says_what_was_taken():
+    n = 5120
+    result = fit(steps=n)
+    rows = np.concatenate(list(stream(n).factory()))
+    plain = tr.minimize(problem(), rows).x
+    np.testing.assert_allclose(result.x, plain, atol=5 / n**0.5 * 0.1)  # the margin is a fraction of the noise
+    np.testing.assert_allclose(result.x, SOLUTION, atol=5 / n**0.5)
+    assert result.status is Status.UNDECIDED  # a constraint that binds cannot be told from its level
+    assert "kept the samples" in str(result)
+    assert "sqp" in str(result)
+    assert result.cost.samples == n
+
+
+def test_the_trace_has_a_row_for_every_prefix_and_distances_that_fall():
+    trace = fit(steps=20_480).trace
+    assert trace["step"].tolist() == [1280, 2560, 5120, 10_240, 20_480] == prefixes(20_480, 1)
+    assert trace["samples"].tolist() == trace["step"].tolist()
+    assert trace["distance"].iloc[-1] < trace["distance"].iloc[1]
+
+
+def test_same_samples_same_answer_and_another_seed_another():
+    first, again, other = (fit(GENERATOR, 2560, seed=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.x, again.x)
+    assert np.any(np.asarray(first.x) != np.asarray(other.x))
+
+
+def test_constraints_hold_in_the_mean_with_the_margin_and_would_not_without(monkeypatch):
+    """E H(x_T) - H_T(x_T) > 0: without a margin the mean of H is above zero, by some standard errors."""
+    from tightrope.evidence import folds
+
+    def values(**options):
+        runs = [fit(stream(200, seed=seed), 200, record=0, **options).x for seed in range(60)]
+        return np.array([CENTRE @ np.asarray(x) - 0.5 for x in runs])
+
+    def z(h):
+        return h.mean() / (h.std() / len(h) ** 0.5)
+
+    assert z(values()) < 2
+    sure = values(keep=0.95)
+    assert np.mean(sure > 0) <= 0.15  # 5 % asked for, of 60 runs
+    monkeypatch.setattr(folds, "COVER", 0.0)
+    monkeypatch.setattr(folds, "OVERFIT", np.inf)
+    assert z(values()) > 1.0
+
+
+def test_a_slack_constraint_is_kept_and_says_so():
+    result = tr.minimize(problem(level=9.0), stream(2560), steps=2560)
+    assert result.status is Status.KEPT
+    assert result.status.ended_well
+    assert float(result.dual[0]) == pytest.approx(0, abs=1e-3)
+
+
+def test_errors_are_those_of_all_samples():
+    result = fit(steps=5120)
+    spread = (CENTRE + np.random.default_rng(1).normal(size=(100_000, D))) @ np.asarray(result.x)
+    assert result.errors is not None
+    assert result.errors.iloc[0] == pytest.approx(2 * spread.std() / 5120**0.5, rel=0.1)
+
+
+def test_a_fit_of_too_few_samples_goes_only_part_of_the_way():
+    """With half as many samples as coordinates the samples are met exactly, and nothing is learned by going all the way."""
+    d = 200
+
+    def noisy(x, theta):
+        return (jnp.dot(theta[:d], x) - theta[d]) ** 2
+
+    rows = np.random.default_rng(0).normal(size=(100, d + 1)).astype(np.float32)
+    result = tr.minimize(tr.Problem(noisy, None, tr.L2Ball(5.0, shape=d)), tr.Stream([rows]), steps=100)
+    assert float(np.sum(np.asarray(result.x) ** 2)) < 0.1  # what is best is the start; the fit itself gives 1 or more
+    assert "start" in result.message
+
+
+# ---- what ends it, and going on ---------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_interrupted_goes_on_to_the_same_bits(tmp_path):
+    file = tmp_path / "run.ckpt"
+    whole = fit(GENERATOR, 10_240)
+    cut = fit(GENERATOR, 10_240, checkpoint=file, callback=lambda seen: seen.step >= 5120)
+    assert cut.status is Status.CALLBACK_STOPPED
+    assert cut.cost.steps == 5120
+    resumed = fit(GENERATOR, 10_240, checkpoint=file)
+    np.testing.assert_array_equal(resumed.x, whole.x)
+    np.testing.assert_array_equal(resumed.dual, whole.dual)
+    assert resumed.trace["step"].tolist() == whole.trace["step"].tolist()
+    with pytest.raises(tr.CheckpointError, match="what it keeps"):
+        fit(GENERATOR, 10_240, checkpoint=file, keep=0.9)
+
+
+def test_a_callback_sees_every_prefix_and_its_error_costs_nothing():
+    seen = []
+    fit(callback=seen.append)
+    assert [one.step for one in seen] == [1280, 2560, 5120]
+
+    def breaks(snapshot):
+        raise RuntimeError("mine")
+
+    result = fit(callback=breaks)
+    assert result.status is Status.CALLBACK_RAISED
+    assert result.cost.steps == 1280
+
+
+def test_an_interrupt_leaves_the_answer_of_the_last_prefix():
+    count = itertools.count()
+
+    def interrupt(snapshot):
+        if next(count) == 1:
+            raise KeyboardInterrupt
+
+    result = fit(callback=interrupt)
+    assert result.status is Status.INTERRUPTED
+    np.testing.assert_allclose(result.x, SOLUTION, atol=0.15)
+
+
+def test_a_time_limit_leaves_the_answer_so_far():
+    result = fit(steps=10_240, time_limit=1e-3)
+    assert result.status is Status.TIME_LIMIT
+    assert result.cost.steps < 10_240
+
+
+def test_a_stream_that_ends_early_is_solved_on_what_there_is():
+    result = fit(stream(2000), 5120)
+    assert result.status is Status.STREAM_ENDED
+    assert result.cost.steps == 2000
+    assert "folds" in result.measured_on
+    np.testing.assert_allclose(result.x, SOLUTION, atol=0.15)
+
+
+def test_a_stream_that_breaks_leaves_the_answer_so_far():
+    result = fit(stream(40_000, batch=1000, fails_after=20_000), 40_000)
+    assert result.status is Status.STREAM_RAISED
+    assert "the wire is cut" in result.message
+    assert isinstance(result.error, OSError)
+
+
+def test_a_value_that_is_not_finite_ends_the_run():
+    rows = (CENTRE + np.random.default_rng(0).normal(size=(3000, D))).astype(np.float32)
+    rows[100] = np.inf
+    assert fit(tr.Stream([rows]), 3000).status is Status.NOT_FINITE
+
+
+def test_what_no_point_satisfies_is_said():
+    impossible = tr.Problem(
+        lambda x, theta: jnp.sum((x - theta) ** 2), lambda x, theta: jnp.stack([theta[0] - x[0], x[0] + theta[1]]),
+        tr.Box(-5.0, 5.0, shape=D), levels=0.0,
+    )  # fmt: skip
+    result = tr.minimize(impossible, stream(5120), steps=5120)
+    assert result.status.no_point
+
+
+# ---- whether samples are kept -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("steps", "options"),
+    [(2560, {"memory": 0}), (2560, {"memory": 2560 * 16 - 1}), (20, {}), (2560, {"output": "average"}),
+     (2560, {"method": "csoa"})],
+)  # fmt: skip
+def test_otherwise_every_sample_is_seen_once(steps, options):
+    result = fit(steps=steps, **options)
+    assert result.method.name == "csoa"
+    lacking = options.get("memory", 0) > 0
+    assert ("memory= allows" in str(result)) == lacking
+
+
+def test_memory_that_just_suffices():
+    assert fit(steps=2560, memory=2560 * 16).method.name == "sqp"
+
+
+def test_batches_are_that_many_samples():
+    result = fit(stream(5120), steps=512, batch_size=10)
+    np.testing.assert_allclose(result.x, fit(stream(5120), 5120).x, atol=1e-4)
+    assert result.cost.samples == 5120
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("memory", -1), ("memory", "1 GB"), ("keep", 1.0), ("keep", "always"), ("keep", True)]
+)
+def test_a_wrong_option_is_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        fit(**{name: value})
+
+
+def test_kinks_take_the_bundle():
+    kinked = tr.Problem(lambda x, theta: jnp.abs(x - theta).sum(), None, tr.Box(-3.0, 3.0, shape=D))
+    result = tr.minimize(kinked, stream(2560), steps=2560)
+    assert result.method.name == "bundle"
+    np.testing.assert_allclose(result.x, CENTRE, atol=0.2)
+
+
+def test_neighbours_that_are_alike_widen_the_errors():
+    rows = np.repeat((CENTRE + np.random.default_rng(0).normal(size=(128, D))).astype(np.float32), 40, axis=0)
+    result = fit(tr.Stream([rows]), 5120)
+    assert any("neighbouring samples are alike" in note for note in result.notes)
+    assert result.errors is not None
+    assert result.errors.iloc[0] > 3 * fit().errors.iloc[0]
