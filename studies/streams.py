@@ -100,7 +100,7 @@ def draw(seed: int) -> Drawn:
         "share": np.asarray(rng.uniform(0.02, 0.5)),
     }  # fmt: skip
     if family.cvar:  # the last coordinate is the quantile: t + hinge(loss - t)/(1 - alpha)
-        c[0, -1], s[0, -1], b[0], w[0], tau[0] = -1.0, 0.0, 0.0, 1 / (1 - rng.choice([0.8, 0.9, 0.95])), 0.0
+        c[0, -1], s[0, -1], b[0], w[0], tau[0] = -1.0, 0.0, 0.0, 1 / (1 - rng.choice([0.8, 0.9, 0.95])), 0.05
         c[0, :-1], a[0], b[0, -1] = 0.1 * c[0, :-1], 0.0, 1.0
         c[1:, -1] = s[1:, -1] = b[1:, -1] = q[1:] = 0.0
     if family.name == "rare hinge":  # what violates is seen in a few samples of a hundred

@@ -80,7 +80,8 @@ def minimize(
         method: "auto", a name (see `tightrope.METHODS`) or a method object with coefficients. "auto" takes for rows, with
             at most 50 constraints and unless `steps` is given, SQP where functions are smooth and there are at most 1,000
             coordinates (500 without a cheap projection), and else the bundle method where there are at most 200; SVRG-CSOA
-            otherwise. For streams and generators it takes CSOA, which measures its own scales. Where the domain has no
+            otherwise. Of streams and generators it keeps the samples, where they fit into `memory`, and solves on them with
+            the same; otherwise it takes CSOA, which measures its own scales. Where the domain has no
             cheap projection, SVRF-CSOA and Split-CSOA stand in for the latter two (FW-CSOA where f or h is not finite
             around the domain). The report says which was taken, and why. Where the duality gap of SQP, SVRG-CSOA or
             SVRF-CSOA falls no more, or is out of reach after half of the `passes`, the bundle goes on with the rest of

@@ -113,11 +113,11 @@ class Folds(NamedTuple):
         return max(half, 0.0) + float(lam @ np.maximum(-self.mean[1:], 0.0))
 
 
-def cross_fitted(problem: Problem, samples: Part, solve: Callable[[Part], Tree | None]) -> Folds | None:
-    """Solve without each fold, and judge by it; None where `solve` gives up."""
+def cross_fitted(problem: Problem, samples: Part, solve: Callable[[Part, int], Tree | None]) -> Folds | None:
+    """Solve without the k-th fold, for every k, and judge by it; None where `solve` gives up."""
     ends, points = edges(samples.n), []
     for k in range(FOLDS):
-        x = solve(samples.without(int(ends[k]), int(ends[k + 1] - ends[k])))
+        x = solve(samples.without(int(ends[k]), int(ends[k + 1] - ends[k])), k)
         if x is None:
             return None
         points.append(x)

@@ -260,7 +260,7 @@ class _Fit(Recorder):
         """Lower the levels by what folds show to be missing, solve once more, and judge by folds."""
         problem = self.problem
         begin = seen_at(problem, self.start, part)
-        folds = self._folded(part, self.x, None)
+        folds = self._folded(part, None, None)
         if folds is None:
             return
         margin = lowered_by(folds, self.keep, self.lam)
@@ -271,7 +271,7 @@ class _Fit(Recorder):
                 return
             if not outcome.conflict:
                 self._adopt(outcome)
-                folds = self._folded(part, self.x, margin) or folds
+                folds = self._folded(part, folds, margin) or folds
         here = seen_at(problem, self.x, part)
         self.share, folds = path_choice(problem, part, folds, self.start, begin, here, self.lam)
         if self.share < 1:
@@ -279,11 +279,14 @@ class _Fit(Recorder):
         self.folds = folds
         self._judge(part, folds)
 
-    def _folded(self, part: Part, x: Tree, margin: np.ndarray | None) -> Folds | None:
-        """Solutions without a fold each, from that of the whole on."""
+    def _folded(self, part: Part, known: Folds | None, margin: np.ndarray | None) -> Folds | None:
+        """Solutions without a fold each: from the start on, because that of the whole has seen the fold, and where the
+        samples leave something open it would stay; or from those of other levels."""
+        nothing = np.zeros_like(self.lam)
 
-        def without(rest: Part) -> Tree | None:
-            outcome = self._solved(rest, x, self.lam, margin)
+        def without(rest: Part, k: int) -> Tree | None:
+            begin = (self.start, nothing) if known is None else (known.points[k], self.lam)
+            outcome = self._solved(rest, *begin, margin)
             if outcome.status in _ENDED:
                 self.stop(outcome.status, outcome.message)
                 return None
