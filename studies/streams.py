@@ -330,7 +330,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         sure, names = np.mean(np.array(worst) > SURE), "/".join(sorted({*part["status"], *part["method"]}))
         lines.append(
             f"{family:20s} {T:>9,} {way:6s} merit {np.exp(np.log(merits).mean()):8.2g} worst {merits.max():8.2g}  "
-            f"z {max(worst):5.1f} sure {sure:4.0%}  cpu {part['cpu'].iloc[0]:6.2f} later {part['cpu'].median():6.3f}  {names}"
+            f"z {max(worst):5.1f} sure {sure:4.0%}  cpu {part['cpu'].iloc[0]:5.2f} then {part['cpu'].median():6.3f}  {names}"
         )
     return "\n".join(lines)
 

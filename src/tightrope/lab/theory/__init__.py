@@ -3,6 +3,8 @@
 The errata (E1, E2, ...) and the proofs are in docs/theory.md.
 """
 
+from tightrope.lab.theory.brake import Braked as Braked
+from tightrope.lab.theory.brake import self_certificate as self_certificate
 from tightrope.lab.theory.constants import Constants as Constants
 from tightrope.lab.theory.constants import multiplier_bound as multiplier_bound
 from tightrope.lab.theory.estimates import Estimates as Estimates
