@@ -340,11 +340,12 @@ def ways_of(names: list[str]) -> dict[str, Any]:
     from tightrope.evidence import folds
 
     def plain(problem: tr.Problem, data: Any, T: int) -> tr.Result:
-        cover, overfit, folds.COVER, folds.OVERFIT = folds.COVER, folds.OVERFIT, 0.0, np.inf
+        was = folds.COVER, folds.OVERFIT, folds.ABOVE
+        folds.COVER, folds.OVERFIT, folds.ABOVE = 0.0, np.inf, np.inf
         try:
             return tr.minimize(problem, data, steps=T)
         finally:
-            folds.COVER, folds.OVERFIT = cover, overfit
+            folds.COVER, folds.OVERFIT, folds.ABOVE = was
 
     every = {
         "auto": lambda problem, data, T: tr.minimize(problem, data, steps=T),

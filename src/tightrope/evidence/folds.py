@@ -32,7 +32,7 @@ OVERFIT = (
     0.1  # of what a fit gains on its own samples: more optimism than that, and shorter ways are judged, too (a guess)
 )
 _SHARES = (0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0)  # of the way from the start to the solution (a guess)
-_NOTHING = 0.1  # standard errors: a mean of a fold's constraint that is closer to zero is zero (a guess)
+ABOVE = 1.0  # standard errors of a constraint, above its level after the margin: more, and the same is done (a guess)
 _LATELY = 8192  # samples by which it is judged whether neighbours are alike, as for other runs on streams
 
 
@@ -163,13 +163,13 @@ def path_choice(
     """
     weights = np.append(1.0, lam)
     gained, optimism = float((begin.mean - here.mean) @ weights), float(folds.optimism @ weights)
-    if optimism <= OVERFIT * gained and np.all(folds.mean[1:] <= _NOTHING * folds.error[1:]):
+    if optimism <= OVERFIT * gained and np.all(folds.mean[1:] <= ABOVE * folds.error[1:]):
         return 1.0, folds
     found = [(1.0, folds)]
     for share in _SHARES:
         points = [problem.domain.mix(start, x, share) for x in folds.points]
         found.append((share, judged(problem, samples, points)))
-    keeps = [(share, f) for share, f in found if np.all(f.mean[1:] <= _NOTHING * f.error[1:])]
+    keeps = [(share, f) for share, f in found if np.all(f.mean[1:] <= ABOVE * f.error[1:])]
     if keeps:
         return min(keeps, key=lambda one: one[1].mean[0])
     return min(found, key=lambda one: float(np.max(one[1].mean[1:] / np.maximum(one[1].error[1:], 1e-300))))

@@ -35,7 +35,7 @@ from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
 from tightrope.loop.run import run_steps
 from tightrope.problem.check import astype_problem
-from tightrope.problem.conflict import said_of_conflict
+from tightrope.problem.conflict import best_weights, said_of_conflict
 from tightrope.result import Status
 from tightrope.sampling import Rows
 from tightrope.sampling.kept import Kept, Part
@@ -299,6 +299,9 @@ class _Fit(Recorder):
         self.worth = worth_by(self.problem, self.x, folds, part)
         status, message = verdict(self.worth, folds, self.lam, self.share)
         if self.conflict:
+            units = np.maximum(np.ptp([folds.outside[k].h for k in range(FOLDS)], axis=0), folds.error[1:])
+            units = jnp.asarray(np.where(units > 0, units, 1.0))
+            self.lam = np.asarray(best_weights(self.problem, self.x, part, units)[0] / units, float)
             said = said_of_conflict(self.conflict, self.ready.names).rstrip(".")
             status, message = Status.NO_FEASIBLE_POINT, f"{said}, by the means over these {part.n:,} samples."
         if self.out.status is Status.FINISHED:

@@ -185,11 +185,11 @@ class Braked(Method):
 
 def width(spread: Any, chance: float) -> Any:
     """u of theorem 4, for all constraints and all steps at once but with this probability."""
-    k = 2.0 ** -jnp.arange(1, _SCALES + 1)
-    psi = -jnp.log1p(-k) - k
+    k = 2.0 ** -np.arange(1, _SCALES + 1)
+    psi = -np.log1p(-k) - k
     N = max(1, np.size(spread))
-    needed = (np.log(N * _SCALES / chance) + psi * jnp.asarray(spread)[..., None]) / k
-    return jnp.min(needed, axis=-1)
+    each = [(np.log(N * _SCALES / chance) + slope * jnp.asarray(spread)) / at for slope, at in zip(psi, k, strict=True)]
+    return jnp.min(jnp.stack(each), axis=0)
 
 
 def self_certificate(result: Result, chance: float = 0.05) -> np.ndarray:
