@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from tightrope._jaxlib import COMPILED_SOON
+from tightrope._jaxlib import compiled
 from tightrope.evidence.at_a_point import Worth, dependence_note, inflation_of
 from tightrope.evidence.constraint_bounds import values_at
 from tightrope.problem import Problem
@@ -60,7 +60,7 @@ def seen_at(problem: Problem, x: Tree, samples: Part) -> Seen:
     return Seen(mean, np.sqrt(np.maximum(square, 0.0)))
 
 
-@jax.jit(compiler_options=COMPILED_SOON)
+@compiled(soon=True)
 def _moments(problem: Problem, x: Tree, samples: Part) -> Array:
     """Means, and variances: of differences from the first sample's values, which lose no digits."""
 

@@ -32,7 +32,7 @@ from tightrope.problem.problem import (
     n_constraints,
     objective_alone,
 )
-from tightrope.sampling.data import Arrays, Data, OfSlice, data_of, first_row, one_row
+from tightrope.sampling.data import Data, OfSlice, data_of, first_row, one_row
 from tightrope.sampling.data import Numbered as Numbered
 from tightrope.sampling.data import count as count
 from tightrope.sampling.data import spread as spread
@@ -208,7 +208,7 @@ def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int | None =
     """What fn gives for every row, all of it held: for numbers, not for gradients."""
     data = data_of(data)
     n, size = data.n, min(rows_a_slice or rows_a_slice_of(data), data.n)
-    if isinstance(data, Arrays):
+    if data.in_memory:
         return jax.lax.map(fn, data.arrays, batch_size=size)
     starts = jnp.minimum(jnp.arange(-(-n // size)) * size, n - size)
     slices = jax.lax.map(lambda start: jax.vmap(fn)(data.take(start, size)), starts)

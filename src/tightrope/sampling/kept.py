@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import compiled
 from tightrope.sampling.data import Arrays, Data, Plan, Sampler
 from tightrope.tree import Array, Tree, pytree, static
 
@@ -27,7 +28,6 @@ class Part(Data):
     shortest: int = static()  # rows that every part of these arrays has
 
     together = False
-    in_memory = True
 
     @property
     def least(self) -> int:
@@ -128,7 +128,7 @@ def _by_rows(items: Array) -> Array:
     return items.reshape(-1, *items.shape[4:])
 
 
-@jax.jit(donate_argnums=0)
+@compiled(donate_argnums=0)
 def _written(arrays: Tree, block: Tree, begin: Array, at: Array) -> Tree:
     """The arrays with a block from its row `begin` on written at a place, and behind it what does not count."""
 
