@@ -21,19 +21,13 @@ from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean
 from tightrope.result import Status
 from tightrope.sampling.kept import Part
+from tightrope.sampling.stream import MOST_KEPT
 from tightrope.tree import Array, Tree
 
-FOLDS = 5  # measured (studies/streams.py): with two the margin overshoots where noise is large; more cost more
-LEFT = (FOLDS - 1) / FOLDS  # of the samples in a fit without a fold; its optimism is 1/LEFT times that of the whole
-COVER = (
-    1 / LEFT
-)  # times the optimism by which levels are lowered; 1 would do but for terms of higher order (studies/streams.py)
-OVERFIT = (
-    0.1  # of what a fit gains on its own samples: more optimism than that, and shorter ways are judged, too (a guess)
-)
-_SHARES = (0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0)  # of the way from the start to the solution (a guess)
-ABOVE = 1.0  # standard errors of a constraint, above its level after the margin: more, and the same is done (a guess)
-_LATELY = 8192  # samples by which it is judged whether neighbours are alike, as for other runs on streams
+FOLDS = 5  # measured in a prototype: with two the margin overshoots where noise is large; more of them cost more
+COVER = 1.25  # times the optimism by which levels are lowered: FOLDS/(FOLDS - 1); 1 would do to first order (docs/theory.md)
+OVERFIT = 0.1  # of what a fit gains on its own samples: with more optimism shorter ways are judged, too (a guess)
+ABOVE = 1.0  # standard errors of a constraint above its level, in spite of the margin: the same is done (a guess)
 
 
 class Seen(NamedTuple):
@@ -94,7 +88,9 @@ class Folds(NamedTuple):
     @property
     def optimism(self) -> np.ndarray:
         """(1 + N,) by how much means over its own samples are too low at a solution of all of them."""
-        return LEFT * np.mean([o.mean - i.mean for o, i in zip(self.outside, self.inside, strict=True)], axis=0)
+        return (1 - 1 / FOLDS) * np.mean(
+            [o.mean - i.mean for o, i in zip(self.outside, self.inside, strict=True)], axis=0
+        )
 
     @property
     def mean(self) -> np.ndarray:
@@ -166,7 +162,7 @@ def path_choice(
     if optimism <= OVERFIT * gained and np.all(folds.mean[1:] <= ABOVE * folds.error[1:]):
         return 1.0, folds
     found = [(1.0, folds)]
-    for share in _SHARES:
+    for share in np.arange(7, -1, -1) / 8:  # eighths of the way: a guess
         points = [problem.domain.mix(start, x, share) for x in folds.points]
         found.append((share, judged(problem, samples, points)))
     keeps = [(share, f) for share, f in found if np.all(f.mean[1:] <= ABOVE * f.error[1:])]
@@ -181,7 +177,7 @@ def path_choice(
 def worth_by(problem: Problem, x: Tree, folds: Folds, samples: Part) -> Worth:
     """Objective and constraints at the answer, with two standard errors: those of folds, at solutions without them. Where
     neighbouring samples are alike there are fewer of them than it seems, and the errors count that."""
-    last = samples.only(max(0, samples.n - _LATELY), min(samples.n, _LATELY)).few()
+    last = samples.only(max(0, samples.n - MOST_KEPT), min(samples.n, MOST_KEPT)).few()
     f, h = values_at(problem, x, last)
     more, note = float(np.max(inflation_of(np.column_stack([f, h]).astype(float)), initial=1.0)), None
     error = 2 * folds.error * np.sqrt(more)

@@ -47,8 +47,6 @@ _WORTH = (
     0.02  # of what a prefix's samples change about the solution: what is left to solve; costs less than noise (derived)
 )
 _NOISE = 1e-4  # standard errors of F, which are of first order: no prefix is solved further (a guess)
-_ROUGHLY = 1e-3  # the same for the first prefix, where nothing else is known (a guess)
-_LOST = 0.1  # standard errors of F: a solver that stalls farther away gives way to another (a guess)
 _PASSES = 1000, 30, 10  # of a solver on a prefix at most; of steps on the first prefix, and on others (a guess)
 _ENDED = {Status.INTERRUPTED, Status.TIME_LIMIT, Status.NOT_FINITE, Status.STREAM_RAISED}
 
@@ -178,7 +176,7 @@ class _Fit(Recorder):
         fallen = max(float((was.mean - now.mean) @ np.append(1.0, self.lam)), 0.0)
         self._note_noise(now, part.n)
         first = not self.fall > 0
-        self.fall = self.noise * _ROUGHLY if first else max(fallen, self.fall * 0.25)
+        self.fall = self.noise * 10 * _NOISE if first else max(fallen, self.fall * 0.25)
 
     def _note_noise(self, seen: Seen, n: int) -> None:
         """Note a standard error of the Lagrangian."""
@@ -206,7 +204,9 @@ class _Fit(Recorder):
         inner = dataclasses.replace(inner, sampler=Rows(part.few() if getattr(inner.method, "pairs", 0) else part))
         outcome = run_looks(inner, options)
         self.gradients += gradients_used(inner.method, outcome.steps, 1, part.n)
-        lost = outcome.status is Status.STALLED and outcome.judge.gap > _LOST * self.noise
+        lost = (
+            outcome.status is Status.STALLED and outcome.judge.gap > 1000 * _NOISE * self.noise
+        )  # else it is as near as matters
         other = second_choice(inner.method, asked_of(inner)) if lost else None
         if other is None:
             return outcome
@@ -251,7 +251,7 @@ class _Fit(Recorder):
 
     def _tolerance(self) -> float | None:
         """A duality gap that is small beside the statistical error of the samples; None where nothing is known of that."""
-        tol = max(_WORTH * self.fall, _NOISE * self.noise) if self.fall > 0 else _ROUGHLY * self.noise
+        tol = max(_WORTH * self.fall, _NOISE * self.noise) if self.fall > 0 else 10 * _NOISE * self.noise
         return tol if tol > 0 else None
 
     # ---- the judgement -----------------------------------------------------------------------------------------------

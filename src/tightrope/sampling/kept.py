@@ -11,10 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import compiled
-from tightrope.sampling.data import Arrays, Data, Plan, Sampler
+from tightrope.sampling.data import BLOCK_BYTES, Arrays, Data, Plan, Sampler
 from tightrope.tree import Array, Tree, pytree, static
-
-_SMALL = 1 << 28  # bytes that may be twice as many as are needed (a guess)
 
 
 @pytree
@@ -117,10 +115,10 @@ class Kept:
 
 
 def _room(rows: int, like: Tree) -> int:
-    """Rows to make room for: a power of two, so that runs of other lengths are the same program, unless that is a lot."""
+    """Rows to make room for: a power of two, so that runs of other lengths are the same program, up to eight blocks."""
     rounded = 1 << (rows - 1).bit_length()
     a_row = sum(a.dtype.itemsize * a[0].size for a in jax.tree.leaves(like))
-    return rounded if rounded * a_row <= _SMALL else rows
+    return rounded if rounded * a_row <= 8 * BLOCK_BYTES else rows
 
 
 def _by_rows(items: Array) -> Array:

@@ -23,9 +23,7 @@ from tightrope.sampling.data import (
 )
 from tightrope.tree import Tree
 
-_MOST_KEPT = (
-    8192  # samples kept of a run at most; derived: a mean is known to 1 / sqrt(8192), a hundredth of its spread
-)
+MOST_KEPT = 8192  # samples kept of a run at most; derived: a mean is known to 1 / sqrt(8192), a hundredth of its spread
 
 
 class Stream(Sampler):
@@ -244,7 +242,7 @@ class Lately:
 
     def __init__(self, bytes_a_row: int, end: int = 0):
         self.bytes_a_row, self.end = bytes_a_row, end  # `end` counts the samples that have passed
-        self.most = max(1, min(_MOST_KEPT, BLOCK_BYTES // max(1, bytes_a_row)))
+        self.most = max(1, min(MOST_KEPT, BLOCK_BYTES // max(1, bytes_a_row)))
         self.parts: deque[Tree] = deque()
         self.held = 0
 

@@ -197,6 +197,16 @@ def self_certificate(result: Result, chance: float = 0.05) -> np.ndarray:
 
     Steps at the point inside count by what is known of them. Samples need not be independent: then the bounds are on means
     of conditional expectations along the run.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, tightrope as tr
+        >>> from tightrope.theory import Braked, self_certificate
+        >>> problem = tr.Problem(lambda x, theta: -x[0], lambda x, theta: x * theta - 0.5, tr.Box(0.0, 1.0, shape=(1,)))
+        >>> method = Braked(tr.CSOA(), inside=jnp.zeros(1), slack=0.5, low=-0.5, high=1.5)
+        >>> noise = tr.Generator(lambda key: 2 * jax.random.uniform(key))
+        >>> result = tr.minimize(problem, noise, method=method, steps=500)
+        >>> bool(self_certificate(result)[0] > result.x[0] - 0.5)
+        True
     """
     state, method = result.state, result.method
     if not isinstance(method, Braked) or method.anytime:
