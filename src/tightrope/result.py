@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Implied = Literal[
-    "proven", "ended well", "certified", "budget spent", "gap too large", "no point", "unproven", "failed"
+    "proven", "ended well", "certified", "budget spent", "gap too large", "no point", "unproven", "failed", "cut short"
 ]
 """What the end of a run can imply."""
 
@@ -68,11 +68,19 @@ class Status(Enum):
         "failed",
         "budget spent",
     )
-    TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken"
-    INTERRUPTED = "interrupted; the result is that of the steps taken"
-    CALLBACK_STOPPED = "stopped by the callback; the result is that of the steps taken"
-    CALLBACK_RAISED = "stopped because the callback raised an error; the result is that of the steps taken", "failed"
-    NOT_FINITE = "stopped at a value that is not finite; the result is that of the last good step", "failed"
+    TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken", "cut short"
+    INTERRUPTED = "interrupted; the result is that of the steps taken", "cut short"
+    CALLBACK_STOPPED = "stopped by the callback; the result is that of the steps taken", "cut short"
+    CALLBACK_RAISED = (
+        "stopped because the callback raised an error; the result is that of the steps taken",
+        "failed",
+        "cut short",
+    )
+    NOT_FINITE = (
+        "stopped at a value that is not finite; the result is that of the last good step",
+        "failed",
+        "cut short",
+    )
     INFEASIBLE = "stopped: no point of the domain satisfies all constraints, which is proven", "no point"
     INFEASIBLE_IN_SAMPLES = (
         "finished, but no point satisfies all constraints, by five standard errors of samples",
@@ -102,8 +110,12 @@ class Status(Enum):
         "finished, but no strictly feasible point was found: the output may violate its constraints",
         "no point",
     )
-    STREAM_RAISED = "stopped because the stream raised an error; the result is that of the steps taken", "failed"
-    STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken"
+    STREAM_RAISED = (
+        "stopped because the stream raised an error; the result is that of the steps taken",
+        "failed",
+        "cut short",
+    )
+    STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken", "cut short"
 
     _value_: str
     _implied: frozenset[Implied]
@@ -147,6 +159,11 @@ class Status(Enum):
     def unproven(self) -> bool:
         """True where what bounds stand on was found to be false: no gap, no lower bound and no pull by convexity holds."""
         return "unproven" in self._implied
+
+    @property
+    def cut_short(self) -> bool:
+        """True where something ended the run before its time."""
+        return "cut short" in self._implied
 
     @property
     def went_wrong(self) -> bool:

@@ -160,5 +160,7 @@ def test_chance_is_not_called_infeasible():
     )
     samples = tr.Generator(lambda key: jax.random.normal(key, (2,)))
     results = [tr.minimize(problem, samples, steps=500, seed=seed) for seed in range(8)]
+    assert {result.status for result in results} == {tr.Status.UNDECIDED}
+    results = [tr.minimize(problem, samples, steps=500, seed=seed, memory=0) for seed in range(8)]
     assert {result.status for result in results} == {tr.Status.FINISHED}
     assert any(result.constraints.iloc[0] > 0 and result.dual[0] > 0 for result in results)

@@ -26,11 +26,6 @@ from tightrope.tree import Tree
 if TYPE_CHECKING:
     import pandas as pd
 
-_NOT_YET_KNOWN = (
-    Status.FINISHED,
-    Status.VIOLATED,
-    Status.NO_FEASIBLE_POINT,
-)  # whether samples show that there is no point
 _POINTS = {
     "average": "average of the iterates",
     "last": "last iterate",
@@ -125,7 +120,8 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     conflict = None
     if step and np.any(worth.constraints > 0):
         conflict = conflict_of(problem, x, dual, sampler, ready.plan.seeds[0], ready.names, worth)
-    if conflict is not None and status in _NOT_YET_KNOWN[: 3 if outcome.kept else 1]:
+    found_wanting = outcome.kept and status.went_wrong and not status.cut_short
+    if conflict is not None and (status is Status.FINISHED or found_wanting):
         status, message, conflict = Status.INFEASIBLE_IN_SAMPLES, conflict, None
     names, trace = pd.Index(ready.names, dtype=object), pd.DataFrame(outcome.rows)
     if "gap" in trace and np.isfinite(ended.gap):

@@ -48,7 +48,6 @@ _WORTH = (
 )
 _NOISE = 1e-4  # standard errors of F, which are of first order: no prefix is solved further (a guess)
 _PASSES = 1000, 30, 10  # of a solver on a prefix at most; of steps on the first prefix, and on others (a guess)
-_ENDED = {Status.INTERRUPTED, Status.TIME_LIMIT, Status.NOT_FINITE, Status.STREAM_RAISED}
 
 
 def run_fit(ready: Prepared, options: Options, checkpoint: Checkpoint | None, keep: Any) -> tuple[Prepared, Outcome]:
@@ -124,7 +123,7 @@ class _Fit(Recorder):
                 self._note_noise(seen_at(self.problem, self.x, part), part.n)
             before, outcome = self.x, self._solved(part, self.x, self.lam, None)
             self._adopt(outcome)
-            if outcome.status in _ENDED:
+            if outcome.status.cut_short:
                 self.stop(outcome.status, outcome.message)
                 return
             self._note_fall(part, before)
@@ -258,26 +257,46 @@ class _Fit(Recorder):
 
     def _finish(self, part: Part) -> None:
         """Lower the levels by what folds show to be missing, solve once more, and judge by folds."""
-        problem = self.problem
-        begin = seen_at(problem, self.start, part)
-        folds = self._folded(part, None, None)
+        problem, raised = self.problem, self._raised_by_chance(part)
+        if raised is not None and not self._again(part, raised):
+            return
+        begin, folds = seen_at(problem, self.start, part), self._folded(part, None, raised)
         if folds is None:
             return
         margin = lowered_by(folds, self.keep, self.lam)
         if np.any(margin > 0) and not self.conflict:
-            outcome = self._solved(part, self.x, self.lam, margin)
-            if outcome.status in _ENDED:
-                self.stop(outcome.status, outcome.message)
+            margin = margin if raised is None else margin + raised
+            if not self._again(part, margin):
                 return
-            if not outcome.conflict:
-                self._adopt(outcome)
-                folds = self._folded(part, folds, margin) or folds
+            folds = self._folded(part, folds, margin) or folds
         here = seen_at(problem, self.x, part)
         self.share, folds = path_choice(problem, part, folds, self.start, begin, here, self.lam)
         if self.share < 1:
             self.x = problem.domain.mix(self.start, self.x, self.share)
         self.folds = folds
         self._judge(part, folds)
+
+    def _raised_by_chance(self, part: Part) -> np.ndarray | None:
+        """Where samples have no feasible point by less than two standard errors, which chance does: a margin below zero, by
+        which there is one."""
+        if not self.conflict:
+            return None
+        error = 2 * seen_at(self.problem, self.x, part).spread[1:] / np.sqrt(part.n)
+        if any(violation > error[i] for i, violation in self.conflict.items()):
+            return None
+        raised = np.zeros_like(error)
+        for i in self.conflict:
+            raised[i] = -error[i]
+        return raised
+
+    def _again(self, part: Part, margin: np.ndarray) -> bool:
+        """Go on from here to the solution with other levels, unless they leave no point; False where the run was ended."""
+        outcome = self._solved(part, self.x, self.lam, margin)
+        if outcome.status.cut_short:
+            self.stop(outcome.status, outcome.message)
+        elif not outcome.conflict:
+            self._adopt(outcome)
+        return not outcome.status.cut_short
 
     def _folded(self, part: Part, known: Folds | None, margin: np.ndarray | None) -> Folds | None:
         """Solutions without a fold each: from the start on, because that of the whole has seen the fold, and where the
@@ -287,7 +306,7 @@ class _Fit(Recorder):
         def without(rest: Part, k: int) -> Tree | None:
             begin = (self.start, nothing) if known is None else (known.points[k], self.lam)
             outcome = self._solved(rest, *begin, margin)
-            if outcome.status in _ENDED:
+            if outcome.status.cut_short:
                 self.stop(outcome.status, outcome.message)
                 return None
             return outcome.points["own"]
