@@ -77,7 +77,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     method, sampler, problem, step = ready.method, ready.sampler, ready.problem, outcome.steps
     chosen = method.facts.output if output in (None, "feasible") else output
     x, dual = outcome.points[chosen], outcome.duals[chosen]
-    sampled = isinstance(method, Method) and not outcome.kept
+    sampled = method if isinstance(method, Method) and not outcome.kept else None  # of which every sample was seen once
     if not method.facts.multipliers:
         dual = np.full_like(dual, np.nan)
     what = "solution on the samples" if outcome.kept else _POINTS[chosen]
@@ -128,8 +128,8 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         trace.loc[trace.index[-1], "gap"] = ended.gap
     trace = trace.drop(columns="gap", errors="ignore") if status.unproven else trace
     notes = [*ready.notes, outcome.note]
-    if sampled and step:
-        notes += _notes_on_steps(ready, method, x, step, worth, trace)
+    if sampled is not None and step:
+        notes += _notes_on_steps(ready, sampled, x, step, worth, trace)
     notes += [conflict, worth.note, said_of_narrow(problem, x) if status.proven else None, pulled and str(pulled)]
     return Result(
         x=x,
@@ -151,7 +151,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         objective_error=worth.objective_error if problem.knows_objective else None,
         errors=pd.Series(worth.errors, index=names),
         at_random=worth.at_random,
-        unsettled=_unsettled(method, trace, dual, worth, ready.names) if sampled else (),
+        unsettled=() if sampled is None else _unsettled(sampled, trace, dual, worth, ready.names),
         pull=pulled,
         lower=ended.lower if np.isfinite(ended.lower) and status is not Status.INFEASIBLE else None,
         seen=None if sampler.n is None else marks_of_sampler(sampler),

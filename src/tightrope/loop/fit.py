@@ -34,6 +34,7 @@ from tightrope.loop.prepare import Prepared, asked_of, prepare
 from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
 from tightrope.loop.run import run_steps
+from tightrope.methods.base import Algorithm
 from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import best_weights, said_of_conflict
 from tightrope.result import Status
@@ -42,10 +43,8 @@ from tightrope.sampling.kept import Kept, Part
 from tightrope.solvers import Solver
 from tightrope.tree import Tree, astype, float_dtype, platform, replace
 
-_FIRST = 1280  # samples of the first prefix at least: five slices of 256, so that every fold is solved by one program
-_WORTH = (
-    0.02  # of what a prefix's samples change about the solution: what is left to solve; costs less than noise (derived)
-)
+_FIRST = 1280  # samples of the first prefix at least: derived, five slices of 256, so that all folds are one program
+_WORTH = 0.02  # of what a prefix's samples change about the solution: what may be left to solve (a guess)
 _NOISE = 1e-4  # standard errors of F, which are of first order: no prefix is solved further (a guess)
 _PASSES = 1000, 30, 10  # of a solver on a prefix at most; of steps on the first prefix, and on others (a guess)
 
@@ -90,7 +89,7 @@ class _Fit(Recorder):
 
     def __init__(self, ready: Prepared, options: Options, checkpoint: Checkpoint | None, keep: Any):
         super().__init__(ready, options, checkpoint)
-        self.ambient, self.dtype = bool(jax.config.jax_enable_x64), float_dtype(ready.x)
+        self.ambient, self.dtype = jnp.result_type(float) == np.float64, float_dtype(ready.x)
         with _wide():
             self.problem = astype_problem(ready.problem, jnp.result_type(float))
             self.start = astype(ready.x, jnp.result_type(float))
@@ -238,9 +237,10 @@ class _Fit(Recorder):
         other = second_choice(chosen.method, asked_of(chosen)) if self.switched else None
         return chosen if other is None else self._with(chosen, other)
 
-    def _with(self, inner: Prepared, other: Solver) -> Prepared:
+    def _with(self, inner: Prepared, other: Algorithm) -> Prepared:
         """The same for another solver."""
-        return dataclasses.replace(inner, method=other.fitted(inner.problem, inner.x, self.kept.n))
+        fitted = other.fitted(inner.problem, inner.x, self.kept.n) if isinstance(other, Solver) else other
+        return dataclasses.replace(inner, method=fitted)
 
     def _tightened(self, margin: np.ndarray | None) -> Any:
         """The problem with lowered levels: with a level for each constraint, so that one program serves all margins."""

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from tightrope._jaxlib import compiled
 from tightrope.sampling.data import BLOCK_BYTES, Arrays, Data, Plan, Sampler
@@ -35,7 +36,7 @@ class Part(Data):
     @property
     def n(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How many rows count; inside a program a traced number."""
-        return self.count if isinstance(self.count, jax.core.Tracer) else int(self.count)
+        return self.count if isinstance(self.count, Tracer) else int(self.count)
 
     def take(self, start: Any, size: int, step: Any = None) -> Tree:
         """Rows in their order. A slice on one side of the gap is no lookup."""

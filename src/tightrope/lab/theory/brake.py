@@ -18,7 +18,7 @@ from tightrope.problem import Problem
 from tightrope.result import Result
 from tightrope.tree import Array, Tree, pytree, set_field, static
 
-_SCALES = 30  # of the exponents 2^-1, 2^-2, ...: the last suits a variance of 4^30 steps, more than any run has
+_SCALES = 30  # exponents 2^-1, 2^-2, ...: derived, the last suits a variance of 4^30 steps, more than any run has
 
 
 class _Point:
@@ -157,9 +157,9 @@ class Braked(Method):
             t=state.t + 1,
             horizon=state.horizon,
             own=after,
-            book=state.book + weight * jnp.where(goes, info.h, -self._slack),
-            spread=state.spread + jnp.where(goes, (share * away) ** 2, 0.0),
-            mean=jnp.where(goes, state.mean + (info.h - state.mean) / (taken + 1), state.mean),
+            book=state.book + weight * jnp.asarray(jnp.where(goes, info.h, -self._slack)),
+            spread=state.spread + jnp.asarray(jnp.where(goes, (share * away) ** 2, 0.0)),
+            mean=jnp.asarray(jnp.where(goes, state.mean + (info.h - state.mean) / (taken + 1), state.mean)),
             taken=taken,
             weight=state.weight + weight,
             on=goes,
