@@ -274,6 +274,23 @@ def test_kinks_take_the_bundle():
     np.testing.assert_allclose(result.x, CENTRE, atol=0.2)
 
 
+def test_a_start_that_more_digits_would_put_outside_is_no_cause_to_warn():
+    simplex = tr.Problem(objective, None, tr.Simplex(shape=11))
+    rows = np.random.default_rng(0).normal(size=(300, 11)).astype(np.float32)
+    assert abs(float(tr.minimize(simplex, tr.Stream([rows]), steps=300).x.sum()) - 1) < 1e-5
+
+
+def test_many_constraints_take_steps_for_rows():
+    """More than fifty of them: a method for rows solves on the samples."""
+    many = tr.Problem(
+        objective, lambda x, theta: theta[0] * x[0] * jnp.linspace(0.5, 1.0, 60), tr.L2Ball(3.0, shape=D), 0.5
+    )
+    result = tr.minimize(many, stream(2560), steps=2560)
+    assert result.method.name == "svrg-csoa"
+    assert result.status in (Status.UNDECIDED, Status.KEPT)
+    np.testing.assert_allclose(result.x, [0.5, 1.0, 0.0, -1.0], atol=0.15)
+
+
 def test_neighbours_that_are_alike_widen_the_errors():
     rows = np.repeat((CENTRE + np.random.default_rng(0).normal(size=(128, D))).astype(np.float32), 40, axis=0)
     result = fit(tr.Stream([rows]), 5120)

@@ -92,7 +92,9 @@ class _Fit(Recorder):
         self.ambient, self.dtype = jnp.result_type(float) == np.float64, float_dtype(ready.x)
         with _wide():
             self.problem = astype_problem(ready.problem, jnp.result_type(float))
-            self.start = astype(ready.x, jnp.result_type(float))
+            self.start, domain = astype(ready.x, jnp.result_type(float)), self.problem.domain
+            if domain.has_projection and not bool(domain.contains(self.start)):  # but for the digits that it had
+                self.start = domain.project(self.start)
         self.keep, self.batch = keep, ready.plan.batch_size
         self.ends = prefixes(ready.steps, self.batch)
         least = max(1, min(self.ends[0] * self.batch, _FIRST) // FOLDS)
