@@ -23,8 +23,17 @@ _NO_CHORD = (
     1e-5  # share of a function's range over the test points: less above a chord is not held against it (a guess)
 )
 _ALONG = np.linspace(0.0, 1.0, 9)  # places on each line, as shares of it (a guess)
-_REACH = (0.7, 0.7, 0.7, 0.7, 0.1, 0.1, 0.01, 0.01)  # how far towards the ends of the domain its lines go, as shares
-_FEWER_LINES = 10_000  # coordinates, from which there are as many lines of each reach as `_REACH` has different ones
+_REACH = (
+    0.7,
+    0.7,
+    0.7,
+    0.7,
+    0.1,
+    0.1,
+    0.01,
+    0.01,
+)  # how far towards the ends of the domain its lines go, as shares; by hand
+_FEWER_LINES = 10_000  # coordinates, from which there is one line of each reach; by hand
 
 
 def above_a_chord(

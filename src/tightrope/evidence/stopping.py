@@ -4,13 +4,12 @@ import math
 
 from tightrope.result import Status
 
-SOLVED = 1e-4  # the relative gap at which a run without a budget ends; what a user sees of a number with four digits
+SOLVED = 1e-4  # the relative gap at which a run without a budget ends; what a user sees of four digits; by hand
 CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget is called finished; a guess
 _NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget; a guess
 _PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled; a guess
 _CLOSE = 5  # looks that are enough where nothing but rounding stands between the gap and the tolerance; a guess
 _MOSTLY = 4  # times the rounding: a gap that rests below it rests because of it; a guess
-_MOST_LOOKS = 100_000  # more than these are nothing that anybody would wait for; a guess
 ADVICE = (
     "Let tr.check_problem look for what is not convex; where nothing is, write differences of large numbers so that they "
     "lose no digits."
@@ -94,12 +93,11 @@ class Judge:
 
     def looks_to_go(self) -> int | None:
         """How many looks more would make the gap small enough, at the rate of the second half of those so far; None where
-        that is not known, or out of sight."""
+        that is not known."""
         last, allowed = self.best[len(self.best) // 2 :], self.allowed
         if len(last) < 2 or not 0 < last[-1] < last[0] < math.inf or not 0 < allowed < last[-1]:
             return None
-        looks = math.ceil((len(last) - 1) * math.log(last[-1] / allowed) / math.log(last[0] / last[-1]))
-        return looks if looks <= _MOST_LOOKS else None
+        return math.ceil((len(last) - 1) * math.log(last[-1] / allowed) / math.log(last[0] / last[-1]))
 
     def __str__(self) -> str:
         if self.gap == math.inf:

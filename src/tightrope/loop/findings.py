@@ -124,7 +124,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         notes += _notes_on_steps(ready, method, x, step, worth, trace)
     notes += [conflict, worth.note, pulled and str(pulled)]
     points = x, outcome.points.get("average"), outcome.points["last"], outcome.state, method, pulled
-    x, mean, last, state, method, pulled = handed_out(points) if sampler.n is not None else points
+    x, mean, last, state, own_method, pulled = handed_out(points) if sampler.n is not None else points
     return Result(
         x=x,
         output=chosen,
@@ -141,7 +141,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         trace=trace,
         cost=total_cost(ready, step, outcome.seconds),
         state=state,
-        method=method,
+        method=own_method,
         objective_error=worth.objective_error if problem.knows_objective else None,
         errors=pd.Series(worth.errors, index=names),
         at_random=worth.at_random,
