@@ -307,11 +307,3 @@ def test_a_start_in_whole_numbers_or_mixed_precision_is_one_dtype():
     mixed = {"a": np.float32(0.0), "b": np.float64(0.0)}
     result = tr.minimize(tr.Problem(lambda x, theta: x["a"] * theta[0] + x["b"], None, tree), ROWS, steps=5, x0=mixed)
     assert result.x["a"].dtype == result.x["b"].dtype == jnp.float64
-
-
-def test_a_float32_run_of_float64_data_says_so(dtype):
-    result = solve(steps=5)
-    notes = result.notes
-    assert result.x.dtype == dtype
-    assert any("float64" in note for note in notes) == (dtype == jnp.float32)
-    assert not solve(data=ROWS.astype(np.float32), steps=5).notes
