@@ -107,6 +107,10 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: np.ndarray
     n_features_in_: int
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    result_: Result
+    bounded_: bool
 
     def __init__(
         self,
