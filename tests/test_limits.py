@@ -1,5 +1,8 @@
 """Sizes that cannot be are refused in a sentence, before anything is allocated."""
 
+# Wrong arguments are given on purpose:
+# pyright: reportArgumentType=false
+
 import itertools
 from typing import Any
 

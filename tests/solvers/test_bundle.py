@@ -343,6 +343,7 @@ def test_a_step_to_a_value_that_is_not_finite_is_stepped_back_from():
     result = tr.minimize(problem, np.ones(10), method="bundle", passes=10, x0=np.zeros(2))
     assert not result.status.proven
     assert result.status is not tr.Status.NOT_FINITE
+    assert result.objective is not None
     assert result.objective < -0.3
     nowhere = tr.Problem(lambda x, theta: jnp.log(-1 - x @ x) * theta, None, tr.Box(0.0, 1.0, shape=2))
     result = tr.minimize(nowhere, np.ones(10), method="bundle", passes=10)
