@@ -34,7 +34,9 @@ def measure(
     with jax.enable_x64(precision == "float64"):
         problem, data = adult.problem(precision)
         for seed in seeds:
-            result = tr.minimize(problem, data, method=method, passes=PASSES, seed=seed, output=output, record=0)
+            result = tr.minimize(
+                problem, data, method=method, passes=PASSES, seed=seed, output=output, record=0, precision=precision
+            )
             x = np.asarray(result.x, np.float64)
             gap, excess = adult.value(x) - adult.optimum, abs(adult.covariance(x)) - C
             passes, pulled = result.trace["passes"].iloc[-1], result.pull.a
@@ -72,8 +74,15 @@ def bundle(adult: Instance) -> pd.DataFrame:
     """What the bundle's own certificate takes, in looks and passes, on Adult and on the finite sums; a row per tolerance."""
     rows = []
 
-    def row(name: str, problem: tr.Problem, data: tr.Rows, tol: float, distance: Callable[[tr.Result], float]) -> None:
-        result = tr.minimize(problem, data, method="bundle", tol=tol, record=0)
+    def row(
+        name: str,
+        problem: tr.Problem,
+        data: tr.Rows,
+        tol: float,
+        distance: Callable[[tr.Result], float],
+        precision: str = "float64",
+    ) -> None:
+        result = tr.minimize(problem, data, method="bundle", tol=tol, record=0, precision=precision)
         said = {"problem": name, "certified": f"{tol:g}", "status": result.status.name, "looks": result.cost.steps}
         said |= {"passes": round(result.trace["passes"].iloc[-1]), "gap": float(result.trace["gap"].iloc[-1])}
         rows.append(said | {"true gap": distance(result), "violation": result.violation})
@@ -85,7 +94,7 @@ def bundle(adult: Instance) -> pd.DataFrame:
         with jax.enable_x64(precision == "float64"):
             problem, data = adult.problem(precision)
             for tol in tolerances:
-                row(f"Adult, {precision}", problem, data, tol, above)
+                row(f"Adult, {precision}", problem, data, tol, above, precision)
     with jax.enable_x64(True):
         for name in (*EXACT, "simplex-lp"):
             problem, data, optimum = finite(name)

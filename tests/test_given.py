@@ -1,5 +1,6 @@
 """What users give that cannot be read is refused in a sentence, and nothing that is masked is taken for a value."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_masked_values_are_refused_by_what_was_fitted(make, use):
 def test_masked_values_are_refused_by_a_run_that_is_fed():
     run = tr.Online(PROBLEM, tr.CSOA(0.8, 0.01, 0.3, anytime=True))
     with pytest.raises(ValueError, match="Online: a part of the batch is a masked array with 1 of 6 values masked"):
-        run.update(np.ma.array(np.ones((2, 3)), mask=np.eye(2, 3) * [1, 0, 0]))
+        run.update(np.ma.array(np.ones((2, 3)), mask=[[True, False, False], [False] * 3]))
     assert run.step == 0
     run.update(np.ma.array(np.ones((2, 3))))
     assert run.step == 2
@@ -80,7 +81,7 @@ def test_what_is_masked_in_a_matrix_to_complete_was_not_observed():
     holes = model.fit(np.where(hidden, np.nan, M)).transform()
     np.testing.assert_array_equal(model.fit(np.ma.array(M, mask=hidden)).transform(), holes)
     with pytest.raises(ValueError, match="masked array"):
-        model.fit((np.ma.array([0, 1], mask=[0, 1]), [0, 1], [1.0, 2.0]))
+        model.fit((np.ma.array([0, 1], mask=[False, True]), [0, 1], [1.0, 2.0]))
     with pytest.raises(ValueError, match="masked array"):
         structured_completion(np.ma.array(M, mask=hidden), 1.0, 1.0)
 
@@ -103,7 +104,7 @@ def test_odd_values_are_refused_in_a_sentence(make, odd, name):
             continue  # features are the estimator's to refuse
         with pytest.raises((ValueError, TypeError)) as refused:
             fit(make, **{name: given})
-        assert refused.traceback[-1].path.as_posix().split("/")[-2] != "numpy"
+        assert Path(refused.traceback[-1].path).parent.name != "numpy"
         assert "sklearn" in str(refused.traceback[-1].path) or str(refused.value).rstrip().endswith((".", "?"))
         assert not isinstance(refused.value, OverflowError)
 

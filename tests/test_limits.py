@@ -1,6 +1,10 @@
 """Sizes that cannot be are refused in a sentence, before anything is allocated."""
 
+# Wrong arguments are given on purpose:
+# pyright: reportArgumentType=false
+
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -93,30 +97,36 @@ def test_a_completion_of_a_shape_that_cannot_be_is_refused(shape, monkeypatch):
 # ---- raw errors that became sentences ---------------------------------------------------------------------------------
 
 
+LOOSE: Any = tr  # whose arguments are wrong on purpose
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: tr.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, levels="x"), "levels is 'x'"),
-        (lambda: tr.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, levels=[[1.0], [1.0, 2.0]]), "levels is"),
-        (lambda: tr.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, record=2.5), "record is 2.5"),
-        (lambda: tr.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, record="x"), "record is 'x'"),
-        (lambda: tr.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, memory="x"), "memory is 'x'"),
-        (lambda: tr.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, track=3), "track is 3"),
-        (lambda: tr.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, seeds=np.array("x")), "seeds is"),
-        (lambda: tr.minimize(PROBLEM, ROWS, method="csoa", steps=3, track=lambda x: x["a"]), "track fails on a point"),
-        (lambda: tr.Polytope(b"x", [1.0]), "A is b'x'"),
-        (lambda: tr.Polytope([[1.0]], 10**400), "b is"),
-        (lambda: tr.penalised(PROBLEM, print), "weights is <built-in"),
-        (lambda: tr.lift_cvar(PROBLEM, (), -1.0, 1.0), r"alpha is \(\)"),
-        (lambda: tr.check_problem(PROBLEM, ROWS, samples=2.5), "samples is 2.5"),
-        (lambda: tr.check_problem(PROBLEM, ROWS, x0="x"), "x0 is 'x'"),
-        (lambda: tr.Stream(np.array("x")), "expected factory"),
-        (lambda: tr.Online(PROBLEM, example=ROWS).load_state_dict(3), "arrays are 3"),
-        (lambda: tr.Problem(objective, constraints, BALL, names=3), "names is 3"),
-        (lambda: tr.minimize(PROBLEM, ROWS, method="csoa", steps=3).report(None), "path is None"),
-        (lambda: tr.minimize(PROBLEM, ROWS, method="csoa", steps=3).report(""), "path is ''"),
-        (lambda: tr.minimize(PROBLEM, ROWS, method="csoa", steps=3).plot(2.5), "path is 2.5"),
-        (lambda: tr.compilation_cache(3), "folder is 3"),
+        (lambda: LOOSE.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, levels="x"), "levels is 'x'"),
+        (lambda: LOOSE.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, levels=[[1.0], [1.0, 2.0]]), "levels is"),
+        (lambda: LOOSE.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, record=2.5), "record is 2.5"),
+        (lambda: LOOSE.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, record="x"), "record is 'x'"),
+        (lambda: LOOSE.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, memory="x"), "memory is 'x'"),
+        (lambda: LOOSE.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, track=3), "track is 3"),
+        (lambda: LOOSE.sweep(PROBLEM, ROWS, tr.CSOA(), steps=3, seeds=np.array("x")), "seeds is"),
+        (
+            lambda: LOOSE.minimize(PROBLEM, ROWS, method="csoa", steps=3, track=lambda x: x["a"]),
+            "track fails on a point",
+        ),
+        (lambda: LOOSE.Polytope(b"x", [1.0]), "A is b'x'"),
+        (lambda: LOOSE.Polytope([[1.0]], 10**400), "b is"),
+        (lambda: LOOSE.penalised(PROBLEM, print), "weights is <built-in"),
+        (lambda: LOOSE.lift_cvar(PROBLEM, (), -1.0, 1.0), r"alpha is \(\)"),
+        (lambda: LOOSE.check_problem(PROBLEM, ROWS, samples=2.5), "samples is 2.5"),
+        (lambda: LOOSE.check_problem(PROBLEM, ROWS, x0="x"), "x0 is 'x'"),
+        (lambda: LOOSE.Stream(np.array("x")), "expected factory"),
+        (lambda: LOOSE.Online(PROBLEM, example=ROWS).load_state_dict(3), "arrays are 3"),
+        (lambda: LOOSE.Problem(objective, constraints, BALL, names=3), "names is 3"),
+        (lambda: LOOSE.minimize(PROBLEM, ROWS, method="csoa", steps=3).report(None), "path is None"),
+        (lambda: LOOSE.minimize(PROBLEM, ROWS, method="csoa", steps=3).report(""), "path is ''"),
+        (lambda: LOOSE.minimize(PROBLEM, ROWS, method="csoa", steps=3).plot(2.5), "path is 2.5"),
+        (lambda: LOOSE.compilation_cache(3), "folder is 3"),
     ],
 )
 def test_what_numpy_or_jax_would_have_said_is_a_sentence(call, words, monkeypatch):

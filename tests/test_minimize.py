@@ -1,5 +1,6 @@
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -261,9 +262,43 @@ def test_a_run_without_a_step_has_nothing_to_draw():
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_the_result_has_the_dtype_of_the_start(kind):
-    result = solve(x0=np.zeros(3, kind), method=FWCSOA, steps=50)
-    assert result.x.dtype == result.last.dtype == result.state.lam.dtype == kind
+@pytest.mark.parametrize("switch", [False, True])
+def test_rows_are_computed_in_float64_and_come_back_as_numpy(switch, kind):
+    with jax.enable_x64(switch):
+        result = solve(x0=np.zeros(3, kind), data=ROWS.astype(kind), method=FWCSOA, steps=50)
+    assert result.x.dtype == result.last.dtype == result.state.lam.dtype == np.float64
+    assert isinstance(result.x, np.ndarray)
+    assert isinstance(result.method.eta0, np.ndarray | float)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_float32_is_what_is_computed_in_where_it_is_asked_for(kind):
+    result = solve(data=ROWS.astype(kind), steps=5, precision="float32")
+    assert result.x.dtype == result.last.dtype == np.float32
+    with pytest.raises(ValueError, match=r"precision is 'half'; expected .float64., .float32. or None"):
+        solve(steps=5, precision="half")
+
+
+def test_a_call_leaves_the_precision_of_the_user_alone():
+    seen = []
+    with jax.enable_x64(False):
+        rows = ROWS.astype(np.float64)
+        result = solve(
+            data=rows, steps=20, callback=lambda s: seen.append((jnp.zeros(2).dtype, s.last.dtype)) and False
+        )
+        assert jnp.asarray(rows).dtype == jnp.float32
+        assert jax.jit(lambda v: 2 * v)(result.x).dtype == jnp.float32
+        assert result.x.sum() == pytest.approx(float(jnp.sum(result.x)), rel=1e-5)
+    assert set(seen) == {(np.dtype("float32"), np.dtype("float64"))}
+
+
+def test_constants_of_float32_that_a_function_closes_over_do_no_harm():
+    with jax.enable_x64(False):
+        centre = jnp.asarray([0.3, -0.1, 0.2])
+        problem = tr.Problem(lambda x, theta: ((x - centre - theta) ** 2).sum(), None, tr.L2Ball(5.0, shape=3))
+        result = tr.minimize(problem, ROWS)
+    assert result.status is tr.Status.SOLVED
+    np.testing.assert_allclose(result.x, np.asarray(centre, float) + ROWS.mean(axis=0), atol=1e-6)
 
 
 def test_a_start_in_whole_numbers_or_mixed_precision_is_one_dtype():
@@ -272,11 +307,3 @@ def test_a_start_in_whole_numbers_or_mixed_precision_is_one_dtype():
     mixed = {"a": np.float32(0.0), "b": np.float64(0.0)}
     result = tr.minimize(tr.Problem(lambda x, theta: x["a"] * theta[0] + x["b"], None, tree), ROWS, steps=5, x0=mixed)
     assert result.x["a"].dtype == result.x["b"].dtype == jnp.float64
-
-
-def test_a_float32_run_of_float64_data_says_so(dtype):
-    result = solve(steps=5)
-    notes = result.notes
-    assert result.x.dtype == dtype
-    assert any("float64" in note for note in notes) == (dtype == jnp.float32)
-    assert not solve(data=ROWS.astype(np.float32), steps=5).notes

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,7 +59,7 @@ def test_commands_show_names_as_they_are(tmp_path, groups, labels, column):
 
 def test_a_limit_by_group_is_drawn_and_printed_with_its_name(tmp_path):
     people = table(["$\\frac", f"$ {ESCAPE}"], [1, 0])
-    model = ConstrainedClassifier(None, subject_to={"fpr by group": 0.6})
+    model: Any = ConstrainedClassifier(None, subject_to={"fpr by group": 0.6})
     model.fit(people[["x"]], people["paid"], sensitive_features=people["group"])
     model.plot(str(tmp_path / "roc.png"))
     assert (tmp_path / "roc.png").stat().st_size > 1000

@@ -117,10 +117,10 @@ def other_versions(chance: random.Random) -> str | None:
         form = files.Form.name
         number = chance.choice([0, 1, 2, 4, 10, 999])
         try:
-            files.Form.name = property(lambda self: f"tightrope {self.kind} {number + self.number + 1}")  # pyright: ignore
+            setattr(files.Form, "name", property(lambda self: f"tightrope {self.kind} {number + self.number + 1}"))  # noqa: B010
             kind.write(path, False)
         finally:
-            files.Form.name = form
+            setattr(files.Form, "name", form)  # noqa: B010 (a property of a frozen class)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -58,13 +58,13 @@ KINDS: dict[str, Callable[[Any, Any], Any]] = {
 
 def a_run(chance: random.Random, given: dict[str, Any]) -> Any:
     """A run whose counts are absurd."""
-    kind, timed = chance.choice(["csoa", "fw-csoa", "svrg-csoa", "sqp"]), {"time_limit": 0.5}
-    return tr.minimize(PROBLEM, ROWS, method=kind, **{"steps": 20} | timed | renamed(given, RUN)).x
+    named: dict[str, Any] = {"steps": 20, "time_limit": 0.5} | renamed(given, RUN)
+    return tr.minimize(PROBLEM, ROWS, method=chance.choice(["csoa", "fw-csoa", "svrg-csoa", "sqp"]), **named).x
 
 
 def a_stream(chance: random.Random, given: dict[str, Any]) -> Any:
     """A run on samples without an end."""
-    named = {"steps": 20} | renamed(given, RUN)
+    named: dict[str, Any] = {"steps": 20} | renamed(given, RUN)
     return tr.minimize(PROBLEM, SAMPLERS["generator"](), method="csoa", time_limit=0.5, **named).x
 
 
@@ -78,7 +78,7 @@ def a_sweep(chance: random.Random, given: dict[str, Any]) -> Any:
         named["levels"] = [named["levels"]]
     if named.get("steps", 20) == 20 and named.get("batch_size", 1) == 1 and "seeds" in named:
         named["steps"] = 2
-    named = {"steps": 20} | named
+    named: dict[str, Any] = {"steps": 20} | named
     return tr.sweep(PROBLEM, ROWS, tr.CSOA(eta0=0.5, upsilon0=0.1), **named)["objective"].to_numpy()
 
 

@@ -15,6 +15,7 @@ import tightrope as tr
 from torture.campaign import PROBLEM, ROWS, SAMPLERS, campaign, options, told
 
 POOL_EVERY = 25  # one attack in as many is on worker processes, which take seconds to start
+AFRESH_EVERY = 10  # one pair in as many compiles everything again
 WORKERS = 2
 
 
@@ -120,10 +121,10 @@ def attack(k: int) -> str | None:
 
 
 def in_threads(k: int) -> str | None:
-    """Two calls that begin at once; every third time without programs that were compiled before."""
+    """Two calls that begin at once, at times without any program that was compiled before."""
     chance = random.Random(k)
     pair = [(chance.choice(list(CALLS)), chance.random() < 0.5) for _ in range(2)]
-    return both(pair, afresh=k % 3 == 2)
+    return both(pair, afresh=k % AFRESH_EVERY == 2)
 
 
 def both(pair: list[tuple[str, bool]], afresh: bool = False) -> str | None:
@@ -131,7 +132,8 @@ def both(pair: list[tuple[str, bool]], afresh: bool = False) -> str | None:
     expected = [alone(*one) for one in pair]
     if afresh:
         jax.clear_caches()
-    before, began, found = standing(), threading.Barrier(2), [None, None]
+    before, began = standing(), threading.Barrier(2)
+    found: list[Any] = [None, None]
 
     def work(i: int) -> None:
         began.wait()
@@ -161,7 +163,7 @@ def in_processes(k: int) -> str | None:
     chance = random.Random(k)
     asked = [(chance.choice(list(CALLS)), chance.random() < 0.5) for _ in range(4)]
     try:
-        found = Parallel(n_jobs=WORKERS, backend="loky")(delayed(call)(*one) for one in asked)
+        found: Any = Parallel(n_jobs=WORKERS, backend="loky")(delayed(call)(*one) for one in asked)
     except Exception as error:
         return f"loky, {asked}: {told(error)}"
     wrong = [one for one, got in zip(asked, found, strict=True) if not same(list(got), alone(*one))]

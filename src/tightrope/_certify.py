@@ -18,7 +18,7 @@ from tightrope.evidence.constraint_bounds import bound_constraints, checked_acce
 from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_out, refuse_seen
 from tightrope.evidence.stopping import CONVERGED
 from tightrope.loop.choose import SECOND_COORDINATES
-from tightrope.precision import full_precision
+from tightrope.precision import handed_out, in_float64
 from tightrope.problem import Problem, penalised
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.problem.problem import constraint_names
@@ -27,7 +27,7 @@ from tightrope.sampling import as_sampler
 from tightrope.sampling.data import count, kept, one_row
 from tightrope.sets.base import checked_point
 from tightrope.solvers import SQP, Bundle, NotFiniteLook, Solver
-from tightrope.tree import Tree, float_dtype
+from tightrope.tree import Tree, astype, float_dtype
 
 _SOLVERS: tuple[tuple[Solver, int], ...] = ((SQP(), 15), (Bundle(), 60))
 """Who looks for the minimum of a batch, and how many looks it may take: smooth functions take a few, kinks need cuts. The
@@ -36,7 +36,7 @@ _BATCHES, _LEAST = 10, 20  # of held-out rows, and rows in one at least: a guess
 
 
 @plain_errors()
-@full_precision
+@in_float64
 def certify(
     problem: Problem,
     point: Any,
@@ -124,7 +124,7 @@ def certify(
     if problem.nested and n:
         notes += ("the constraints are functions of means; their bounds are by the delta method.",)
     return Certificate(
-        x=x,
+        x=handed_out(x),
         confidence=confidence,
         samples=count(rows),
         anytime=anytime,
@@ -141,7 +141,7 @@ def _point(problem: Problem, given: Tree) -> Tree:
     x = checked_point("point", given, domain.shape)
     if not bool(domain.contains(x)):
         raise ValueError(f"point is outside the domain {domain.name}; expected one that the problem allows.")
-    return x
+    return astype(x, jnp.result_type(float))
 
 
 def _lowest(problem: Problem, x: Tree, rows: Tree) -> float | None:

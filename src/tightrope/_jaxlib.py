@@ -51,7 +51,8 @@ def compiled(fn: Callable[..., Any] | None = None, /, *, soon: bool = False, **h
     """
     if fn is None:
         return functools.partial(compiled, soon=soon, **how)
-    part, program = jax.jit(fn, **how), None
+    part: Any = jax.jit(fn, **how)
+    program: Any = None
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -62,7 +63,7 @@ def compiled(fn: Callable[..., Any] | None = None, /, *, soon: bool = False, **h
             program = jax.jit(fn, compiler_options=(options() | (_SOON if soon else {})) or None, **how)
         return program(*args, **kwargs)
 
-    call.programs = lambda: 0 if program is None else program._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    setattr(call, "programs", lambda: 0 if program is None else program._cache_size())  # noqa: B010 (not typed)
     return call
 
 

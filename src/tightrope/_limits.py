@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 MOST_COORDINATES = np.iinfo(np.int32).max
 """Coordinates of one point, and rows or columns of a matrix: compiled code numbers them in 32 bits with a sign."""
@@ -64,7 +65,7 @@ def length(owner: str, name: str, value: Any) -> None:
 
     Values that are being traced have no size yet; they pass unchecked.
     """
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return
     expected = f"expected one number from 0 to {MOST_LENGTH:g}, so that sums of squares do not overflow"
     if not isinstance(value, int | float | np.generic | np.ndarray | jax.Array):

@@ -14,7 +14,7 @@ from tightrope._compilation_cache import hints_at_cache
 from tightrope._errors import plain_errors, whole_number
 from tightrope._limits import MOST_ROWS
 from tightrope.evidence.certificates import Judges
-from tightrope.evidence.gap import inside_of, refuse_below_rounding
+from tightrope.evidence.gap import inside_of
 from tightrope.evidence.strictly_feasible import strictly_feasible
 from tightrope.loop.checkpoint import Checkpoint, fingerprint
 from tightrope.loop.choose import Stored, keeps_samples, second_choice
@@ -26,7 +26,7 @@ from tightrope.loop.record import Options, Snapshot
 from tightrope.loop.run import run_steps
 from tightrope.methods import Refreshing
 from tightrope.methods.base import Algorithm
-from tightrope.precision import full_precision
+from tightrope.precision import digits, outside
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import Sampler, as_sampler
@@ -41,7 +41,6 @@ _PASSES_UNJUDGED = 100  # passes of a run without a strictly feasible point, who
 
 @hints_at_cache
 @plain_errors()
-@full_precision
 def minimize(
     problem: Problem,
     data: Any,
@@ -69,6 +68,7 @@ def minimize(
     checkpoint: str | Path | None = None,
     checkpoint_every: int | None = None,
     chunk: int | None = None,
+    precision: str | None = None,
     memory: int = 2**30,
     keep: str | float = "expectation",
 ) -> Result:
@@ -88,9 +88,9 @@ def minimize(
             them, up to 500 coordinates; the report says so.
         steps: how many steps to take, T. Streams and generators need it.
         passes: for rows, instead of `steps`; a pass is as many per-row gradients as there are rows. With neither, a run on
-            rows ends when its duality gap is at most 1e-4 of the scale of the objective (`Status.SOLVED`), when the gap no
-            longer falls (`STALLED`), or after 1,000 passes, and gives back the point of output="feasible". Methods that
-            know no duality gap need one of the two.
+            rows ends when its duality gap is at most 1e-4 of the objective, or of its fall since the start where that is
+            more (`Status.SOLVED`), when the gap no longer falls (`STALLED`), or after 1,000 passes, and gives back the point
+            of output="feasible". Methods that know no duality gap need one of the two.
         batch_size: samples a step; a pair gives separate sizes for objective and constraints. The method's own choice by
             default: one sample for CSOA and FW-CSOA.
         seed: of the samples; the same seed gives the same result.
@@ -122,8 +122,8 @@ def minimize(
         tol: for rows, stop when the duality gap is at most this, in the units of the objective. The gap is a bound on
             F(x) - F* for the x of output="feasible", and not for that of "average" or "last"; the bundle method makes one
             at every step, SVRG-CSOA and SVRF-CSOA once an epoch, and the trace has it. At the end it is computed in
-            float64, so that of convex functions it is not below the true one; a tolerance far below rounding is refused,
-            and a run that comes no closer in its own precision stops with `Status.PRECISION`.
+            full, so that of convex functions it is not below the true one; a run that comes no closer because numbers are
+            rounded stops with `Status.PRECISION`.
         checkpoint: a file to write the run to and, if it is there, to resume from, bit for bit. Where "auto" changes the
             method, a second file beside it has the rest of the run.
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
@@ -134,6 +134,10 @@ def minimize(
         keep: what such a solution keeps. "expectation": E H <= 0, the mean over runs of every constraint at the point that
             they return. A probability, such as 0.95: H <= 0 at the very point that is returned, with that probability
             where samples are many.
+        precision: "float64" or "float32". By default rows are computed in float64, whatever JAX's switch `jax_enable_x64`
+            says (they stay as they were given, and points come back as NumPy arrays), streams and generators in the
+            precision that JAX is configured for. "float32" is for functions that can do no other; what numbers lose by
+            rounding is then counted.
 
     Returns:
         A `Result`; `print(result)` is a report. `result.status` says how the run ended and what that proves; objective and
@@ -156,31 +160,48 @@ def minimize(
     _check_options(output, record, time_limit, tol, checkpoint_every, chunk)
     _check_handles(callback, track, checkpoint)
     _check_kept(memory, keep)
-    certified = output == "certified"
-    if certified and heldout is None:
+    if output == "certified" and heldout is None:
         raise ValueError('output="certified" needs rows that judge; give some that are not in the data as heldout.')
-    sampler = as_sampler(data)
+    sampler, callback = as_sampler(data), None if callback is None else outside(callback)
+    with digits(sampler.n is not None, precision):
+        asked = _Asked(
+            problem, sampler, method, steps, passes, batch_size, seed, x0, warm_start, output, feasible_point,
+            record, trace_full, track, callback, progress, time_limit, tol, checkpoint, checkpoint_every, chunk, memory,
+            keep,
+        )  # fmt: skip
+        if heldout is None:
+            return _solve(_Leg(asked))
+        return _judged(asked, _Held(heldout, confidence, ranges, accept))
+
+
+class _Held(NamedTuple):
+    """Rows that judge a result, and how they do."""
+
+    rows: Any
+    confidence: float
+    ranges: Any
+    accept: str
+
+
+def _judged(asked: "_Asked", held: _Held) -> Result:
+    """A result with what rows that nothing was chosen on show of it; where that was asked for, one that they certify."""
+    certified, at_hand = asked.output == "certified", asked.data.n is not None
     if certified:
-        output = None if sampler.n is None else "feasible"
-    asked = _Asked(
-        problem, sampler, method, steps, passes, batch_size, seed, x0, warm_start, output, feasible_point, record,
-        trace_full, track, callback, progress, time_limit, tol, checkpoint, checkpoint_every, chunk, memory, keep,
-    )  # fmt: skip
+        asked = asked._replace(output="feasible" if at_hand else None)
     leg = _Leg(asked)
-    at = leg.ready.problem, leg.ready.x, leg.ready.sampler
-    judges = None if heldout is None else Judges(*at, heldout, confidence, ranges, accept)  # or a refusal
+    judges = Judges(leg.ready.problem, leg.ready.x, leg.ready.sampler, *held)  # or a refusal
     result = _solve(leg)
-    if judges is None:
-        return result
     if not certified:
         return judges.judged(result)
 
     def again(tightened: Problem) -> Result:
-        same = _Asked(tightened, sampler, method, steps, passes, batch_size, seed, x0, feasible_point=feasible_point)
-        return _solve(_Leg(same._replace(output="feasible", record=0, progress=False)))
+        same = asked._replace(
+            problem=tightened, output="feasible", record=0, progress=False, warm_start=None, tol=None, time_limit=None,
+            track=None, callback=None, trace_full=False, checkpoint=None, checkpoint_every=None, chunk=None,
+        )  # fmt: skip
+        return _solve(_Leg(same))
 
-    inside = leg.ready.x if leg.inside is None else leg.inside
-    return judges.pulled(result, again if sampler.n is not None else None, inside)
+    return judges.pulled(result, again if at_hand else None, leg.ready.x if leg.inside is None else leg.inside)
 
 
 class _Asked(NamedTuple):
@@ -226,14 +247,13 @@ class _Leg:
             passes=_MOST_PASSES if self.open_ended else asked.passes, batch_size=asked.batch_size, seeds=(asked.seed,),
             x0=asked.x0, warm_start=asked.warm_start,
         )  # fmt: skip
-        self.until_solved = self.open_ended and asked.tol is None
-        if self.until_solved and not _knows_gap(self.ready.method):
+        if self.open_ended and asked.tol is None and not _knows_gap(self.ready.method):
             raise ValueError("Give either steps or passes: how long to run.")
         refuse_tracked(asked.track, self.ready)
         self.output = asked.output
         if self.output == "average":
             refuse_mean(self.ready.method)
-        if self.output is None and (asked.tol is not None or self.until_solved):
+        if self.output is None and (asked.tol is not None or self.open_ended):
             self.output = "feasible"
         if self.output == "feasible" or asked.tol is not None:
             self._refuse_without_rows()
@@ -261,13 +281,11 @@ class _Leg:
         if ready.sampler.n is None:
             asked = 'output="feasible"' if self.output == "feasible" else "tol"
             raise TypeError(f"{asked} looks at all the data; expected arrays, not a stream or a generator.")
-        if tol is not None:
-            if not _knows_gap(ready.method):
-                raise TypeError(
-                    f"tol needs a duality gap, which {type(ready.method).__name__} does not know. "
-                    'Use method="svrg-csoa", "sqp" or "bundle" on arrays.'
-                )
-            refuse_below_rounding(ready.problem, ready.x, ready.lam, ready.at_start(), tol)
+        if tol is not None and not _knows_gap(ready.method):
+            raise TypeError(
+                f"tol needs a duality gap, which {type(ready.method).__name__} does not know. "
+                'Use method="svrg-csoa", "sqp" or "bundle" on arrays.'
+            )
 
     @property
     def left_open(self) -> bool:
@@ -278,7 +296,7 @@ class _Leg:
         """What the run has found, and whether it is lost: of one that is replaceable another solver may take the rest."""
         asked, ready = self.asked, self.ready
         towards = self._strictly_feasible()
-        until_solved, own = self.until_solved, isinstance(ready.method, Solver)
+        until_solved, own = self.open_ended, isinstance(ready.method, Solver)
         if until_solved and towards is None and not own:  # nothing would tell when to stop
             ready, until_solved = ready.within(_PASSES_UNJUDGED), False
         judged = towards is not None and (asked.tol is not None or until_solved)

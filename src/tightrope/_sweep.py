@@ -21,7 +21,7 @@ from tightrope.loop.progress import Progress
 from tightrope.loop.steps import Carry, Variant, output, start, summarise, take_steps, track_names
 from tightrope.methods import Method
 from tightrope.methods.base import Algorithm, title_of
-from tightrope.precision import full_precision
+from tightrope.precision import digits, handed_out
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
 from tightrope.solvers import Look, NotFiniteLook, Solver
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 @plain_errors()
-@full_precision
 def sweep(
     problem: Problem,
     data: Any,
@@ -50,6 +49,7 @@ def sweep(
     progress: bool | None = None,
     memory: int = 2**30,
     mesh: Mesh | None = None,
+    precision: str | None = None,
 ) -> "pd.DataFrame":
     """Run every method with every combination of its coefficients, at every level, from every seed.
 
@@ -58,7 +58,7 @@ def sweep(
     draw none, run one after the other, once for all seeds.
 
     Args:
-        problem, data, steps, passes, batch_size, x0, track: as for `minimize`.
+        problem, data, steps, passes, batch_size, x0, track, precision: as for `minimize`.
         methods: a method, or several by name, e.g. `{"csoa": tr.CSOA(eta0=np.array([0.1, 1.0, 10.0]))}`.
         seeds: which seeds.
         levels: a grid of levels: L numbers, or an (L, N) array; the problem's own by default.
@@ -95,29 +95,31 @@ def sweep(
     grid, sampler = _level_grid(problem, levels), as_sampler(data)
     options: dict[str, Any] = {"steps": steps, "passes": passes, "batch_size": batch_size, "x0": x0}
     options |= {"levels": np.stack([level for level, _ in grid])}
-    prepared = {  # every check before any work
-        name: prepare(problem, sampler, method, seeds=seeds, grids=True, **options) for name, method in named.items()
-    }
-    jobs = {name: _combinations(_as_given(named[name], ready), grid) for name, ready in prepared.items()}
-    for name, ready in prepared.items():
-        coefficients, constraints = list(jobs[name][0].columns), of_constraints(ready.names)
-        refuse_taken(f"names of constraints, beside the coefficients of {name},", constraints, coefficients)
-        track_names(Variant(ready.sizes, track), ready.x, (*coefficients, *constraints))
-    records = {name: _record_at(record, ready.steps) for name, ready in prepared.items()}
-    _refuse_too_many(sum(len(jobs[name]) * len(seeds) * len(records[name]) for name in prepared))
-    total = sum(len(combos) * ready.steps for combos, ready in zip(jobs.values(), prepared.values(), strict=True))
-    tables, done = [], 0
-    with Progress(total * len(seeds), progress, "steps of all runs") as bar:
+    with digits(sampler.n is not None, precision):
+        prepared = {  # every check before any work
+            name: prepare(problem, sampler, method, seeds=seeds, grids=True, **options)
+            for name, method in named.items()
+        }
+        jobs = {name: _combinations(_as_given(named[name], ready), grid) for name, ready in prepared.items()}
         for name, ready in prepared.items():
-            if isinstance(ready.method, Solver):
-                found = _solve_each(ready, jobs[name], records[name], track, points)
-            else:
-                found = _sweep_one(ready, jobs[name], records[name], track, points, memory, devices)
-            for rows, taken in found:
-                done += taken
-                bar.show(done)
-                rows.insert(0, "method", name)
-                tables.append(rows)
+            coefficients, constraints = list(jobs[name][0].columns), of_constraints(ready.names)
+            refuse_taken(f"names of constraints, beside the coefficients of {name},", constraints, coefficients)
+            track_names(Variant(ready.sizes, track), ready.x, (*coefficients, *constraints))
+        records = {name: _record_at(record, ready.steps) for name, ready in prepared.items()}
+        _refuse_too_many(sum(len(jobs[name]) * len(seeds) * len(records[name]) for name in prepared))
+        runs = sum(len(combos) * ready.steps for combos, ready in zip(jobs.values(), prepared.values(), strict=True))
+        tables, done = [], 0
+        with Progress(runs * len(seeds), progress, "steps of all runs") as bar:
+            for name, ready in prepared.items():
+                if isinstance(ready.method, Solver):
+                    found = _solve_each(ready, jobs[name], records[name], track, points)
+                else:
+                    found = _sweep_one(ready, jobs[name], records[name], track, points, memory, devices)
+                for rows, taken in found:
+                    done += taken
+                    bar.show(done)
+                    rows.insert(0, "method", name)
+                    tables.append(rows)
     import pandas as pd
 
     return pd.concat(tables, ignore_index=True)
@@ -336,7 +338,7 @@ def _row_of_a_look(ready: Prepared, problem: Problem, step: int, look: Look, tra
     f, h = full_values(problem, look.x, ready.sampler.rows)
     row |= {"full objective": float(f)} if knows_objective else {}
     row |= {f"full {name}": float(value) for name, value in zip(names, h, strict=True)}
-    return row | ({"x": look.x} if points else {})
+    return row | ({"x": handed_out(look.x)} if points else {})
 
 
 # ---- grids and slices -------------------------------------------------------------------------------------------------

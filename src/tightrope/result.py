@@ -33,14 +33,14 @@ class Status(Enum):
     Example:
         >>> import tightrope as tr
         >>> tr.Status.SOLVED.value
-        'solved: the duality gap is at most 1e-4 of the scale of the objective'
+        'solved: the duality gap is at most 1e-4 of the objective, or of its fall since the start'
         >>> tr.Status.SOLVED.proven, tr.Status.FINISHED.proven
         (True, False)
     """
 
     FINISHED = "finished: all steps were taken", "ended well", "budget spent"
     FED = "fed by hand: a step was taken on every sample so far"
-    SOLVED = "solved: the duality gap is at most 1e-4 of the scale of the objective", "proven"
+    SOLVED = "solved: the duality gap is at most 1e-4 of the objective, or of its fall since the start", "proven"
     NOT_CONVERGED = (
         "not converged: the budget was spent before the duality gap was small",
         "budget spent",

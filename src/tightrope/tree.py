@@ -171,12 +171,6 @@ def all_finite(x: Tree) -> Array:
     return jnp.all(jnp.stack(checks)) if checks else jnp.asarray(True)
 
 
-def platform() -> str:
-    """Where computations go by default: "cpu", "gpu" and so on."""
-    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
-    return jax.default_backend() if device is None else getattr(device, "platform", device)
-
-
 class Mean(NamedTuple):
     """A running mean that does not drift: a plain float32 sum is off by percents after 1e7 terms.
 

@@ -58,7 +58,19 @@ def test_arrays_become_rows_and_samplers_stay():
     assert as_sampler(rows) is rows
 
 
-@pytest.mark.parametrize("source", [tr.Rows, lambda data: tr.Stream([data]).example()])
+@pytest.mark.parametrize("number", [3_000_000_000, -3_000_000_000])
+def test_rows_keep_the_digits_that_they_have(number):
+    given = np.array([[1], [number]]), np.array([0.1, 0.2])
+    with jax.enable_x64(False):
+        whole, parts = tr.Rows(given).data
+        assert int(np.asarray(whole)[1, 0]) == number
+        assert np.asarray(parts)[0] == 0.1
+        with pytest.raises(ValueError, match=f"the whole number {number:,} .int64., and JAX as it is configured holds"):
+            tr.Rows(given).narrowed()
+        assert tr.Rows(given[1]).narrowed().data.dtype == np.float32
+
+
+@pytest.mark.parametrize("source", [lambda data: tr.Stream([data]).example()])
 @pytest.mark.parametrize("number", [3_000_000_000, -3_000_000_000])
 def test_whole_numbers_that_do_not_fit_are_refused(source, number):
     """With 32 bits 3,000,000,000 would become -1,294,967,296 without a word."""

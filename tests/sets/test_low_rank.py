@@ -170,16 +170,15 @@ def test_a_corrective_step_is_inside_and_no_worse_than_the_best_point_of_the_seg
         assert f(step) <= f(best) + 1e-9
 
 
-@pytest.mark.slow
-def test_columns_that_are_not_in_use_change_nothing_but_the_cost():
-    """The same corrective step from the same point, padded to a rank at which a narrower program is taken."""
-    target = jnp.asarray(RNG.normal(size=(30, 20)))
-    x = LowRank(jnp.eye(30, 2), jnp.diag(jnp.array([0.9, 0.3])), jnp.eye(20, 2))
-    g = x.dense() - target
-    steps = []
-    for rank in (15, 16):  # one program for all, and one for up to 4 columns
-        ball = LowRankBall(20.0, size=(30, 20), rank=rank, rounds=5)
-        more = rank - 2
+@pytest.mark.parametrize("used", [10, 20])  # fewer than the narrow program has columns, and more
+def test_columns_that_are_not_in_use_change_nothing_but_the_cost(used):
+    """The same corrective step from the same point, padded to ranks with one program and with a narrower one beside it."""
+    rng = np.random.default_rng(5)
+    target = jnp.asarray(rng.normal(size=(70, 66)))
+    x = LowRank(jnp.eye(70, used), jnp.diag(jnp.linspace(0.9, 0.3, used)), jnp.eye(66, used))
+    g, steps = x.dense() - target, []
+    for rank in (63, 64):
+        ball, more = LowRankBall(40.0, size=(70, 66), rank=rank, rounds=3), rank - used
         padded = LowRank(*(jnp.pad(p, ((0, b), (0, more))) for p, b in ((x.u, 0), (x.core, more), (x.v, 0))))
         step = jax.jit(lambda x, b=ball: b.corrective(x, b.lmo(g), g, lambda d: -jnp.sum(g * d.dense()) / d.energy()))
         steps.append(step(padded))

@@ -91,12 +91,11 @@ def test_a_tail_in_a_product_with_its_quantile():
 def test_float32_has_a_gap_that_counts_rounding():
     problem, data, optimum = finite("simplex")
     rows = jax.tree.map(np.asarray, data.data)
-    with jax.enable_x64(False):
-        result = tr.minimize(problem, rows, method="bundle", tol=1e-4)
-        assert result.x.dtype == jnp.float32
-        assert result.status is tr.Status.TOLERANCE
-        assert result.violation == 0
-        precise = tr.minimize(problem, rows, method="bundle", tol=2e-5, passes=30)
+    result = tr.minimize(problem, rows, method="bundle", tol=1e-4, precision="float32")
+    assert result.x.dtype == jnp.float32
+    assert result.status is tr.Status.TOLERANCE
+    assert result.violation == 0
+    precise = tr.minimize(problem, rows, method="bundle", tol=2e-5, passes=30, precision="float32")
     assert precise.status in (tr.Status.TOLERANCE, tr.Status.PRECISION)
     for one in (result, precise):
         x = np.asarray(one.x, np.float64)
@@ -334,3 +333,33 @@ def test_an_oracle_without_second_derivatives_will_do_if_it_gives_values():
     without = tr.Problem.from_oracle(lambda x, theta: oracle(x, theta)[1:], domain, n_constraints=1)
     with pytest.raises(TypeError, match="Bundle needs values of the objective and the oracle gives gradients only"):
         tr.minimize(without, data, method="bundle", passes=5)
+
+
+def test_a_step_to_a_value_that_is_not_finite_is_stepped_back_from():
+    def walled(x, theta):
+        return -jnp.sum(x) + jnp.where(x[0] > 0.2, jnp.nan, 0.0) * theta
+
+    problem = tr.Problem(walled, None, tr.Box(0.0, 1.0, shape=2))
+    result = tr.minimize(problem, np.ones(10), method="bundle", passes=10, x0=np.zeros(2))
+    assert not result.status.proven
+    assert result.status is not tr.Status.NOT_FINITE
+    assert result.objective is not None
+    assert result.objective < -0.3
+    nowhere = tr.Problem(lambda x, theta: jnp.log(-1 - x @ x) * theta, None, tr.Box(0.0, 1.0, shape=2))
+    result = tr.minimize(nowhere, np.ones(10), method="bundle", passes=10)
+    assert result.status is tr.Status.NOT_FINITE
+    assert "The objective is not finite" in result.message
+    assert np.all(np.isfinite(result.x))
+
+
+@pytest.mark.parametrize("start", [None, 700.0])
+def test_an_exponential_that_overflows_on_the_way_is_no_end(start):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)) * np.array([1.0, 30.0, 1.0])
+    y = rng.poisson(np.exp(X @ np.array([0.5, 0.02, -0.3]))).astype(float)
+    problem = tr.Problem(
+        lambda x, row: jnp.exp(row[0] @ x) - row[1] * (row[0] @ x), None, tr.Box(-800.0, 800.0, shape=3)
+    )
+    result = tr.minimize(problem, (X, y), x0=None if start is None else np.full(3, start))
+    assert result.status is tr.Status.SOLVED
+    np.testing.assert_allclose(result.x, [0.5, 0.02, -0.3], atol=0.1)

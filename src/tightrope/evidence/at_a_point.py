@@ -1,5 +1,6 @@
 """What a point is worth: on all rows, on fresh samples where those can be made, or else on the last ones of its run."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,15 +10,16 @@ import numpy as np
 from tightrope._jaxlib import compiled
 from tightrope.confidence import TESTED, serial_dependence
 from tightrope.evidence.constraint_bounds import values_at
+from tightrope.precision import digits
 from tightrope.problem import Problem
+from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import conflict, said_of_conflict
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.reach import reach_of_constraints
-from tightrope.problem.rounding import UNITS, count
-from tightrope.problem.wide import exact_eps, exactly
+from tightrope.problem.rounding import UNITS, count, eps_of
 from tightrope.sampling import Plan, Sampler
 from tightrope.sampling.data import first_row, one_row
-from tightrope.tree import Array, Tree
+from tightrope.tree import Array, Tree, astype
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
 _ENOUGH = 32  # samples of a run: fewer have no standard error to speak of (a guess)
@@ -74,15 +76,15 @@ def worth_of_a_run(problem: Problem, x: Tree, lately: Tree, means: Means) -> Wor
 
 
 def worth_on_rows(problem: Problem, x: Tree, rows: Tree) -> Worth:
-    """What x is worth on all the data, which is all there is; in float64."""
-    f, h, size_f, size_h = (np.asarray(v, float) for v in exactly(_with_sizes, problem, x, rows))
-    eps = UNITS * exact_eps(problem, x)
+    """What x is worth on all the data, which is all there is."""
+    f, h, size_f, size_h = (np.asarray(v, float) for v in jax.device_get(_with_sizes(problem, x, rows)))
+    eps = UNITS * eps_of(x)
     return Worth(float(f), h, eps * float(size_f), eps * size_h, f"all {count(rows):,} rows", False)
 
 
 def worth_on_samples(problem: Problem, x: Tree, samples: Tree, what: str) -> Worth:
     """What x is worth on samples, which stand for others."""
-    f, h, error_f, error_h = (np.asarray(v, float) for v in jax.device_get(_with_errors(problem, x, samples)))
+    f, h, error_f, error_h = (np.asarray(v, float) for v in _in_float64(_with_errors, problem, x, samples))
     said = f"{count(samples):,} {what}, with two standard errors"
     return Worth(float(f), h, 2 * float(error_f), 2 * error_h, said, True, samples)
 
@@ -91,7 +93,7 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
     """What x is worth on the last samples of its own run, in their order. Where neighbours are alike there are fewer of
     them than it seems, and the errors count that.
     """
-    f, h = values_at(linearised(problem, x, samples), x, samples)
+    f, h = _in_float64(_values, problem, x, samples)
     values = np.column_stack([f, h])
     n, note = len(f), None
     error = values.std(axis=0) / np.sqrt(n - 1)
@@ -113,6 +115,21 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
         note = dependence_note(float(told.max()), n)
     said = f"the last {n:,} samples of the run, which has learned from them, with two standard errors"
     return Worth(float(f.mean()), h.mean(axis=0), 2 * error[0], 2 * error[1:], said, True, samples, True, note)
+
+
+def _values(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, np.ndarray]:
+    return values_at(linearised(problem, x, samples), x, samples)
+
+
+def _in_float64(fn: Callable[[Problem, Tree, Tree], Any], problem: Problem, x: Tree, samples: Tree) -> Any:
+    """What a function says of a point that was computed with fewer digits, on the host; with these where the problem's own
+    functions can do no other."""
+    try:
+        with digits():
+            wide = jnp.result_type(float)
+            return jax.device_get(fn(astype_problem(problem, wide), astype(x, wide), samples))
+    except (TypeError, ValueError):
+        return jax.device_get(fn(problem, x, samples))
 
 
 def inflation_of(values: np.ndarray) -> np.ndarray:

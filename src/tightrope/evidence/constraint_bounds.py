@@ -78,11 +78,8 @@ def _is_pair(given: Any) -> bool:
 
 
 def _is_number(given: Any) -> bool:
-    return (
-        isinstance(given, int | float | np.number | np.ndarray | jax.Array)
-        and np.shape(given) == ()
-        and np.isreal(given)
-    )
+    number = isinstance(given, int | float | np.number | np.ndarray | jax.Array)
+    return number and np.shape(given) == () and bool(np.isreal(given))
 
 
 def _range(given: Any, name: str) -> Range | None:

@@ -25,7 +25,7 @@ _COINCIDENCE = 1e-6  # chance below which equal rows in the same order are the s
 def read_held_out(heldout: Any, like: Tree = None) -> Tree:
     """Held-out rows as given; of a generator fresh samples, which no step of any run sees. `like` is a sample as the data
     has them: rows of other shapes are refused."""
-    sampler = as_sampler(heldout)
+    sampler = as_sampler(heldout).narrowed()
     given, expected = (jax.tree.map(lambda s: s.shape, one) for one in (sampler.example(), like))
     if like is not None and given != expected:
         raise ValueError(f"heldout has rows of shapes {given}; expected {expected}, as the data has.")

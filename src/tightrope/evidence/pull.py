@@ -16,7 +16,6 @@ from tightrope.problem import Problem
 from tightrope.problem.full_data import full_constraints, full_jacobian, full_mean, full_values, linearised
 from tightrope.problem.generic import exact_slopes
 from tightrope.problem.problem import n_constraints
-from tightrope.problem.wide import exactly
 from tightrope.result import Pull
 from tightrope.sampling.data import one_row
 from tightrope.tree import Array, Tree, float_dtype
@@ -37,7 +36,7 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
         return x if a == 0 else _between(problem, x, towards, a)
 
     def worst(a: float) -> float:
-        return float(np.max(np.asarray(exactly(full_constraints, problem, point(a), data), float) + margin))
+        return float(np.max(np.asarray(full_constraints(problem, point(a), data), float) + margin))
 
     beyond = BEYOND * margin.max()
     a = 1.0
@@ -46,13 +45,13 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
     step = 1e-12
     while worst(a) > 0 and a < 1:  # Brent's root is known to rtol only
         a, step = min(1.0, a + step), 2 * step
-    f_x, f_s, f = (float(exactly(full_values, problem, p, data)[0]) for p in (x, towards, point(a)))
+    f_x, f_s, f = (float(full_values(problem, p, data)[0]) for p in (x, towards, point(a)))
     return Pull(point(a), a, f - f_x, a * (f_s - f_x), towards)
 
 
 def mended(problem: Problem, data: Tree, x: Tree, points: list[Tree]) -> Pull | None:
-    """An output that a method took for feasible, pulled where float64 says that it is not: towards the point, of some that
-    were looked at, that is deepest inside. None where none of them is inside by more than rounding."""
+    """An output that a solver took for feasible and that is not, pulled towards the point, of some that were looked at, that
+    is deepest inside. None where none of them is inside by more than rounding."""
     depths = []
     for point in points:
         h, margin = with_rounding(problem, point, data)
@@ -72,7 +71,7 @@ def with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np
 
     Its unit is the size of what is summed: sampled values, and the products of gradient and point that make them up.
     """
-    h, size = exactly(_values_and_sizes, problem, x, data)
+    h, size = jax.device_get(_values_and_sizes(problem, x, data))
     return np.asarray(h, float), MARGIN * float(jnp.finfo(float_dtype(x)).eps) * np.asarray(size, float)
 
 

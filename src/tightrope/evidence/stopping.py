@@ -4,55 +4,66 @@ import math
 
 from tightrope.result import Status
 
-# By hand, where nothing else is said; docs/decisions.md says what the statuses promise.
-SOLVED = 1e-4  # the relative gap at which a run without a budget ends
-CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget is called finished
-_NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget
-_BEYOND_DOUBT = 1000  # times the rounding that a few rows show; for more, the others would have to be so much larger
-_PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled
+SOLVED = 1e-4  # the relative gap at which a run without a budget ends; what a user sees of four digits; by hand
+CONVERGED = 1e-3  # the relative gap up to which a run that has spent its budget is called finished; a guess
+_NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget; a guess
+_PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled; a guess
+_CLOSE = 5  # looks that are enough where nothing but rounding stands between the gap and the tolerance; a guess
+_MOSTLY = 4  # times the rounding: a gap that rests below it rests because of it; a guess
 ADVICE = (
     "Let tr.check_problem look for what is not convex; where nothing is, write differences of large numbers so that they "
-    'lose no digits, or compute in float64: jax.config.update("jax_enable_x64", True).'
+    "lose no digits."
 )
-_CLOSE = 5  # looks that are enough where nothing but rounding stands between the gap and the tolerance
 
 
 class Judge:
     """Sees the gap at every look at the data, and says when it ends the run.
 
-    A gap is a bound on F(x) - F* for a feasible x. Relative means divided by the scale of F: by how much F is larger than at
-    the output where the run began, or where it is safely feasible, whichever is more. That has no units.
+    A gap is a bound on F(x) - F* for a feasible x. Relative means divided by the scale of F, which has no units: the value
+    |F(x)| that a user sees, or, where that is more, the fall of F from where the run began, or is safely feasible, to the
+    output.
     """
 
     def __init__(self, tol: float | None, until_solved: bool):
         self.tol, self.until_solved = tol, until_solved
-        self.gap, self.scale = math.nan, math.nan
+        self.gap, self.value, self.fall = math.nan, math.nan, math.nan
         self.best: list[float] = []  # the smallest gap so far, at every look
 
-    def look(self, gap: float, rounding: float, scale: float) -> Status | None:
-        """How this gap ends the run; None where it does not."""
-        self.gap, self.scale = gap, scale
+    def look(self, gap: float, rounding: float, value: float, fall: float) -> Status | None:
+        """How this gap ends the run; None where it does not.
+
+        Args:
+            gap: a bound on F(x) - F*.
+            rounding: the part of it that is there because numbers are rounded.
+            value: F(x).
+            fall: of F to F(x), from where it is larger.
+        """
+        self.gap, self.value, self.fall = gap, value, fall
         if not gap < math.inf:
             return None
         if gap < -rounding:
             return Status.CONTRADICTION
+        self.best.append(min(gap, self.best[-1] if self.best else math.inf))
         if self.tol is None and not self.until_solved:
+            scale = self.scale
             return Status.SOLVED if gap <= max(_NOTHING * scale, 2 * rounding) and gap <= SOLVED * scale else None
         if gap <= self.allowed:
             return self.solved
-        self.best.append(min(gap, self.best[-1] if self.best else math.inf))
         if gap - rounding <= self.allowed and (gap <= 2 * rounding or self._rests_for(_CLOSE)):
             return Status.PRECISION
-        return Status.STALLED if self.until_solved and self._stalled() else None
+        if not (self.until_solved and self._stalled()):
+            return None
+        return Status.PRECISION if gap <= _MOSTLY * rounding else Status.STALLED
+
+    @property
+    def scale(self) -> float:
+        """What a gap is small or large beside."""
+        return max((v for v in (abs(self.value), self.fall) if not math.isnan(v)), default=math.nan)
 
     @property
     def solved(self) -> Status:
         """How a run ends whose gap is small enough."""
         return Status.TOLERANCE if self.tol is not None else Status.SOLVED
-
-    def sure(self, rounding: float) -> bool:
-        """Whether the gap is small enough however few rows its rounding was judged by."""
-        return self.gap + _BEYOND_DOUBT * rounding <= self.allowed
 
     @property
     def allowed(self) -> float:
@@ -80,8 +91,17 @@ class Judge:
         much as the first, from the scale of F to what it is now."""
         return self.relative**2 > (CONVERGED if self.tol is None else self.tol / self.scale)
 
+    def looks_to_go(self) -> int | None:
+        """How many looks more would make the gap small enough, at the rate of the second half of those so far; None where
+        that is not known."""
+        last, allowed = self.best[len(self.best) // 2 :], self.allowed
+        if len(last) < 2 or not 0 < last[-1] < last[0] < math.inf or not 0 < allowed < last[-1]:
+            return None
+        return math.ceil((len(last) - 1) * math.log(last[-1] / allowed) / math.log(last[0] / last[-1]))
+
     def __str__(self) -> str:
         if self.gap == math.inf:
             return "no feasible point is known yet"
-        share = f" ({100 * self.relative:.2g} % of the scale of the objective)" if self.relative <= 1 else ""
+        what = "the objective" if not self.fall > abs(self.value) else "its fall since the start"
+        share = f" ({100 * self.relative:.2g} % of {what})" if self.relative <= 1 else ""
         return f"the gap is {self.gap:.3g}{share}"

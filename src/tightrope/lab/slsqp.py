@@ -16,7 +16,7 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.optimize import nnls
 
 from tightrope._jaxlib import compiled
-from tightrope.precision import full_precision
+from tightrope.precision import in_float64
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.problem.full_data import full_jacobian
@@ -49,7 +49,7 @@ class _Values(NamedTuple):
 _jacobian = compiled(full_jacobian)
 
 
-@full_precision
+@in_float64
 def slsqp(problem: Problem, data: Any, x0: Tree = None, tol: float = 1e-10, max_iterations: int = 1000) -> BatchResult:
     """Minimise the mean of f over all rows subject to the means of h, by sequential quadratic programming.
 
@@ -70,34 +70,33 @@ def slsqp(problem: Problem, data: Any, x0: Tree = None, tol: float = 1e-10, max_
         >>> slsqp(problem, np.array([[2.0, 0.0], [2.0, 1.0]])).x.round(6).tolist()
         [1.0, 0.5]
     """
-    with jax.enable_x64(True):
-        sampler = as_sampler(data)
-        if not isinstance(sampler, Rows):
-            raise TypeError(f"slsqp looks at all the data and a {type(sampler).__name__} was given; expected arrays.")
-        start, back = ravel(astype(problem.domain.start() if x0 is None else x0, np.float64))
-        n = check_shapes(problem, back(start), sampler.example())
-        bounds, extra = _domain_for_scipy(problem.domain, back(start))
-        see = _Seer(astype_problem(problem, np.dtype("float64")), astype(sampler.data, np.float64), back)
-        see(np.asarray(start))  # compiles
-        see.evaluations, see.last, begin = 0, None, time.perf_counter()
-        below = {"type": "ineq", "fun": lambda v: -see(v).h, "jac": lambda v: -see(v).rows}
-        found = scipy_minimize(
-            lambda v: see(v).f,
-            np.asarray(start),
-            jac=lambda v: see(v).grad_f,
-            bounds=bounds,
-            constraints=[*extra, *([below] if n else [])],
-            method="SLSQP",
-            options={"ftol": tol, "maxiter": max_iterations},
-        )
-        seconds, evaluations = time.perf_counter() - begin, see.evaluations
-        x = np.asarray(ravel(problem.domain.project(back(jnp.asarray(found.x))))[0])  # SLSQP may be outside by rounding
-        at = see(x)
-        dual, residual = _multipliers(at, _normals(problem.domain, back(jnp.asarray(x)), x))
-        if not found.success and residual > 1e-4 * (1 + np.linalg.norm(at.grad_f)):
-            raise RuntimeError(f"slsqp: SLSQP gave up ({found.message}), {residual:.2g} from a stationary point.")
-        point = jax.tree.map(np.asarray, back(jnp.asarray(x)))
-        return BatchResult(point, dual, at.f, at.h, residual, evaluations, seconds)
+    sampler = as_sampler(data)
+    if not isinstance(sampler, Rows):
+        raise TypeError(f"slsqp looks at all the data and a {type(sampler).__name__} was given; expected arrays.")
+    start, back = ravel(astype(problem.domain.start() if x0 is None else x0, np.float64))
+    n = check_shapes(problem, back(start), sampler.example())
+    bounds, extra = _domain_for_scipy(problem.domain, back(start))
+    see = _Seer(astype_problem(problem, np.dtype("float64")), astype(sampler.data, np.float64), back)
+    see(np.asarray(start))  # compiles
+    see.evaluations, see.last, begin = 0, None, time.perf_counter()
+    below = {"type": "ineq", "fun": lambda v: -see(v).h, "jac": lambda v: -see(v).rows}
+    found = scipy_minimize(
+        lambda v: see(v).f,
+        np.asarray(start),
+        jac=lambda v: see(v).grad_f,
+        bounds=bounds,
+        constraints=[*extra, *([below] if n else [])],
+        method="SLSQP",
+        options={"ftol": tol, "maxiter": max_iterations},
+    )
+    seconds, evaluations = time.perf_counter() - begin, see.evaluations
+    x = np.asarray(ravel(problem.domain.project(back(jnp.asarray(found.x))))[0])  # SLSQP may be outside by rounding
+    at = see(x)
+    dual, residual = _multipliers(at, _normals(problem.domain, back(jnp.asarray(x)), x))
+    if not found.success and residual > 1e-4 * (1 + np.linalg.norm(at.grad_f)):
+        raise RuntimeError(f"slsqp: SLSQP gave up ({found.message}), {residual:.2g} from a stationary point.")
+    point = jax.tree.map(np.asarray, back(jnp.asarray(x)))
+    return BatchResult(point, dual, at.f, at.h, residual, evaluations, seconds)
 
 
 class _Seer:

@@ -41,7 +41,7 @@ class CheckpointError(FileError):
     """
 
 
-FORM = Form("checkpoint", 3, "Give another path, or delete the file to start afresh.", CheckpointError)
+FORM = Form("checkpoint", 4, "Give another path, or delete the file to start afresh.", CheckpointError)
 
 
 class Saved(NamedTuple):

@@ -1,24 +1,28 @@
-"""What a run has found: the point is chosen, made feasible where that was asked for, measured on all the data, and what is
-claimed of it is confirmed. Evidence is asked here, and nowhere else on the way from a run to its `Result`."""
+"""What a run has found: the point is chosen, made feasible where that was asked for and measured on all the data; what is
+claimed of it is held against that, and against chords. Evidence is asked here, and nowhere else on the way from a run to its
+`Result`."""
 
+import copy
 import dataclasses
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tightrope._errors import UnreadableError, plain_errors
 from tightrope.evidence.at_a_point import Worth, conflict_of, worth_of
-from tightrope.evidence.confirm import Claim, Confirmed, confirmed
+from tightrope.evidence.chords import above_a_chord
 from tightrope.evidence.held_out_rows import marks_of_sampler
 from tightrope.evidence.margin import Margin, margin_note
 from tightrope.evidence.oscillation import oscillation_note
 from tightrope.evidence.pull import mended, pull
+from tightrope.evidence.stopping import ADVICE, Judge
 from tightrope.loop.budget import cost_of
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.record import Outcome
 from tightrope.methods import Method
 from tightrope.methods.measured import SelfMeasuring
-from tightrope.problem.wide import said_of_narrow
+from tightrope.precision import handed_out
 from tightrope.result import Pull, Result, Status, TotalCost
 from tightrope.solvers import Solver
 from tightrope.tree import Tree
@@ -103,15 +107,14 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         pulled = mended(problem, sampler.rows, x, outcome.looked_at)
         if pulled is None:
             worst = int(np.argmax(worth.constraints))
-            said = f"In float64 the output violates {ready.names[worst]} by {worth.constraints[worst]:.3g}. {said}"
+            said = f"The output violates {ready.names[worst]} by {worth.constraints[worst]:.3g}. {said}"
             status = Status.NO_FEASIBLE_POINT
         else:
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
             worth = worth_of(problem, x, sampler, ready.plan, step, outcome.means)
-    ended = Confirmed(status, said, outcome.lower)
+    ended = _Ended(status, said, outcome.lower)
     if sampler.n is not None and step:
-        claim = Claim(problem, sampler.rows, ready.names, ready.x, x, dual, outcome.looked_at, outcome.conflict)
-        ended = confirmed(claim, worth, ended, outcome.judge)
+        ended = _confirmed(ready, outcome, ended, x, dual, worth)
     status, message = ended.status, ended.message
     if status.proven and pulled is None and output != "feasible" and not own:
         worst = max(float(np.max(worth.constraints, initial=0.0)), 0.0)
@@ -130,12 +133,14 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     notes = [*ready.notes, outcome.note]
     if sampled is not None and step:
         notes += _notes_on_steps(ready, sampled, x, step, worth, trace)
-    notes += [conflict, worth.note, said_of_narrow(problem, x) if status.proven else None, pulled and str(pulled)]
+    notes += [conflict, worth.note, pulled and str(pulled)]
+    points = x, outcome.points.get("average"), outcome.points["last"], outcome.state, method, pulled
+    x, mean, last, state, own_method, pulled = handed_out(points) if sampler.n is not None else points
     return Result(
         x=x,
         output=chosen,
-        mean=outcome.points.get("average"),
-        last=outcome.points["last"],
+        mean=mean,
+        last=last,
         dual=dual,
         dual_last=outcome.dual_last,
         objective=worth.objective if problem.knows_objective else None,
@@ -146,8 +151,8 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         message=message,
         trace=trace,
         cost=_cost(ready, outcome),
-        state=outcome.state,
-        method=method,
+        state=state,
+        method=own_method,
         objective_error=worth.objective_error if problem.knows_objective else None,
         errors=pd.Series(worth.errors, index=names),
         at_random=worth.at_random,
@@ -158,6 +163,50 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         notes=tuple(note for note in notes if note),
         error=outcome.error,
     )
+
+
+class _Ended(NamedTuple):
+    """How a run ended, and its lower bound."""
+
+    status: Status
+    message: str
+    lower: float  # rounding counted; -inf where none is known
+    gap: float = math.nan  # of the output, where that is known better than by the run
+
+
+def _confirmed(ready: Prepared, outcome: Outcome, ended: _Ended, x: Tree, dual: np.ndarray, worth: Worth) -> _Ended:
+    """What is left of what a run on rows claims of its output: nothing where a function is above a chord; the gap is that of
+    the output as it was measured."""
+    status, judge = ended.status, outcome.judge
+    claims = status.proven or status.unproven or status is Status.INFEASIBLE
+    if not (ended.lower > -math.inf or claims or "gap" in ended.message):
+        return ended
+    conflict = outcome.conflict if status is Status.INFEASIBLE else {}
+    weights = np.nan_to_num(dual)
+    if conflict:
+        weights = np.isin(np.arange(dual.size), list(conflict)).astype(float)
+    bent = above_a_chord(ready.problem, ready.sampler.rows, x, ready.x, weights, ready.names)
+    if bent is not None:
+        return _Ended(Status.NOT_CONVEX, bent, -math.inf)
+    if (
+        conflict or not ended.lower > -math.inf or np.any(worth.constraints > worth.errors)
+    ):  # of no gap, or of another point
+        return ended
+    gap = worth.objective + worth.objective_error - ended.lower
+    if gap < 0:
+        said = f"The lower bound, {ended.lower:.6g}, is above the objective of the output by {-gap:.3g}."
+        return _Ended(Status.CONTRADICTION, f"{said} {ADVICE}", -math.inf)
+    if math.isnan(judge.gap):
+        return ended._replace(gap=gap)
+    now = copy.copy(judge)
+    now.gap = gap
+    message = ended.message.replace(_sentence(judge), _sentence(now))
+    status = now.at_the_end() if status.budget_spent else status
+    return ended._replace(status=status, message=message, gap=gap)
+
+
+def _sentence(judge: Judge) -> str:
+    return f"{str(judge)[:1].upper()}{str(judge)[1:]}"
 
 
 def _notes_on_steps(

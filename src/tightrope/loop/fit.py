@@ -35,13 +35,14 @@ from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
 from tightrope.loop.run import run_steps
 from tightrope.methods.base import Algorithm
+from tightrope.precision import platform
 from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import best_weights, said_of_conflict
 from tightrope.result import Status
 from tightrope.sampling import Rows
 from tightrope.sampling.kept import Kept, Part
 from tightrope.solvers import Solver
-from tightrope.tree import Tree, astype, float_dtype, platform, replace
+from tightrope.tree import Tree, astype, float_dtype, replace
 
 _FIRST = 1280  # samples of the first prefix at least: derived, five slices of 256, so that all folds are one program
 _WORTH = 0.02  # of what a prefix's samples change about the solution: what may be left to solve (a guess)

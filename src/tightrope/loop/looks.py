@@ -14,8 +14,7 @@ from tightrope.loop.prepare import Prepared
 from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
 from tightrope.problem.conflict import said_of_conflict
-from tightrope.problem.full_data import full_constraints
-from tightrope.problem.rounding import judged_by_every_row
+from tightrope.problem.full_data import full_constraints, full_values
 from tightrope.result import Status
 from tightrope.sampling.mesh.processes import agreed
 from tightrope.solvers import Look, NotFiniteLook, Solver
@@ -51,6 +50,7 @@ class _Looks(Recorder):
         assert isinstance(ready.method, Solver)
         self.solver: Solver = ready.method
         self.look: Look | None = None
+        self.fall = np.inf  # of F from the domain's own starting point, once it matters
         # What the last look was taken from. That is what is saved, so that a run which is resumed ends by it again.
         self.before: tuple[Any, int, list[float]] = (self.solver.start(ready.x, np.asarray(ready.lam)), 0, [])
 
@@ -98,17 +98,25 @@ class _Looks(Recorder):
             self._record(look, bar)
             self.stop(Status.INFEASIBLE, said_of_conflict(look.conflict, ready.names))
             return True
-        rounding, status = look.rounding, self.judge.look(look.gap, look.rounding, look.scale)
-        if status not in (None, Status.STALLED) and not self.judge.sure(rounding):  # judge again, by every row
-            more = judged_by_every_row(ready.problem, look.x, ready.sampler.rows)
-            rounding = more * look.rounding
-            status = self.judge.look(look.gap + (more - 1) * look.rounding, rounding, look.scale)
-        self.out.lower = look.lower - rounding
+        status = self.judge.look(look.gap, look.rounding, look.upper, min(look.scale, self.fall))
+        if status is Status.SOLVED and self.fall == np.inf and self.judge.fall > abs(look.upper):
+            self.fall = self._own_fall(look)
+            return self._proves_enough(look, bar)
+        self.out.lower = look.lower - look.rounding
         if status is None:
             return False
         self._record(look, bar)
-        self.stop_at_gap(status, rounding)
+        self.stop_at_gap(status, look.rounding)
         return True
+
+    def _own_fall(self, look: Look) -> float:
+        """The fall of F to this look from the domain's own starting point: a start that somebody gives may be as bad as they
+        like, and says nothing of what a small gap is."""
+        ready = self.ready
+        start = ready.problem.domain.start(float_dtype(ready.x)) if ready.problem.domain.shape is not None else ready.x
+        same = all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (start, ready.x)), strict=True))
+        f = np.nan if same else float(full_values(ready.problem, start, ready.sampler.rows)[0])
+        return f - look.upper if np.isfinite(f) else look.scale
 
     def _out_of_reach(self, look: Look, bar: Progress) -> bool:
         """Whether a look at half of the budget says that another solver had better have the rest, which ends the run."""

@@ -22,7 +22,6 @@ from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
 from tightrope.problem.problem import called_back, constraint_names
-from tightrope.problem.rounding import Glance, glance
 from tightrope.sampling import Plan, Sampler, Stream, as_sampler
 from tightrope.sets.base import checked_point
 from tightrope.solvers import Solver
@@ -50,7 +49,6 @@ class Prepared:
     sizes: tuple[int, int] | None  # separate batch sizes for objective and constraints
     names: list[str]  # of the constraints
     notes: tuple[str, ...]
-    at_start: Callable[[], Glance]  # what a few of all rows say of x_1
 
     def within(self, passes: float) -> "Prepared":
         """The same run of at most so many passes over its rows."""
@@ -94,15 +92,14 @@ def prepare(
         raise TypeError(f"problem is a {type(problem).__name__}; expected a tightrope.Problem.")
     if levels is not None:
         problem = replace(problem, levels=levels[0])
-    sampler = as_sampler(data)
+    sampler = as_sampler(data).narrowed()
     rows, theta = sampler.n is not None, sampler.example()
-    x = _starting_point(problem, x0, warm_start)
+    x = _starting_point(problem, x0, warm_start, jnp.result_type(float) if rows else None)
     n = check_shapes(problem, x, theta)
     size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
     dtype = float_dtype(x)
     typed = astype_problem(problem, dtype)
-    at_start = functools.cache(lambda: glance(typed, x, sampler.rows))
-    look = functools.cache(lambda: lacks(typed, x, sampler.rows, at_start))
+    look = functools.cache(lambda: lacks(typed, x, sampler.rows))
     asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
     asked = asked._replace(nested=problem.nested)
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
@@ -143,8 +140,7 @@ def prepare(
         plan=plan._replace(steps=total),
         sizes=sizes,
         names=constraint_names(problem, n),
-        notes=notes + _numeric_notes(problem, sampler),
-        at_start=at_start,
+        notes=notes + _numeric_notes(problem),
     )
 
 
@@ -208,8 +204,8 @@ def _steps(steps: int | None, passes: float | None, sampler: Sampler, method: Al
     return total
 
 
-def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> Tree:
-    """x_1: inside the domain, in a floating dtype."""
+def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None", dtype: Any) -> Tree:
+    """x_1: inside the domain, in this dtype, or in its own."""
     domain = problem.domain
     if warm_start is not None:
         if x0 is not None:
@@ -224,8 +220,11 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None") -> 
             refuse_points_beyond_memory(jax.eval_shape(domain.start))
         return domain.start()
     x = checked_point("x0", x0, domain.shape)
-    if bool(domain.contains(x)):
+    inside, x = bool(domain.contains(x)), astype(x, dtype or float_dtype(x))
+    if inside and (not domain.has_projection or bool(domain.contains(x))):
         return x
+    if inside:  # but for the digits that it was given in
+        return domain.project(x)
     if not domain.has_projection:
         raise ValueError(f"x0 is outside the domain {domain.name}, which has no projection; give a point inside.")
     warnings.warn(f"x0 is outside the domain {domain.name}; starting at its projection instead.", stacklevel=4)
@@ -282,10 +281,7 @@ def _check_tightening(method: Method, ceiling: float, steps: int) -> None:
         )
 
 
-def _numeric_notes(problem: Problem, sampler: Sampler) -> tuple[str, ...]:
-    notes = ()
-    if sampler.narrowed:
-        notes += ("the data was float64 and was computed in float32; enable jax_enable_x64 to keep all its digits.",)
+def _numeric_notes(problem: Problem) -> tuple[str, ...]:
     if called_back(problem):
-        notes += ("the oracle is a NumPy function called back once a sample; written in JAX it would be far faster.",)
-    return notes
+        return ("the oracle is a NumPy function called back once a sample; written in JAX it would be far faster.",)
+    return ()

@@ -22,7 +22,12 @@ from tightrope.methods.base import Inner
 from tightrope.problem import full_values
 from tightrope.result import Status
 from tightrope.sampling.mesh.processes import leads, said_by_first
-from tightrope.tree import Array, Tree
+from tightrope.tree import Array, Tree, float_dtype
+
+_OTHER_UNITS = (
+    " Fewer digits are lost in other units: with a smaller domain, coordinates of like size, and f and h without "
+    "differences of large numbers."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,17 +167,33 @@ class Recorder:
     def stop_at_gap(self, status: Status, rounding: float) -> None:
         """End the run because of its gap, which the last row then has."""
         self.out.rows[-1]["gap"] = self.judge.gap
-        more = f", of which rounding is {rounding:.3g}" * (status is Status.PRECISION)
+        if status is Status.PRECISION:
+            wide = float_dtype(self.ready.x) == np.float64
+            remedy = _OTHER_UNITS if wide else ' Leave out precision="float32".'
+            said = self._said(self.judge, f", of which rounding is {rounding:.3g}")
+            self.stop(status, said + remedy)
+            return
         advice = f" {ADVICE}" * (status is Status.CONTRADICTION)
-        self.stop(status, self.said_of_gap(self.judge, more) + advice)
+        self.stop(status, self.said_of_gap(self.judge) + advice)
 
-    def said_of_gap(self, judge: Judge, more: str = "") -> str:
+    def said_of_gap(self, judge: Judge) -> str:
         """The gap in a sentence, and what to do about a large one."""
+        if judge.at_the_end() is Status.FINISHED:
+            return self._said(judge)
+        return self._said(judge) + (self.said_of_interior() or self._remedy(judge))
+
+    def _said(self, judge: Judge, more: str = "") -> str:
         said = str(judge) if judge is self.judge else str(judge).replace("gap is", "gap is about")
-        remedy = ""
-        if judge.at_the_end() is not Status.FINISHED:
-            remedy = self.said_of_interior() or " Give more passes, or let tr.check_problem look at the problem."
-        return f"{said[:1].upper()}{said[1:]} after {self.step:,} steps{more}.{remedy}"
+        return f"{said[:1].upper()}{said[1:]} after {self.step:,} steps{more}."
+
+    def _remedy(self, judge: Judge) -> str:
+        """What would make the gap smaller, as far as it has shown."""
+        looks, n = judge.looks_to_go(), self.ready.sampler.n
+        if looks is None or not judge.best or n is None:
+            return " Let tr.check_problem look at the problem: the gap has not fallen at a rate that would get there."
+        so_far = gradients_used(self.ready.method, self.step, self.ready.plan.batch_size, n) / n
+        more = max(1.0, looks * so_far / len(judge.best))
+        return f" At the rate of the second half of this run about {more:,.0f} passes more would do."
 
     def said_of_interior(self) -> str:
         """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not."""

@@ -1,6 +1,7 @@
 """A run of a method: the driver's chunks, and between them plain Python, which records, calls back, reads the clock and
 writes the checkpoint. It knows no method, no set, no estimator."""
 
+import math
 import time
 from typing import Any
 
@@ -105,8 +106,6 @@ class _Steps(Recorder):
             return False
         snap = self.method.snapshot(ready.state)
         found, status = self._gap(snap)
-        if position.step and status is not None and not self.judge.sure(found.rounding):
-            found, status = self._gap(snap, every_row=True)
         self.bound, self.out.lower = found.best, found.best.certain
         if not position.step or status is None:
             return False
@@ -114,12 +113,13 @@ class _Steps(Recorder):
         self.stop_at_gap(status, found.rounding)
         return True
 
-    def _gap(self, snap: Any, every_row: bool = False) -> tuple[Gap, Status | None]:
+    def _gap(self, snap: Any) -> tuple[Gap, Status | None]:
         """The gap at a snapshot, and how it ends the run; None where it does not."""
         inside, ready = self.options.inside, self.ready
         assert inside is not None
-        found = gap_of(ready.problem, snap, inside, ready.sampler.rows, self.bound, every_row)
-        return found, self.judge.look(found.value, found.rounding, inside.f - found.best.certain)
+        found = gap_of(ready.problem, snap, inside, ready.sampler.rows, self.bound)
+        fall = inside.f - found.best.certain
+        return found, self.judge.look(found.value, found.rounding, found.objective, fall)
 
     def _out_of_reach(self, position: Position, ready: Carry, bar: Progress) -> bool:
         """Whether a look at half of the budget says that a solver had better have the rest, which ends the run."""
@@ -149,7 +149,7 @@ class _Steps(Recorder):
             return self.judge
         inner = self.method.inner(carry.state)
         if inner is not None:
-            self.guess.look(inner.gap, 0.0, inner.scale)
+            self.guess.look(inner.gap, 0.0, math.nan, inner.scale)
         return self.guess
 
     def _spent(self) -> None:

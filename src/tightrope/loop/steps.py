@@ -14,11 +14,11 @@ from tightrope._jaxlib import compiled
 from tightrope.columns import refuse_taken
 from tightrope.evidence.at_a_point import Means
 from tightrope.methods import Info, Method, Refreshing
-from tightrope.precision import full_precision
+from tightrope.precision import full_precision, platform
 from tightrope.problem import Problem
 from tightrope.problem.problem import Split
 from tightrope.sampling import Sampler
-from tightrope.tree import Array, Mean, Tree, all_finite, platform
+from tightrope.tree import Array, Mean, Tree, all_finite
 
 _GROUP = 64  # steps whose values are summed before rounding is made up for; by hand: results depend on it
 

@@ -4,7 +4,6 @@ What the bundle's turns of sequential quadratic programming and `SQP` share. Mat
 points x = centre + W y, in units of F.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,10 +13,10 @@ import numpy as np
 from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
-from tightrope.problem.full_data import Some, bent_like, fold_rows
+from tightrope.problem.full_data import Some, bent_like, fold_rows, slopes_by_few
 from tightrope.problem.matrix_of import matrix_of
 from tightrope.problem.problem import bends
-from tightrope.problem.rounding import Glance, few, glance
+from tightrope.problem.rounding import few
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, ravel, shaped_like, subtract
 
 _DAMPED = 0.1  # Powell's: a pair must bend at least this much of what the matrix already does
@@ -108,31 +107,35 @@ def is_flat(hessian: np.ndarray, widths: np.ndarray, unit: float) -> bool:
 
 _HALVINGS = 24  # of an interval around a possible kink, as many as float32 has digits; derived
 _LATE = 6  # the last of them, over which a smooth function's slope changes by 2^-6; by hand
+_SHARES = 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-6  # of the line, until nothing overflows on it; by hand
 _JUMP = 0.25  # share of the change left after them: more is a jump; by hand, between 2^-6 and 1
 
 
-def lacks(problem: Problem, x: Tree, data: Tree, at_x: Callable[[], Glance] | None = None) -> str | None:
+def lacks(problem: Problem, x: Tree, data: Tree) -> str | None:
     """What the functions lack for a method of second order: "second derivatives", "curvature" or "smoothness"; None for
     nothing.
 
     On some of the rows, along the line from x to where the objective pulls, or away from there if that is farther: the
     slope of f + sum h_i, each h_i in the units in which it weighs as much as f. Of an interval the half is kept in which
     the slope changes more.
-    For a smooth function the change goes to zero with the interval; at a kink it stays. `at_x` is a glance at x, where
-    somebody has taken one.
+    For a smooth function the change goes to zero with the interval; at a kink it stays.
     """
     if not bends(problem):
         return "second derivatives"
     try:
-        seen = glance(problem, x, data) if at_x is None else at_x()
-        steep = float(np.linalg.norm(seen.grad))
-        lengths = np.linalg.norm(seen.rows, axis=1)
+        grad, rows = slopes_by_few(problem, x, data)
+        steep, lengths = float(np.linalg.norm(grad)), np.linalg.norm(rows, axis=1)
         lam = np.divide(steep, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (steep > 0))
-        slope = seen.grad + lam @ seen.rows
-        pulls = next((g for g in (seen.grad, slope) if np.any(g)), np.ones_like(slope))
+        slope = grad + lam @ rows
+        pulls = next((g for g in (grad, slope) if np.any(g)), np.ones_like(slope))
         dtype = float_dtype(x)
         pulls = shaped_like(x, pulls.astype(dtype))
-        changes = np.asarray(_changes(problem, x, pulls, lam.astype(dtype), few(data)), float)
+        changes = np.full(4, np.nan)
+        for share in _SHARES:  # of the line, until nothing overflows on it
+            changes = np.asarray(_changes(problem, x, pulls, lam.astype(dtype), data, np.asarray(share, dtype)), float)
+            if np.all(np.isfinite(changes)):
+                break
+
     except TypeError:  # a derivative of its own that was given for backward passes only
         return "second derivatives"
     whole, late, last, noise = changes
@@ -143,11 +146,12 @@ def lacks(problem: Problem, x: Tree, data: Tree, at_x: Callable[[], Glance] | No
 
 @compiled(soon=True)
 @full_precision
-def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, rows: Tree) -> Array:
-    """By how much the slope changes along the whole line, in the interval that is left late, and at last; and what
+def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, share: Array) -> Array:
+    """By how much the slope changes along a share of the line, in the interval that is left late, and at last; and what
     rounding does."""
+    rows = few(data)
     down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
-    ahead = jax.tree.map(lambda a, b: jnp.where(norm(down) >= norm(up), a, b), down, up)
+    ahead = jax.tree.map(lambda a, b: share * jnp.where(norm(down) >= norm(up), a, b), down, up)
 
     def look(k: Any, seen: Any) -> Any:
         """First at the two ends, then in the middle of what is left; the change is noted at first, late, and at last."""

@@ -1,5 +1,6 @@
 """Is this the problem you meant? Shapes before every run; gradients, convexity, bias and scales on request, in sentences."""
 
+import contextlib
 import itertools
 import weakref
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope._jaxlib import compiled
 from tightrope.confidence import TESTED, serial_dependence
-from tightrope.precision import full_precision
+from tightrope.precision import digits
 from tightrope.problem.findings import Finding as Finding
 from tightrope.problem.findings import Report as Report
 from tightrope.problem.full_data import linearised
@@ -39,8 +40,14 @@ def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
     asked = structure, *((leaf.shape, leaf.dtype) for leaf in leaves)
     known = _found_right.setdefault(problem, {})
     if asked not in known:
-        known[asked] = _checked_shapes(problem, x, theta)
+        dtype = float_dtype(x)
+        widened = jax.tree.map(lambda v: jax.ShapeDtypeStruct(v.shape, dtype) if _floating(v) else v, theta)
+        known[asked] = _checked_shapes(problem, x, widened)
     return known[asked]
+
+
+def _floating(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jnp.floating)
 
 
 def _checked_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
@@ -94,8 +101,25 @@ def _shape_of(name: str, fn: Any, *args: Any, **named: Any) -> Any:
         shapes = ", ".join(str(jax.tree.map(jnp.shape, a)) for a in args)
         raise ValueError(
             f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): "
-            f"{str(error).strip().rstrip('.')}."
+            f"{str(error).strip().rstrip('.')}.{_in_float32(fn, args, named)}"
         ) from error
+
+
+def _in_float32(fn: Any, args: Any, named: Any) -> str:
+    """What to do about a function that fails in float64 alone; empty for others."""
+    if jnp.result_type(float) != np.float64:
+        return ""
+    with contextlib.suppress(Exception), jax.enable_x64(False):
+
+        def narrow(v: Any) -> Any:
+            return jax.ShapeDtypeStruct(v.shape, jax.dtypes.canonicalize_dtype(v.dtype)) if hasattr(v, "dtype") else v
+
+        jax.eval_shape(fn, *jax.tree.map(narrow, args), **jax.tree.map(narrow, named))
+        return (
+            " It does not fail in float32: rows are computed in float64, so write it for any precision, or pass "
+            'precision="float32" to tr.minimize.'
+        )
+    return ""
 
 
 def _check_vector(name: str, h: Any) -> int:
@@ -122,7 +146,6 @@ def _refuse_without_gradient(name: str, value: Any) -> None:
 # ---- on request -------------------------------------------------------------------------------------------------------
 
 
-@full_precision
 def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int = 2000, seed: int = 0) -> Report:
     """Probe shapes, gradients, convexity, the order of samples, unbiasedness, scales and constraints that exclude each
     other, on random points and samples; speak in sentences.
@@ -144,7 +167,13 @@ def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int 
         ['convexity']
     """
     sampler = as_sampler(data)
+    with digits(sampler.n is not None):
+        return _checked(problem, sampler, x0, samples, seed)
+
+
+def _checked(problem: Problem, sampler: Sampler, x0: Tree, samples: int, seed: int) -> Report:
     x = problem.domain.start() if x0 is None else checked_point("x0", x0, problem.domain.shape)
+    x = astype(x, jnp.result_type(float)) if sampler.n is not None else x
     n = check_shapes(problem, x, sampler.example())
     problem = astype_problem(problem, float_dtype(x))
     theta = sampler.some(

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
 from tightrope._jaxlib import compiled
-from tightrope.precision import full_precision
+from tightrope.precision import full_precision, platform
 from tightrope.problem.nested import (
     Nested,
     Tangent,
@@ -32,17 +33,18 @@ from tightrope.problem.problem import (
     n_constraints,
     objective_alone,
 )
-from tightrope.sampling.data import Data, OfSlice, data_of, first_row, one_row
+from tightrope.sampling.data import Data, OfSlice, data_of, first_row, kept, one_row
 from tightrope.sampling.data import Numbered as Numbered
 from tightrope.sampling.data import count as count
 from tightrope.sampling.data import spread as spread
-from tightrope.tree import Array, Mean, Tree, platform
+from tightrope.tree import Array, Mean, Tree, ravel
 
 _FEW = 8  # constraints for which a backward pass each costs nothing to speak of: a guess
 _MOST_ROWS = (
     1024  # rows in a slice on a CPU, at most; measured (docs/design.md): rows of few numbers gain nothing from more
 )
 _MOST_ROWS_OF_SLOPES = 256  # the same with gradients; measured (there): they take a third longer from 600 rows on
+_FEW_SLICES = 8  # of the rows, by which it is seen where functions pull: a guess
 _CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: a guess; long rows gain half
 _READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: a guess; to ask takes 0.1 ms
 _BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, to keep it busy: a guess
@@ -175,6 +177,27 @@ def full_jacobian(
         size = rows_a_slice or rows_a_slice_of(data)  # who counts slices knows theirs
         return fold_rows(by_columns, data, size if some is not None else min(size, _MOST_ROWS_OF_SLOPES), some)
     return fold_rows(by_rows, data, rows_a_slice or rows_a_slice_of(data, slopes=True), some)
+
+
+@compiled(static_argnames="rows_a_slice")
+def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int | None = None) -> Array:
+    """One pass over all rows, or some: the point, values and slopes, one after the other in one array because every array
+    that is brought to the host takes its time."""
+    f, h, grad, rows = full_jacobian(problem, x, data, rows_a_slice, some)
+    leaves = zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)
+    each = jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
+    return jnp.concatenate([jnp.ravel(v) for v in (ravel(x)[0], f, h, ravel(grad)[0], each)])
+
+
+def slopes_by_few(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np.ndarray]:
+    """The gradients of F and of each H_i at x as vectors, by a few slices of the rows; the program is that of a look."""
+    rows = data if data_of(data).in_memory else kept(data)
+    size = min(count(rows), rows_a_slice_of(rows, slopes=True))
+    some = Some(np.int32(min(_FEW_SLICES, -(-count(rows) // size))), np.int32(0))
+    seen = np.asarray(see(problem, x, rows, some, rows_a_slice=size), float)
+    d = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
+    n = (len(seen) - d) // (1 + d) - 1
+    return seen[d + 1 + n :][:d], seen[2 * d + 1 + n :].reshape(n, d)
 
 
 def _chain_rule(

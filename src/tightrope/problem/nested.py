@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem.problem import Problem, weighted
+from tightrope.problem.problem import Problem, as_wide, weighted
 from tightrope.sampling.batch import batch_mean
 from tightrope.tree import Array, Tree, float_dtype, pytree, ravel, replace
 
@@ -51,6 +51,7 @@ class Nested(Problem):
     def inner_values(self, x: Tree, theta: Tree) -> tuple[Tree, Tree]:
         """What one sample adds to the mean inside: `inner`, and what ready-made constraints average; () for none."""
         own = getattr(self.constraints, "inner", None)
+        theta = as_wide(theta, x)
         return tuple(() if fn is None else fn(x, theta, *self._extra) for fn in (self.inner, own))  # pyright: ignore
 
     def values(self, x: Tree, theta: Tree) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem.problem import Problem
+from tightrope.problem.problem import Problem, as_wide
 from tightrope.tree import Array, Tree, dot, float_dtype, pytree, static
 
 
@@ -119,7 +119,7 @@ class FromOracle(Problem):
 
     def sample_values(self, x: Tree, theta: Tree) -> tuple[Array, Array]:
         """(f(x, theta), h(x, theta) - levels) for one sample, in one call."""
-        f, h = oracle_values(self.oracle, x, theta, self.params)
+        f, h = oracle_values(self.oracle, x, as_wide(theta, x), self.params)
         return f, h - self.levels
 
     def _objective(self, x: Tree, theta: Tree, **seen: Tree) -> Array:

@@ -19,7 +19,7 @@ from tightrope.columns import of_constraints, refuse_taken
 from tightrope.precision import in_full_precision
 from tightrope.sampling.batch import batch_mean, over_devices
 from tightrope.sets import ConvexSet
-from tightrope.tree import Array, Tree, float_dtype, pytree, replace, set_field, static
+from tightrope.tree import Array, Tree, astype, float_dtype, pytree, replace, set_field, static
 
 _EVALUATES = (
     "sample_values", "values", "constraint_values", "value_and_gradient", "jacobian", "lagrangian_gradient",
@@ -198,14 +198,15 @@ class Problem:
 
     def _objective(self, x: Tree, theta: Tree, **seen: Tree) -> Array:
         assert self.objective is not None
-        return jnp.asarray(self.objective(x, theta, *self._extra, **seen))  # a constant is a Python number
+        f = self.objective(x, as_wide(theta, x), *self._extra, **seen)
+        return jnp.asarray(f)  # a constant is a Python number
 
     def _constraints(self, x: Tree, theta: Tree, **seen: Tree) -> Array:
         if self.exact_constraints is not None:
             return self.exact_constraints(x, *self._extra) - self.levels
         if self.constraints is None:
             return jnp.zeros((0,), float_dtype(x))
-        return self.constraints(x, theta, *self._extra, **seen) - self.levels
+        return self.constraints(x, as_wide(theta, x), *self._extra, **seen) - self.levels
 
 
 in_full_precision(Problem, _EVALUATES)
@@ -220,6 +221,11 @@ def called_back(problem: Problem) -> Any:
     """The oracle that compiled code calls back in Python and does not see inside; None where it sees all."""
     oracle = getattr(problem, "oracle", None)
     return oracle if oracle is not None and oracle.numpy else None
+
+
+def as_wide(theta: Tree, x: Tree) -> Tree:
+    """A sample with the digits of the point: rows may be stored with fewer than they are computed with."""
+    return astype(theta, float_dtype(x))
 
 
 def n_constraints(problem: Problem, x: Tree, theta: Tree) -> int:
@@ -303,7 +309,7 @@ def _checked_levels(levels: Any) -> Any:
 def _checked_names(names: Any) -> tuple[str, ...] | None:
     if names is None:
         return None
-    several = isinstance(names, Iterable) and np.shape(names) != () and not isinstance(names, dict)
+    several = isinstance(names, Iterable) and getattr(names, "shape", None) != () and not isinstance(names, dict)
     if not several or not all(isinstance(name, str) for name in names):
         raise TypeError(f"Problem: names is {names!r}; expected a list of strings, one per constraint.")
     refuse_taken("Problem: names", of_constraints(names))

@@ -9,7 +9,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +54,6 @@ class Sampler(ABC):
     per_seed = True  # False where all seeds see the same samples; the axis of seeds then has length 1
     n: int | None = None  # how many rows there are, where they are all at hand
     together: bool = False  # True where several processes have parts of the data, and take every step together
-    narrowed: bool = False  # True where JAX, as configured, keeps fewer digits than the data has
 
     @property
     def rows(self) -> Tree:
@@ -99,6 +98,11 @@ class Sampler(ABC):
         """A point where the steps are taken, so that what is compiled for the first of them serves them all."""
         return point
 
+    def narrowed(self) -> Self:
+        """The same source with no more digits than JAX computes with now, which are fewer than rows are kept with where
+        somebody asks for float32."""
+        return self
+
     def check(self, plan: Plan) -> None:  # noqa: B027 (nothing to refuse is a good answer)
         """Refuse a plan that cannot be met."""
 
@@ -125,6 +129,15 @@ def refuse_what_wraps(who: str, array: np.ndarray) -> None:
             f"{limits.min:,} to {limits.max:,}. Number what it stands for from 0 on, give it as floats, or enable 64 bits "
             '(jax.config.update("jax_enable_x64", True) before anything else).'
         )
+
+
+def as_held(leaf: Any) -> Any:
+    """An array with the digits that JAX computes with now; refuses whole numbers that it could not hold."""
+    if leaf.dtype == jax.dtypes.canonicalize_dtype(leaf.dtype):
+        return leaf
+    if leaf.is_fully_addressable:
+        refuse_what_wraps("Rows", np.asarray(leaf))
+    return leaf.astype(jax.dtypes.canonicalize_dtype(leaf.dtype))
 
 
 def length(rows: Tree) -> int:

@@ -51,6 +51,9 @@ class Part(Data):
         return jax.lax.cond(before | after, slice_, lambda: every.rows(self._place(start + jnp.arange(size))))
 
     def few(self, step: int | None = None) -> Tree:
+        if isinstance(self.count, Tracer):  # a number of rows that is known, spread evenly
+            some = min(self.shortest, 256)
+            return Arrays(self.arrays).rows(self._place(jnp.arange(some) * (self.count // some)))
         index = np.arange(0, self.n, 1 if step is None else step)
         return Arrays(self.arrays).rows(jnp.asarray(self._place(index)))
 

@@ -1,6 +1,7 @@
 """Parquet files, larger than memory: visited in shuffled passes, and read in slices by whoever looks at all of them."""
 
 import contextlib
+import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 
 from tightrope._errors import whole_number
 from tightrope._jaxlib import compiled
+from tightrope.precision import digits
 from tightrope.sampling.data import BLOCK_BYTES, KEPT_ROWS, Arrays, Blocks, Draws, Order, Plan, Sampler, kept, length
 from tightrope.sampling.mesh.files import OnMesh
 from tightrope.sampling.mesh.shards import asked_mesh
@@ -98,7 +100,7 @@ class Parquet(Sampler):
             raise ValueError(
                 "Parquet: decode was given, and dtypes or categories, too; expected decode to see to them."
             )
-        with self.place.opening(self):
+        with self.place.opening(self), digits():
             self._read(path, columns, dtypes, categories, decode, rows)
 
     def _read(self, path: Any, columns: Any, dtypes: Any, categories: Any, decode: Any, rows: int | None) -> None:
@@ -112,7 +114,7 @@ class Parquet(Sampler):
         if decode is None:
             layout = {name: name for name in files.columns} if columns is None else columns
             self.decode = made = Columns(files, layout, dtypes, categories or {})
-            self.categories, self.narrowed = made.categories, made.narrowed
+            self.categories = made.categories
         else:
             self.decode = decode
         self._example, self.row_bytes = self._first()
@@ -155,8 +157,18 @@ class Parquet(Sampler):
     def rows(self) -> Tree:
         """All the data: arrays where they fit into a buffer; else read in slices, with a sample in memory."""
         if self._rows is None:
-            self._rows = self.place.rows(self)
+            with digits():  # in the dtypes of `example`, whoever asks first
+                self._rows = self.place.rows(self)
         return self._rows
+
+    def narrowed(self) -> "Parquet":
+        kinds = jax.tree.map(lambda k: jax.dtypes.canonicalize_dtype(k.dtype), self._example)
+        if kinds == jax.tree.map(lambda k: k.dtype, self._example):
+            return self
+        other = copy.copy(self)
+        other._example = jax.tree.map(lambda k, kind: jax.ShapeDtypeStruct(k.shape, kind), self._example, kinds)
+        other._rows = None
+        return other
 
     def sample(self) -> Tree:
         """Rows spread evenly over some of the row groups, which are spread evenly over the files."""

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from tightrope._errors import UnreadableError
+from tightrope.precision import digits
 from tightrope.sampling.data import refuse_what_wraps
 from tightrope.tree import Tree
 
@@ -240,10 +241,9 @@ class Columns:
     def __init__(self, files: Files, layout: Layout, dtypes: Any, categories: Mapping[str, Sequence[Any]]):
         self.layout, self.names = layout, names_in(layout)
         wanted = {name: _dtype(name, dtypes, files.schema.field(name).type, categories) for name in self.names}
-        # settled here: the thread that reads does not know of a context in which 64 bits are enabled
-        self.dtypes = {name: np.dtype(jax.dtypes.canonicalize_dtype(kind)) for name, kind in wanted.items()}
+        with digits():  # settled here: the thread that reads does not know of it
+            self.dtypes = {name: np.dtype(jax.dtypes.canonicalize_dtype(kind)) for name, kind in wanted.items()}
         self.declared = set(self.names) if isinstance(dtypes, str | type | np.dtype) else set(dtypes or ())
-        self.narrowed = any(self.dtypes[name] != kind for name, kind in wanted.items() if name not in self.declared)
         strange = sorted((self.declared | set(categories)) - set(self.names))
         if strange:
             raise ValueError(f"Parquet: {strange[0]!r} is not among the columns {self.names}.")

@@ -1,6 +1,5 @@
 """Rows at hand: a finite data set, visited in reshuffled passes."""
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,10 +9,11 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from tightrope._errors import whole_number
-from tightrope.sampling.data import Draws, Plan, Sampler, data_of, refuse_what_is_no_number, refuse_what_wraps
+from tightrope.precision import digits
+from tightrope.sampling.data import Draws, Plan, Sampler, as_held, data_of, refuse_what_is_no_number
 from tightrope.sampling.mesh.shards import SHARDS, asked_mesh, spread_over
 from tightrope.sampling.stream import Stream
-from tightrope.tree import Tree, pytree, set_field, static
+from tightrope.tree import Tree, pytree, replace, set_field, static
 
 _LARGE = 1 << 28  # bytes of an array that is not brought to the host only to be looked at: a guess
 
@@ -46,20 +46,18 @@ class Rows(Sampler):
     replace: bool = static(default=False)
     mesh: Any = static(default=None)
     shards: int = static(default=SHARDS)
-    narrowed: bool = dataclasses.field(init=False, default=False, metadata={"static": True})
 
     def __post_init__(self):
         if self._all is self.data:  # those of an earlier sampler
             return
-        leaves = jax.tree.leaves(self.data)
-        set_field(self, "narrowed", any(_is_narrowed(leaf) for leaf in leaves))
         whole_number("Rows", "shards", self.shards)
-        spread = (leaf.sharding.mesh for leaf in leaves if _on_devices(leaf))
+        spread = (leaf.sharding.mesh for leaf in jax.tree.leaves(self.data) if _on_devices(leaf))
         mesh = next(spread, None) if self.mesh is None else self.mesh
-        if mesh is None:
-            set_field(self, "data", jax.tree.map(jnp.asarray, _checked(self.data)))
-        else:
-            set_field(self, "data", spread_over(asked_mesh(mesh, self.shards), self.shards, self.data, _checked))
+        with digits():  # rows keep the digits that they have
+            if mesh is None:
+                set_field(self, "data", jax.tree.map(jnp.asarray, _checked(self.data)))
+            else:
+                set_field(self, "data", spread_over(asked_mesh(mesh, self.shards), self.shards, self.data, _checked))
 
     @property
     def _all(self) -> Any:
@@ -113,6 +111,11 @@ class Rows(Sampler):
     def pick(self, item: Tree) -> Tree:
         return self._all.pick(item)
 
+    def narrowed(self) -> "Rows":
+        if all(leaf.dtype == jax.dtypes.canonicalize_dtype(leaf.dtype) for leaf in jax.tree.leaves(self.data)):
+            return self
+        return replace(self, data=jax.tree.map(as_held, self.data))
+
 
 def _on_devices(leaf: Any) -> bool:
     """Whether an array is spread over devices by its rows already."""
@@ -120,14 +123,8 @@ def _on_devices(leaf: Any) -> bool:
     return isinstance(kind, NamedSharding) and bool(leaf.ndim) and kind.shard_shape(leaf.shape)[0] < leaf.shape[0]
 
 
-def _is_narrowed(leaf: Any) -> bool:
-    """Whether JAX, as configured, keeps fewer digits than the data has."""
-    dtype = getattr(leaf, "dtype", None)
-    return dtype == np.float64 and jax.dtypes.canonicalize_dtype(np.float64) != np.float64
-
-
 def _checked(data: Tree) -> Tree:
-    """The rows, as arrays of the kinds that JAX, as configured, keeps; refuses what is none."""
+    """The rows as arrays; refuses what is none."""
     if not jax.tree.leaves(data):
         raise ValueError("Rows: the data is empty; expected at least one array with a row per sample.")
     rows = jax.tree.map(_as_rows, data)
@@ -148,17 +145,13 @@ def _as_rows(leaf: Any) -> Any:
         raise ValueError(
             "Rows: a single number was given; expected arrays with one row per sample. Lists become one by np.array(data)."
         )
-    if isinstance(array, np.ndarray):
-        refuse_what_wraps("Rows", array)
     if array.dtype.kind == "f" and not _all_finite(array):
         bad = int(np.argwhere(~np.isfinite(np.asarray(array)))[0][0])
         raise ValueError(
             f"Rows: the data has NaN or infinite values (first in row {bad}); expected finite numbers. "
             "Drop or impute them first."
         )
-    return (
-        array if isinstance(array, jax.Array) else array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
-    )
+    return array
 
 
 def _all_finite(array: Any) -> bool:

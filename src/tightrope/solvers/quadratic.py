@@ -103,6 +103,8 @@ def _on_faces(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarr
     for _ in range(MOST):
         rows, sides = np.vstack([J, region.A[joined]]), np.concatenate([h, -region.b[joined]])
         step = _free(g, B, rows, sides)
+        if not np.all(np.isfinite(step.y)):  # the factor is too close to singular
+            return None
         broken = (region.A @ step.y - region.b > INSIDE) & ~joined
         if not np.any(broken):
             return Step(step.y, step.lam[: len(h)])

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, updated
-from tightrope.problem.full_data import Some, rows_a_slice_of
+from tightrope.precision import platform
+from tightrope.problem.full_data import Some, rows_a_slice_of, see
 from tightrope.problem.rounding import count
 from tightrope.sampling.data import data_of
 from tightrope.sets import Box, L2Ball, LinfBall
@@ -14,12 +15,13 @@ from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
 from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step
-from tightrope.solvers.survey import MARGIN, Memory, Survey, all_finite, see, units_of
-from tightrope.tree import platform, pytree, replace, shaped_like
+from tightrope.solvers.survey import MARGIN, Memory, Survey, all_finite, units_of
+from tightrope.tree import pytree, replace, shaped_like
 
 # By hand, where nothing else is said.
 _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's
 _DEARER = 1.1  # times the multipliers: the price of violations in the penalty
+_FAR_LESS = 0.1  # of a share at whose end something overflows; by hand
 _SHARES = 3  # shares of one move that are tried, at most
 _HALVED = 0.5  # a step that halves what is left between the penalty and the lower bound is taken in any case
 _OFF = 8.0  # times as much or as little curvature as was thought: time for a Hessian
@@ -198,7 +200,7 @@ class SQPSurvey(Survey):
                     bend = updated(bend, z.x - c.x, z.slope(lam) - c.slope(lam))
                 if gain >= -_ENOUGH * share * drop:
                     break
-                share = _less(share, drop, gain)
+                share = _less(share, drop, gain) if np.isfinite(gain) else _FAR_LESS * share
             else:
                 return Goal(c.x, lam, fallen)
             fallen, c = fallen + gain, z
@@ -344,7 +346,8 @@ class SQPSurvey(Survey):
             step = best_step(c.grad / f, bend / f, c.rows / h[:, None], c.h / h, self._within(c.x))
         except Inconsistent:
             return None
-        return None if step is None else Step(step.y, step.lam * f / h)
+        good = step is not None and np.all(np.isfinite(step.y)) and np.all(np.isfinite(step.lam))
+        return Step(step.y, step.lam * f / h) if step is not None and good else None
 
     def _within(self, x: np.ndarray) -> Ball | Bounds | Region:
         """The domain around a point, as the programme has it."""

@@ -4,24 +4,37 @@ A `Memory` is made of NumPy arrays in the precision of the run, so that a run wh
 same looks, bit for bit. What a solver remembers beside it stands in its own file.
 """
 
+import math
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import compiled
+from tightrope.precision import digits
 from tightrope.problem import Problem
-from tightrope.problem.full_data import Some, full_jacobian
-from tightrope.problem.rounding import UNITS, distance_across, eps_of, glance_at, read_glance
+from tightrope.problem.full_data import see
+from tightrope.problem.rounding import MANY, UNITS, counted_on_few, distance_across, eps_of
 from tightrope.sets import ConvexSet
 from tightrope.sets.conic import Conic
 from tightrope.solvers.base import Look, NotFiniteLook
 from tightrope.solvers.cuts import Bound, Combination, Looks, Units
-from tightrope.tree import Array, Tree, as_numpy, pytree, ravel, replace, shaped_like, taken_apart
+from tightrope.tree import Array, Tree, as_numpy, pytree, replace, shaped_like, taken_apart
 
 # By hand, where nothing else is said.
+_BACK = (
+    0.5,
+    0.25,
+    0.1,
+    0.03,
+    0.01,
+    1e-3,
+    1e-4,
+    1e-6,
+    0.0,
+)  # shares of a step that are tried where it overflows; a guess
+_WILD = 1e6  # times what slopes promise: a value beyond it is stepped back from; a guess
 MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
 _CLOSE = 1.1  # a violation this many times the least that is proven is as small as it need be
 
@@ -59,7 +72,6 @@ class Memory:
     kept: Kept
     units: Any  # (1 + N,) of F and H: what the steepest slope seen does over the widths of the domain
     start: Any  # F at the first look
-    inner: Any  # F at the look of least violation, or of most slack
     feasible: Any  # whether a feasible point is known
     upper: Any  # F at the output is at most this ...
     upper_error: Any  # ... but for rounding
@@ -82,7 +94,7 @@ def no_looks(x: Tree, lam: np.ndarray, places: int) -> dict[str, Any]:
     kept = Kept(*seen, *np.zeros((2, places), np.int32))
     return {
         "x": x, "lam": lam, "t": np.ones((), np.int32), "ahead": x, "seen": values, "kept": kept, "units": values,
-        "start": zero, "inner": zero, "feasible": no, "upper": most, "upper_error": zero, "margin": each, "lower": -most,
+        "start": zero, "feasible": no, "upper": most, "upper_error": zero, "margin": each, "lower": -most,
         "lower_error": zero, "distance": most, "conflict": each, "settled": no, "interior": ~no,
     }  # fmt: skip
 
@@ -100,7 +112,7 @@ def look_of(memory: Memory, note: str | None = None) -> Look:
         upper=upper - margin if feasible else np.inf,
         lower=lower if lower > -np.finfo(memory.lower.dtype).max else -np.inf,
         rounding=float(memory.upper_error) + float(memory.lower_error) + margin,
-        scale=max(abs(float(value) - upper) for value in (memory.start, memory.inner)) if feasible else np.nan,
+        scale=abs(float(memory.start) - upper) if feasible else np.nan,
         conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
         settled=bool(memory.settled),
         interior=bool(memory.interior),
@@ -131,9 +143,7 @@ class Survey:
         self.problem, self.data, self.before = problem, data, memory
         self.t, self.dtype = int(memory.t), memory.lam.dtype
         self.widths = self._widths()
-        seen = self._see(memory.ahead)
-        if not all_finite(seen):
-            raise NotFiniteLook(np.append(seen[1], seen[2]))
+        seen = self._seen_stepping_back(memory.ahead)
         self.kept, self.places = _with(memory.kept, (*seen, self.t, self.t))
         self.looks = Looks(*(np.asarray(v[self.places], float) for v in self.kept[: len(Looks._fields)]))
         self.values = np.append(self.looks.f[-1], self.looks.h[-1])
@@ -150,19 +160,60 @@ class Survey:
         """Of the domain; one for coordinates that are fixed."""
         return np.where(self.conic.upper > self.conic.lower, self.conic.upper - self.conic.lower, 1.0)
 
+    def _seen_stepping_back(self, x: Tree) -> list[np.ndarray]:
+        """What a pass over all rows finds at a point or, as long as something overflows there, on the way back from it: to
+        the output so far or, from a start, to the point of the domain nearest to zero."""
+        seen = first = self._see(x)
+        back = None
+        for share in _BACK if self.t > 1 else (0.0,):  # a start that overflows is nothing to go by
+            if self._is_sound(seen):
+                return seen
+            back = self._behind() if back is None else back
+            there = np.nan_to_num(self._vector(x), posinf=0.0, neginf=0.0)
+            seen = self._see(self._point(back + share * (there - back)))
+        if not all_finite(seen):
+            raise NotFiniteLook(np.append(first[1], first[2]))
+        return seen
+
+    def _is_sound(self, seen: list[np.ndarray]) -> bool:
+        """Whether values are finite, and not so large beside what slopes promise of the whole domain that something like an
+        exponential must be on its way to overflow: cuts of such values say nothing."""
+        if not all_finite(seen):
+            return False
+        known = np.abs(np.asarray(self.before.seen)) + np.asarray(self.before.units)
+        return self.t == 1 or bool(
+            np.all(np.abs(np.append(seen[1], seen[2])) <= _WILD * np.where(known > 0, known, np.inf))
+        )
+
+    def _behind(self) -> np.ndarray:
+        """Where a step back leads."""
+        if self.t > 1:
+            return self._vector(self.before.x)
+        zero = shaped_like(self.before.x, np.zeros(len(self.widths), self.dtype))
+        return self._vector(into_domain(self.problem, zero) if self.problem.domain.has_projection else self.before.x)
+
     def _see(self, x: Tree) -> list[np.ndarray]:
         """What a pass over all rows finds at a point."""
         return self._with_rounding(see(self.problem, x, self.data), x)
 
     def _with_rounding(self, seen: Array, x: Tree) -> list[np.ndarray]:
         """What `see` gives, and bounds on its rounding: one array for each field of `Kept`."""
-        some, unit = glance_at(self.problem, x, self.data, False), UNITS * eps_of(x)
+        counted = None if self.dtype == np.float64 else counted_on_few(self.problem, x, self.data)
         point, f, h, grad, rows = self._taken_apart(seen)
-        sizes, farthest = read_glance(some, x).sizes, distance_across(self.problem)
-        lost = np.vstack([sizes.grad, sizes.rows])
-        over = unit * np.minimum(lost @ self.widths, np.linalg.norm(lost, axis=1) * farthest)
-        errors = unit * np.maximum(sizes.f, np.abs(f)), unit * np.maximum(sizes.h, np.abs(h))
-        return [point, f, h, grad, rows, *errors, over[0], over[1:]]
+        values, slopes = np.append(f, h), np.vstack([grad, rows])
+        if not all_finite([values, slopes]):  # nothing is made of these
+            counted, values, slopes = None, np.zeros_like(values), np.zeros_like(slopes)
+        if counted is None:
+            sizes = MANY * (np.abs(values) + np.abs(slopes) @ np.abs(point))
+            sizes[1:] += MANY * np.abs(np.asarray(self.problem.levels))
+            over = MANY * np.linalg.norm(slopes * self.widths, axis=1)
+        else:
+            by_few = jax.device_get(counted)
+            sizes = np.maximum(np.append(by_few.f, by_few.h), np.abs(values))
+            lost = np.vstack([self._vector(by_few.grad), _flat(by_few.rows, rows.shape)])
+            over = np.minimum(lost @ self.widths, np.linalg.norm(lost, axis=1) * distance_across(self.problem))
+        unit = UNITS * eps_of(x)
+        return [point, f, h, grad, rows, unit * sizes[0], unit * sizes[1:], unit * over[0], unit * over[1:]]
 
     def _taken_apart(self, seen: Array) -> list[np.ndarray]:
         """The point, values and slopes."""
@@ -172,8 +223,7 @@ class Survey:
 
     def _with_output(self, memory: Any, output: Combination) -> Any:
         """The new output where it is better: feasible, and lower; until then, of less violation."""
-        inner = self.looks.f[np.argmin(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf))]
-        memory = replace(memory, inner=inner, start=self._start() if self.t == 1 else memory.start)
+        memory = replace(memory, start=self._start() if self.t == 1 else memory.start)
         feasible = output.worst <= 0
         if memory.feasible and not (feasible and output.f < float(memory.upper)):
             return memory
@@ -223,7 +273,7 @@ class Survey:
 
     def _support(self, g: np.ndarray) -> float:
         """The domain's support function, in float64 whatever the run's precision is."""
-        with jax.enable_x64(True):
+        with digits():
             return float(reach(self.problem.domain, shaped_like(self.before.x, np.asarray(g, float))))
 
     def _stored(self, memory: Any) -> Any:
@@ -232,9 +282,17 @@ class Survey:
         return jax.tree.map(lambda new, old: np.asarray(new, old.dtype), memory, self.before)
 
 
+def _flat(slopes: Tree, shape: tuple[int, int]) -> np.ndarray:
+    """A gradient for each constraint, as rows of a matrix."""
+    n, d = shape
+    leaves = [np.asarray(leaf).reshape(n, math.prod(np.shape(leaf)[1:])) for leaf in jax.tree.leaves(slopes)]
+    return np.concatenate(leaves, axis=1).reshape(n, d)
+
+
 def all_finite(seen: list[np.ndarray]) -> bool:
-    """Whether a look has met finite numbers only."""
-    return bool(np.isfinite(np.concatenate([np.ravel(v) for v in seen])).all())
+    """Whether a look has met finite numbers only, whose squares are finite, too: lengths are made of these."""
+    flat = np.concatenate([np.ravel(v) for v in seen])
+    return bool(np.all(np.abs(flat) < np.sqrt(np.finfo(flat.dtype).max) / flat.size))
 
 
 def units_of(values: np.ndarray, steepest: np.ndarray) -> Units:
@@ -252,16 +310,6 @@ def _with(kept: Kept, look: tuple) -> tuple[Kept, np.ndarray]:
         array[place] = value
     places = np.flatnonzero(kept.number)
     return kept, places[np.argsort(kept.number[places], kind="stable")]
-
-
-@compiled(static_argnames="rows_a_slice")
-def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_slice: int | None = None) -> Array:
-    """One pass over all rows, or some: the point, values and slopes, one after the other in one array because every array
-    that is brought to the host takes its time."""
-    f, h, grad, rows = full_jacobian(problem, x, data, rows_a_slice, some)
-    leaves = zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)
-    each = jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
-    return jnp.concatenate([jnp.ravel(v) for v in (ravel(x)[0], f, h, ravel(grad)[0], each)])
 
 
 @compiled(soon=True)

@@ -63,6 +63,7 @@ def test_p_rule_at_the_edges():
     assert p_rule([1, 1, 0, 0], ["F", "F", "M", "M"]) == 0
     assert p_rule([1, 1, 1, 1], ["F", "F", "M", "M"]) == 1
     assert np.isnan(p_rule([0, 0, 0, 0], ["F", "F", "M", "M"]))
+    assert np.isnan(p_rule([1, 1], read_sensitive(["a", "b"]).take([0, 0])))  # nobody of the other group
     assert p_rule([1, 0, 1], read_sensitive(["a", "b", "c", "b"]).take([0, 1, 3])) == pytest.approx(0.5)
 
 

@@ -231,10 +231,9 @@ def test_another_matrix_of_the_same_size_compiles_nothing():
     assert len(traced) == 1
 
 
-def test_float32_stays_float32_and_is_close():
+def test_float32_stays_float32_where_it_is_asked_for_and_is_close():
     made = build(dtype="float32")
-    with jax.enable_x64(False):
-        result = tr.minimize(*made, method=made.method, steps=100, output="feasible")
+    result = tr.minimize(*made, method=made.method, steps=100, output="feasible", precision="float32")
     assert result.x.dtype == np.float32
     assert result.violation == 0
     value = cvxpy_optimum()[0]

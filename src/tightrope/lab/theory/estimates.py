@@ -15,11 +15,11 @@ from tightrope._minimize import minimize
 from tightrope.confidence import TWO_SIDED
 from tightrope.lab.theory.constants import Constants
 from tightrope.methods import CSOA, FWCSOA
-from tightrope.precision import full_precision
+from tightrope.precision import digits
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.sampling import Sampler, as_sampler
-from tightrope.tree import Array, Tree, add_scaled, all_finite, dot, float_dtype, norm, subtract
+from tightrope.tree import Array, Tree, add_scaled, all_finite, astype, dot, float_dtype, norm, subtract
 
 _SEARCH = 64  # steps of the search for a strictly feasible point; by hand
 _SHORT = 1e-2  # share of a chord at whose end smoothness is asked for, too: it is steepest nearby; by hand
@@ -94,7 +94,6 @@ class Estimates:
     __repr__ = __str__
 
 
-@full_precision
 def estimate(
     problem: Problem, data: Any, *, x0: Tree = None, samples: int = 1000, points: int = 24, seed: int = 0
 ) -> Estimates:
@@ -125,7 +124,13 @@ def estimate(
     if not problem.domain.additive:
         raise TypeError(f"estimate: points of a {problem.domain.name} are factored; expected a domain of plain arrays.")
     sampler = as_sampler(data)
+    with digits(sampler.n is not None):
+        return _estimated(problem, sampler, x0, samples, points, seed)
+
+
+def _estimated(problem: Problem, sampler: Sampler, x0: Tree, samples: int, points: int, seed: int) -> Estimates:
     x = jax.tree.map(jnp.asarray, problem.domain.start() if x0 is None else x0)
+    x = astype(x, jnp.result_type(float)) if sampler.n is not None else x
     n = check_shapes(problem, x, sampler.example())
     if n == 0:
         raise ValueError(

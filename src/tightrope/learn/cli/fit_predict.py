@@ -116,7 +116,8 @@ def predict(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Predict a label for each row, which are numbered from 1, with its probability or score.
+    """Predict a label for each row, which are numbered from 1, with its probability or score. Before a label that a
+    spreadsheet would compute, such as =x, stands an apostrophe.
 
     Where the table has the columns that it takes, also print how good the predictions are: accuracy and p%-rule for a model
     of tightrope fit, the rates for one of tightrope classify. Of a folder 200,000 rows are measured at most.

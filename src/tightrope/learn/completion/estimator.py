@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -96,6 +97,8 @@ class StructuredMatrixCompletion(BaseEstimator):
         arXiv:2008.05758.
     """
 
+    held_out_error_: float | None
+    path_: pd.DataFrame | None
     _seen: Observed | None  # what partial_fit adds to
 
     def __init__(

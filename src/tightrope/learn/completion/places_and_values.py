@@ -30,10 +30,10 @@ def joined(before: Observed, new: Observed) -> Observed:
 def plain(X: Any) -> Any:
     """The array of a DataFrame or of a masked array, in which masked is not observed; anything else as it is."""
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "fiub":
-        return X.astype(float).filled(np.nan)
+        return np.where(np.ma.getmaskarray(X), np.nan, X.data)
     if isinstance(X, tuple | list):
         return [unmasked(f"{NAME}: a part of (rows, columns, values)", part) for part in X]
-    return X.to_numpy() if hasattr(X, "to_numpy") else X
+    return X.to_numpy() if hasattr(X, "to_numpy") else X  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def whole_numbers(name: str, given: Any) -> np.ndarray:

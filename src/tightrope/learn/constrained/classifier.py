@@ -26,6 +26,7 @@ from tightrope.learn.constrained.asked import Asked, Constraint, read_asked
 from tightrope.learn.constrained.certificate import (
     CertificationError,
     CertificationWarning,
+    ThresholdCertificate,
     certificate_of,
 )
 from tightrope.learn.constrained.draws import draws
@@ -124,6 +125,9 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """
 
     classes_: np.ndarray
+    certificate_: ThresholdCertificate
+    threshold_: float
+    held_out_: HeldOut
 
     def __init__(
         self,

@@ -8,7 +8,6 @@ with coefficients u, v of the rows' labels and groups, and limits become expecta
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -108,6 +107,10 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: np.ndarray
     n_features_in_: int
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    result_: Result
+    bounded_: bool
 
     def __init__(
         self,
@@ -165,9 +168,8 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
             params={"l2": float(self.l2), "penalised": penalised.astype(float)},
             names=tuple(limit.name for limit in self.limits) if len(bounds) > 1 else (),
         )
-        with jax.enable_x64(True):
-            result = minimize(problem, (wide, rows[0], rows[1]), seed=int(self.random_state), progress=False)
-            return kept(result, f"{n:,} rows")
+        result = minimize(problem, (wide, rows[0], rows[1]), seed=int(self.random_state), progress=False)
+        return kept(result, f"{n:,} rows")
 
     def decision_function(self, X: Any) -> np.ndarray:
         """The score of each row."""

@@ -38,7 +38,7 @@ from tightrope.learn.fair.task import (
 from tightrope.learn.fair.training import build, train, warn_of_few, warn_of_gap
 from tightrope.learn.fair.walk import Walk
 from tightrope.learn.fairness.notions import NOTIONS
-from tightrope.learn.fairness.sensitive import read_sensitive
+from tightrope.learn.fairness.sensitive import Attribute, read_sensitive
 from tightrope.learn.problems.fair import carried_by_few
 from tightrope.learn.sentences import in_a_sentence
 from tightrope.methods import Method
@@ -151,10 +151,18 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         AISTATS 2017.
     """
 
+    coef_: np.ndarray
+    intercept_: np.ndarray
     classes_: np.ndarray
     result_: Any  # Result or RatesRun
+    dual_: np.ndarray
+    threshold_: Any
+    frontier_: Any
+    attributes_: tuple[Attribute, ...]
+    drawn_: str
     n_features_in_: int
     feature_names_in_: np.ndarray
+    _stream: FairStream | None  # what partial_fit goes on from
 
     def __init__(
         self,
@@ -305,8 +313,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             if stream is None:
                 new._forget()
                 stream = FairStream.start(task, new.covariance, new.scaling, new.method)
-            new._stream = stream.after(task)
-            coef, intercept, new.dual_ = new._stream.learnt()
+            new._stream = stream = stream.after(task)
+            coef, intercept, new.dual_ = stream.learnt()
             new.coef_, new.intercept_ = coef[None], np.array([intercept])
             new.threshold_, new.frontier_ = new.covariance, None
             new.attributes_ = () if task.sensitive is None else task.sensitive.attributes

@@ -126,7 +126,7 @@ class FairnessReport:
 
     def _lines(self, metric: str) -> list[str]:
         """A table as text, the first column to the left and the others to the right."""
-        table = [list(_HEADS)]
+        table: list[list[str]] = [list(_HEADS)]
         for attribute, name, row, words in self._rows(metric):
             table.append([f"{attribute} = {name}" if attribute else name, f"{int(row['rows']):,}", *words])
         first, *widths = (max(map(len, column)) for column in zip(*table, strict=True))

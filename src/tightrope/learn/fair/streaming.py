@@ -10,7 +10,7 @@ from tightrope.aside import twin
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.training import ETA0, Scaling
 from tightrope.learn.problems.fair_pairs import paired_classification
-from tightrope.methods import CSOA, Method, State
+from tightrope.methods import CSOA, Method
 from tightrope.online import Online
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, pytree
@@ -35,9 +35,9 @@ class LateCSOA(CSOA):
 
     first: Any = 1.0
 
-    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> State:
+    def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """x_1 and lambda_1."""
-        return State(x, lam, jnp.asarray(self.first).astype(jnp.int32), horizon)
+        return super().init(problem, x, lam, horizon)._replace(t=jnp.asarray(self.first).astype(jnp.int32))
 
 
 class FairStream(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a run on rows says at its end is true in float64, and of convex functions only."""
+"""What a run on rows says at its end is true, and of convex functions only."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.evidence import confirm
+from tightrope.evidence import chords
 from tightrope.evidence.stopping import Judge
 from tightrope.problem import full_values
 
@@ -62,7 +62,7 @@ def test_digits_that_are_lost_inside_a_function_make_no_false_statement(shift, t
     lost = 1e-6  # of the level, which float32 rounds, and of the optimum
     assert result.status not in (tr.Status.INFEASIBLE, tr.Status.CONTRADICTION, tr.Status.NOT_CONVEX)
     assert result.constraints.iloc[0] == pytest.approx(truth.violation(result.x), abs=lost)
-    assert truth.violation(result.x) <= 0
+    assert truth.violation(result.x) <= 1e-16 * shift**2  # what float64 loses of squares of the shift
     assert result.lower is not None
     assert result.gap is not None
     assert result.lower <= truth.best() + lost
@@ -181,12 +181,14 @@ def float32_only(x, theta):
     return jax.lax.scan(add, jnp.zeros((), jnp.float32), x - theta)[0]
 
 
-def test_functions_that_fail_in_float64_are_run_all_the_same():
+def test_functions_that_fail_in_float64_are_told_apart_and_run_in_float32():
     theta = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
-    with jax.enable_x64(False):
-        result = tr.minimize(tr.Problem(float32_only, None, tr.L2Ball(1.0, shape=2)), theta, method="sqp")
+    problem = tr.Problem(float32_only, None, tr.L2Ball(1.0, shape=2))
+    with pytest.raises(ValueError, match=r'does not fail in float32.*pass precision="float32"'):
+        tr.minimize(problem, theta, method="sqp")
+    result = tr.minimize(problem, theta, method="sqp", precision="float32")
     assert result.status.proven
-    assert any("fail in float64" in note for note in result.notes)
+    assert result.x.dtype == np.float32
 
 
 # ---- gaps below zero ----------------------------------------------------------------------------------------------
@@ -194,21 +196,8 @@ def test_functions_that_fail_in_float64_are_run_all_the_same():
 
 def test_a_gap_below_zero_by_more_than_rounding_is_a_contradiction():
     for judge in (Judge(None, True), Judge(0.1, False), Judge(None, False)):
-        assert judge.look(-0.2, 0.1, 1.0) is tr.Status.CONTRADICTION
-        assert judge.look(-0.05, 0.1, 1.0) is not tr.Status.CONTRADICTION
-
-
-def test_a_lower_bound_above_the_output_in_float64_is_said():
-    judge = Judge(None, True)
-    judge.look(1e-5, 1e-6, 1.0)
-    ended = confirm.Confirmed(tr.Status.SOLVED, "The gap is 1e-05 after 3 steps.", 0.5)
-    bound = confirm.Bound(0.6, 0.01, np.ones(1), np.zeros((1, 0)))
-    found = confirm._judged(ended, 0.5 - bound.certain, bound, judge)
-    assert found.status is tr.Status.CONTRADICTION
-    assert found.lower == -np.inf
-    assert "is above the objective of the output by 0.09" in found.message
-    assert "check_problem" in found.message
-    assert confirm._judged(ended, -0.005, bound, judge).status is tr.Status.SOLVED
+        assert judge.look(-0.2, 0.1, 1.0, 1.0) is tr.Status.CONTRADICTION
+        assert judge.look(-0.05, 0.1, 1.0, 1.0) is not tr.Status.CONTRADICTION
 
 
 # ---- sums ---------------------------------------------------------------------------------------------------------
@@ -246,5 +235,5 @@ def test_no_convex_function_is_accused(seed, x64):
         ends = [one.in_units(np.random.default_rng(k).normal(size=one.d)) for k in range(2)]
         for end in (ready.problem.domain.lmo(jax.tree.map(jnp.asarray, end)) for end in ends):
             x = jax.tree.map(lambda a, b: jnp.asarray((a + b) / 2, a.dtype), ready.x, end)
-            claim = confirm.Claim(ready.problem, ready.sampler.rows, ready.names, ready.x, x, np.ones(one.N), [], {})
-            assert confirm.above_a_chord(claim, np.ones(one.N)) is None
+            of = ready.problem, ready.sampler.rows, x, ready.x, np.ones(one.N), ready.names
+            assert chords.above_a_chord(*of) is None
