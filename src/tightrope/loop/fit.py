@@ -35,7 +35,7 @@ from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
 from tightrope.loop.run import run_steps
 from tightrope.methods.base import Algorithm
-from tightrope.precision import platform
+from tightrope.precision import digits
 from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import best_weights, said_of_conflict
 from tightrope.result import Status
@@ -74,7 +74,7 @@ def run_fit(ready: Prepared, options: Options, checkpoint: Checkpoint | None, ke
 def _wide(wide: bool = True) -> Any:
     """In float64, where the device has it: a solution is nearer to that of the samples than float32 can prove. Samples are
     kept as they come, and points given back in the precision that JAX is configured for."""
-    return jax.enable_x64(wide and platform() != "tpu")
+    return digits() if wide else jax.enable_x64(False)
 
 
 def prefixes(steps: int, batch_size: int) -> list[int]:
