@@ -244,7 +244,7 @@ def test_split_csoa_is_csoa_in_a_ball():
     run = partial(tr.minimize, PROBLEM, SAMPLERS["generator"](), steps=300)
     split, plain = run(method=tr.SplitCSOA()), run(method=tr.CSOA())
     for name in ("x", "last", "dual", "dual_last"):
-        np.testing.assert_array_equal(getattr(split, name), getattr(plain, name))
+        np.testing.assert_allclose(getattr(split, name), getattr(plain, name), rtol=1e-12)  # compilers add up otherwise
     assert (split.cost.lmos, split.cost.projections) == (0, plain.cost.projections)
 
 

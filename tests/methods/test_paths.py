@@ -155,7 +155,8 @@ def test_it_ends_where_it_ended(name):
     budget: Any = {"steps": steps, "batch_size": 2} if steps else {"passes": 40}
     found = tr.minimize(problem, ROWS, method=method, x0=x, record=0, **budget)
     ends = {"x": ravel(found.x)[0], "dual": found.dual, "objective": found.objective, "status": found.status.name}
-    stored.same(__file__, name, ends, rel=1e-8)
+    # A solver's programmes are solved to 1e-9, and which of their points that is hangs on how a compiler adds up.
+    stored.same(__file__, name, ends, rel=1e-6 if isinstance(method, tr.Solver) else 1e-8)
 
 
 def test_every_method_is_here():

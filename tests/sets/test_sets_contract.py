@@ -55,7 +55,7 @@ def test_radius_is_a_leaf(kind):
         x, radii = jnp.array([3.0, -1.0, 2.0]), np.array([0.0, 1.0, 100.0])
         alone = [project(kind(float(r), shape=3), x) for r in radii]
         assert len(traces) == 1
-        mapped = jax.jit(jax.vmap(lambda s: s.project(x)))(kind(radii, shape=3))
+        mapped = jax.jit(jax.vmap(lambda r: kind(r, shape=3).project(x)))(radii)
         np.testing.assert_allclose(mapped, np.stack(alone), atol=1e-12)
 
 

@@ -37,12 +37,12 @@ SQUARE = np.vstack([np.eye(2), -np.eye(2)])
 )
 @pytest.mark.parametrize("radius", [-1.0, np.nan, np.inf, np.array([1.0, -1.0])])
 def test_a_radius_is_finite_and_not_negative(make, radius):
-    with pytest.raises(ValueError, match=r"radius is .*expected finite and not negative"):
+    with pytest.raises(ValueError, match=r"radius is .*expected one number from 0"):
         make(radius)
 
 
 def test_a_radius_is_a_number():
-    with pytest.raises(TypeError, match=r"L2Ball: radius is 'ten'; expected a number"):
+    with pytest.raises(TypeError, match=r"L2Ball: radius is 'ten'; expected one number"):
         L2Ball("ten")
 
 
@@ -86,7 +86,7 @@ REFUSED = {
         lambda: Polytope(np.eye(2), [1.0]),
         r"A has the shape \(2, 2\) and b \(1,\); expected \(m, n\) and \(m,\)",
     ),
-    "polytope infinite": (lambda: Polytope([[1.0], [-1.0]], [np.inf, 1.0]), r"Leave such rows out"),
+    "polytope infinite": (lambda: Polytope([[1.0], [-1.0]], [np.inf, 1.0]), r"Leave rows out"),
     "polytope columns": (
         lambda: Polytope(SQUARE, np.ones(4), shape=3),
         r"A has 2 columns for points with 3 coordinates; expected one column",

@@ -309,7 +309,7 @@ def _checked_levels(levels: Any) -> Any:
 def _checked_names(names: Any) -> tuple[str, ...] | None:
     if names is None:
         return None
-    several = isinstance(names, Iterable) and getattr(names, "shape", None) != () and not isinstance(names, dict)
+    several = isinstance(names, Iterable) and getattr(names, "shape", None) != () and not isinstance(names, str | dict)
     if not several or not all(isinstance(name, str) for name in names):
         raise TypeError(f"Problem: names is {names!r}; expected a list of strings, one per constraint.")
     refuse_taken("Problem: names", of_constraints(names))

@@ -165,7 +165,12 @@ def weights(sample_weight: Any, n: int) -> np.ndarray:
 
 
 def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
-    """n finite numbers of at least 0, some of them positive; ones for None. Anything else is refused."""
+    """n finite numbers of at least 0, some of them positive; ones for None. Anything else is refused.
+
+    Example:
+        >>> checked_weights([1, 2], 2).tolist()
+        [1.0, 2.0]
+    """
     if sample_weight is None:
         return np.ones(n)
     with in_a_sentence("sample_weight", "a number for each row"):
