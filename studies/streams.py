@@ -193,8 +193,7 @@ def problem_of(drawn: Drawn, levels: Any, exactly: bool = False) -> tr.Problem:
     """What a user would write; problems of one family are one program."""
     family = drawn.family
     if (family, exactly) not in _PROBLEMS:
-        values = exact if exactly else _sampled
-        one = (lambda x, t, p: values(family, x, p)) if exactly else (lambda x, t, p: values(family, x, t, p))
+        one = (lambda x, t, p: exact(family, x, p)) if exactly else (lambda x, t, p: _sampled(family, x, t, p))
         _PROBLEMS[family, exactly] = (lambda x, t, p: one(x, t, p)[0], lambda x, t, p: one(x, t, p)[1:])
     f, h = _PROBLEMS[family, exactly]
     params = (drawn.params, drawn.law) if exactly else drawn.params
@@ -255,6 +254,7 @@ def reference(seed: int) -> dict[str, Any]:
         found = tr.minimize(
             exactly, nothing, method="bundle", tol=TOLERANCE * scale, x0=drawn.anchor, record=0, passes=3000
         )
+    assert found.objective is not None
     return {
         "levels": levels.tolist(), "optimum": float(found.objective), "x": np.asarray(found.x).tolist(),
         "dual": np.asarray(found.dual).tolist(), "start": float(at(start)[0]), "anchor": float(begin[0]),
@@ -357,7 +357,7 @@ def ways_of(names: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     """Measure one half, and print a table."""
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--half", choices=["seen", "unseen"], default="seen")
     arguments.add_argument("--problems", type=int, default=33, help="how many")
     arguments.add_argument("--family", help="only those whose name has this")

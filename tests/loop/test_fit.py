@@ -1,6 +1,7 @@
 """Runs on streams whose samples are kept: prefixes, margins and verdicts by folds, what ends them, and going on."""
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +61,8 @@ def fit(data=None, steps=5120, **options):
 def test_the_answer_is_that_of_the_samples_and_the_report_says_what_was_taken():
     n = 5120
     result = fit(steps=n)
-    rows = np.concatenate(list(stream(n).factory()))
+    batches: Any = stream(n).factory
+    rows = np.concatenate(list(batches()))
     plain = tr.minimize(problem(), rows).x
     np.testing.assert_allclose(result.x, plain, atol=5 / n**0.5 * 0.1)  # the margin is a fraction of the noise
     np.testing.assert_allclose(result.x, SOLUTION, atol=5 / n**0.5)
@@ -296,4 +298,6 @@ def test_neighbours_that_are_alike_widen_the_errors():
     result = fit(tr.Stream([rows]), 5120)
     assert any("neighbouring samples are alike" in note for note in result.notes)
     assert result.errors is not None
-    assert result.errors.iloc[0] > 3 * fit().errors.iloc[0]
+    errors = fit().errors
+    assert errors is not None
+    assert result.errors.iloc[0] > 3 * errors.iloc[0]
