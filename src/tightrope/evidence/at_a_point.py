@@ -132,6 +132,21 @@ def _in_float64(fn: Callable[[Problem, Tree, Tree], Any], problem: Problem, x: T
         return jax.device_get(fn(problem, x, samples))
 
 
+def not_beyond(problem: Problem, start: Tree, x: Tree, samples: Tree) -> float:
+    """The share of the way from the start to x, halved as often as samples surely have f higher there than at the start.
+
+    All of it where the start does not keep the constraints, which may be what the way is for.
+    """
+    f0, h0 = values_at(problem, start, samples)
+    if np.any(h0.mean(axis=0) > 0):
+        return 1.0
+    for share in 0.5 ** np.arange(6):
+        higher = values_at(problem, problem.domain.mix(start, x, share), samples)[0] - f0
+        if not higher.mean() > 2 * higher.std() / np.sqrt(len(higher)):
+            return float(share)
+    return 0.0
+
+
 def inflation_of(values: np.ndarray) -> np.ndarray:
     """How many times larger the variance of each mean is than that of independent samples; too many times for an error to
     be known where that still grows with the length that is looked at."""
