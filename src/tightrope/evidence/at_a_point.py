@@ -16,10 +16,10 @@ from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import conflict, said_of_conflict
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.reach import reach_of_constraints
-from tightrope.problem.rounding import UNITS, count, eps_of
+from tightrope.problem.rounding import UNITS, count
 from tightrope.sampling import Plan, Sampler
 from tightrope.sampling.data import first_row, one_row
-from tightrope.tree import Array, Tree, astype
+from tightrope.tree import Array, Tree, astype, eps_of
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
 _ENOUGH = 32  # samples of a run: fewer have no standard error to speak of (a guess)

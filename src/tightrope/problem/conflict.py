@@ -16,8 +16,8 @@ from tightrope._jaxlib import compiled
 from tightrope.confidence import serial_dependence
 from tightrope.problem.full_data import full_jacobian
 from tightrope.problem.problem import Problem
-from tightrope.problem.rounding import UNITS, eps_of
-from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, subtract
+from tightrope.problem.rounding import UNITS
+from tightrope.tree import Array, Tree, dot, eps_of, float_dtype, nonzero, subtract
 
 SURE = 5  # standard errors by which a mean has to be above zero to count as above it; derived: chance is below 1e-6
 _TURNS = 256  # steps of the search for weights; each costs a linear minimisation, none a look at the data; by hand

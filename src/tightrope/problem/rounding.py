@@ -114,8 +114,3 @@ def absolute(tree: Tree) -> Tree:
 def few(data: Tree) -> Tree:
     """At most 256 rows, spread evenly; all of them where there are no more."""
     return spread(data, -(-count(data) // _FEW_ROWS))
-
-
-def eps_of(x: Tree) -> float:
-    """The unit of rounding in a point's precision."""
-    return float(jnp.finfo(float_dtype(x)).eps)

@@ -1,6 +1,7 @@
 """Rows at hand: a finite data set, visited in reshuffled passes."""
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -48,7 +49,7 @@ class Rows(Sampler):
     shards: int = static(default=SHARDS)
 
     def __post_init__(self):
-        if self._all is self.data:  # those of an earlier sampler
+        if data_of(self.data) is self.data:  # those of an earlier sampler
             return
         whole_number("Rows", "shards", self.shards)
         spread = (leaf.sharding.mesh for leaf in jax.tree.leaves(self.data) if _on_devices(leaf))
@@ -59,21 +60,21 @@ class Rows(Sampler):
             else:
                 set_field(self, "data", spread_over(asked_mesh(mesh, self.shards), self.shards, self.data, _checked))
 
-    @property
+    @cached_property
     def _all(self) -> Any:
         return data_of(self.data)
 
-    @property
+    @cached_property
     def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How many rows there are."""
         return self._all.n
 
-    @property
+    @cached_property
     def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._all.together
 
-    @property
-    def rows(self) -> Tree:
+    @cached_property
+    def rows(self) -> Tree:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.data
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from tightrope._errors import MissingOracleError, shown
 from tightrope._limits import MOST_COORDINATES
 from tightrope.precision import in_full_precision
-from tightrope.tree import Array, Tree, dot, float_dtype
+from tightrope.tree import Array, Tree, dot, eps_of, float_dtype
 
 _COMPUTES = ("project", "project_in", "lmo", "warm_lmo", "support", "contains", "corrective", "between", "mix")
 _SMALL = 1 << 16  # numbers of an array that may stand in a program as they are, at most; by hand
@@ -210,4 +210,4 @@ def rounding(x: Tree, tol: float | None) -> Any:
     if tol is not None:
         return tol
     size = sum(math.prod(jnp.shape(v)) for v in jax.tree.leaves(x))  # sums round like a random walk
-    return 8 * (8 + math.sqrt(size)) * float(jnp.finfo(float_dtype(x)).eps)
+    return 8 * (8 + math.sqrt(size)) * eps_of(x)
