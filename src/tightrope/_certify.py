@@ -24,7 +24,7 @@ from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.problem.problem import constraint_names
 from tightrope.result import Result
 from tightrope.sampling import as_sampler
-from tightrope.sampling.data import count, kept, one_row
+from tightrope.sampling.rows import count, kept, one_row
 from tightrope.sets.base import checked_point
 from tightrope.solvers import SQP, Bundle, NotFiniteLook, Solver
 from tightrope.tree import Tree, astype, float_dtype

@@ -258,9 +258,9 @@ class _Leg:
         if self.output == "feasible" or asked.tol is not None:
             self._refuse_without_rows()
         self.keeps_samples = self._keeps_samples()
-        given = asked.feasible_point
-        like = Shape.of(self.ready.x), float_dtype(self.ready.x)
-        self.inside = None if given is None else checked_point("feasible_point", given, *like)
+        self.inside, x = None, self.ready.x
+        if asked.feasible_point is not None:
+            self.inside = checked_point("feasible_point", asked.feasible_point, Shape.of(x), float_dtype(x))
 
     def _keeps_samples(self) -> bool:
         """Whether samples of a stream are kept and solved on; where only memory is lacking, a note says so."""

@@ -18,7 +18,7 @@ from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.reach import reach_of_constraints
 from tightrope.problem.rounding import UNITS, count
 from tightrope.sampling import Plan, Sampler
-from tightrope.sampling.data import first_row, one_row
+from tightrope.sampling.rows import first_row, one_row
 from tightrope.tree import Array, Tree, astype, eps_of
 
 _FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's

@@ -20,7 +20,7 @@ from tightrope.evidence.constraint_bounds import Accept, Ranges, bound_constrain
 from tightrope.problem import Problem
 from tightrope.problem.full_data import linearised
 from tightrope.problem.rounding import count
-from tightrope.sampling.data import kept
+from tightrope.sampling.rows import kept
 from tightrope.tree import Array, Tree, eps_of, replace
 
 _GRADES = ("proven", "asymptotic", "not known")  # from the surest

@@ -25,7 +25,7 @@ from tightrope.evidence.held_out_rows import codes_of, first_of_copies
 from tightrope.problem import Problem
 from tightrope.problem.full_data import each_row, linearised
 from tightrope.problem.reach import reach_of_constraints
-from tightrope.sampling.data import one_row
+from tightrope.sampling.rows import one_row
 from tightrope.tree import Array, Tree, replace
 
 Accept = Literal["proven", "asymptotic"]

@@ -10,7 +10,7 @@ from tightrope.confidence import binomial_lower, binomial_upper, copies
 from tightrope.confidence.independence import row_codes
 from tightrope.problem.rounding import count
 from tightrope.sampling import Sampler, as_sampler
-from tightrope.sampling.data import KEPT_ROWS, data_of, kept
+from tightrope.sampling.rows import KEPT_ROWS, data_of, kept
 from tightrope.tree import Tree
 
 _MOST = 1 << 16  # rows that are marked, spread evenly; by hand

@@ -17,7 +17,7 @@ from tightrope.problem.full_data import full_constraints, full_jacobian, full_me
 from tightrope.problem.generic import exact_slopes
 from tightrope.problem.problem import n_constraints
 from tightrope.result import Pull
-from tightrope.sampling.data import one_row
+from tightrope.sampling.rows import one_row
 from tightrope.tree import Array, Tree, eps_of, float_dtype
 
 MARGIN = 64  # units of eps of what is summed, which any order of summing stays within; by hand

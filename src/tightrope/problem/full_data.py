@@ -1,5 +1,5 @@
 """Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a
-slice of the rows themselves where they are read from files (`sampling/data.py`).
+slice of the rows themselves where they are read from files (`sampling/rows.py`).
 
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
@@ -33,10 +33,10 @@ from tightrope.problem.problem import (
     n_constraints,
     objective_alone,
 )
-from tightrope.sampling.data import Data, OfSlice, data_of, first_row, kept, one_row
-from tightrope.sampling.data import Numbered as Numbered
-from tightrope.sampling.data import count as count
-from tightrope.sampling.data import spread as spread
+from tightrope.sampling.rows import Data, OfSlice, data_of, first_row, kept, one_row
+from tightrope.sampling.rows import Numbered as Numbered
+from tightrope.sampling.rows import count as count
+from tightrope.sampling.rows import spread as spread
 from tightrope.tree import Array, Mean, Tree, ravel
 
 _FEW = 8  # constraints for which a backward pass each costs nothing to speak of: a guess

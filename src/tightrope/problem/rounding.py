@@ -14,8 +14,8 @@ from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem, bends, objective_alone
-from tightrope.sampling.data import count as count
-from tightrope.sampling.data import first_row, one_row, spread
+from tightrope.sampling.rows import count as count
+from tightrope.sampling.rows import first_row, one_row, spread
 from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype
 
 # Roundings of eps/2 that a mean over rows may be off by, in eps of the mean of absolute values. Derived: on a CPU

@@ -14,11 +14,12 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope._jaxlib import compiled
 from tightrope.precision import digits
-from tightrope.sampling.data import BLOCK_BYTES, KEPT_ROWS, Arrays, Blocks, Draws, Order, Plan, Sampler, kept, length
 from tightrope.sampling.mesh.files import OnMesh
 from tightrope.sampling.mesh.shards import asked_mesh
 from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, names_in
 from tightrope.sampling.parquet_reading import InOrder, Visit, joined
+from tightrope.sampling.rows import KEPT_ROWS, Arrays, kept
+from tightrope.sampling.sampler import BLOCK_BYTES, Blocks, Draws, Order, Plan, Sampler, length
 from tightrope.sampling.streamed import streamed
 from tightrope.tree import Array, Tree
 

@@ -47,6 +47,7 @@ class Shape:
     def __init__(self, spec: Any):
         leaves, self.treedef = jax.tree.flatten(spec, is_leaf=_is_array_shape)
         self.leaves: tuple[tuple[int, ...], ...] = tuple(_array_shape(s, spec) for s in leaves)
+        self.size = sum(math.prod(s) for s in self.leaves)  # the number of coordinates of a point, over all its arrays
         if self.size == 0:
             raise ValueError(f"Shape: {spec!r} was given, which has no coordinates; expected at least one.")
         if self.size > MOST_COORDINATES:
@@ -77,11 +78,6 @@ class Shape:
         pieces = jnp.split(vector, [int(c) for c in cuts])
         arrays = [jnp.reshape(v, s) for v, s in zip(pieces, self.leaves, strict=True)]
         return jax.tree.unflatten(self.treedef, arrays)
-
-    @property
-    def size(self) -> int:
-        """The number of coordinates of a point, over all its arrays."""
-        return sum(math.prod(s) for s in self.leaves)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shape) and (self.treedef, self.leaves) == (other.treedef, other.leaves)

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tightrope.sampling.data import Plan
 from tightrope.sampling.passes import Passes, drawn_by
+from tightrope.sampling.sampler import Plan
 from tightrope.tree import Array
 
 AXIS = "shards"  # of every mesh, whatever a user has called theirs
