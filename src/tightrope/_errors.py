@@ -87,7 +87,6 @@ class _Short(reprlib.Repr):
 
 _short = _Short()
 _short.maxother = _short.maxstring = 100  # characters; by hand: about a line, of which the sentence needs a part
-_short.maxlong = 60  # digits; by hand
 
 
 def shown(value: Any) -> str:

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import compiled
+from tightrope.confidence import ENOUGH
+from tightrope.evidence.folds import FOLDS
 from tightrope.methods import CFWCSOA, CSCGD, CSOA, FWCSOA, SVRFCSOA, SVRGCSOA, Refreshing, SplitCSOA, registered
 from tightrope.methods.base import Algorithm, Method, title_of
 from tightrope.precision import full_precision
@@ -69,7 +71,7 @@ def automatic(asked: Asked) -> tuple[Algorithm, str]:
     return chosen, f"{data} and {domain.name} has {has}"
 
 
-LEAST_KEPT = 100  # samples: from fewer no fold of a fifth tells anything (a guess)
+LEAST_KEPT = FOLDS * ENOUGH  # samples, so that every fold tells something
 
 
 class Stored(NamedTuple):
@@ -238,8 +240,8 @@ def refuse_grids(method: Algorithm) -> None:
 
 # ---- is there any, and are there kinks ------------------------------------------------------------------------------
 
-_HALVINGS = 24  # of an interval around a possible kink, as many as float32 has digits; derived
-_LATE = 6  # the last of them, over which a smooth function's slope changes by 2^-6; by hand
+_HALVINGS = np.finfo(np.float32).nmant + 1  # of an interval around a possible kink: as many as float32 has digits
+_LATE = _HALVINGS // 4  # the last of them, over which a smooth function's slope changes by 2^-6
 _SHARES = 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-6  # of the line, until nothing overflows on it; by hand
 _JUMP = 0.25  # share of the change left after them: more is a jump; by hand, between 2^-6 and 1
 

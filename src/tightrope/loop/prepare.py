@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope._limits import refuse_points_beyond_memory
+from tightrope._limits import SURELY_FIT, refuse_points_beyond_memory
 from tightrope.columns import of_constraints
 from tightrope.loop.budget import default_batch, draws_of, for_rows, steps_within
 from tightrope.loop.choose import Asked, lacks, misfit, missing, projection_free, refuse_grids, resolve_method
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tightrope.result import Result
 
 
-_SURELY_FITS = 2**20  # coordinates of a point that no machine lacks the memory for; by hand
 _GLANCE = 16  # samples by which it is judged whether f and h are finite around the domain; by hand
 
 
@@ -215,7 +214,7 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None", dty
             )
         x0 = warm_start.where_to_go_on
     if x0 is None:
-        if domain.shape is None or domain.shape.size > _SURELY_FITS:
+        if domain.shape is None or domain.shape.size > SURELY_FIT:
             refuse_points_beyond_memory(jax.eval_shape(domain.start))
         return domain.start()
     x = checked_point("x0", x0, domain.shape)

@@ -43,7 +43,7 @@ _FEW = 8  # constraints for which a backward pass each costs nothing to speak of
 _MOST_ROWS = (
     1024  # rows in a slice on a CPU, at most; measured (docs/design.md): rows of few numbers gain nothing from more
 )
-_MOST_ROWS_OF_SLOPES = 256  # the same with gradients; measured (there): they take a third longer from 600 rows on
+MOST_ROWS_OF_SLOPES = 256  # the same with gradients; measured (there): they take a third longer from 600 rows on
 _FEW_SLICES = 8  # of the rows, by which it is seen where functions pull: a guess
 _CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: a guess; long rows gain half
 _READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: a guess; to ask takes 0.1 ms
@@ -123,7 +123,7 @@ def rows_a_slice_of(data: Tree, slopes: bool = False) -> int:
         return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
     if not data.in_memory:
         return min(_MOST_READ, 1 << max(8, (_READ // a_row).bit_length() - 1))
-    most = _MOST_ROWS_OF_SLOPES if slopes else _MOST_ROWS
+    most = MOST_ROWS_OF_SLOPES if slopes else _MOST_ROWS
     return min(most, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
 
 
@@ -175,7 +175,7 @@ def full_jacobian(
     one = one_row(data)
     if _columns_pay(problem, x, one):
         size = rows_a_slice or rows_a_slice_of(data)  # who counts slices knows theirs
-        return fold_rows(by_columns, data, size if some is not None else min(size, _MOST_ROWS_OF_SLOPES), some)
+        return fold_rows(by_columns, data, size if some is not None else min(size, MOST_ROWS_OF_SLOPES), some)
     return fold_rows(by_rows, data, rows_a_slice or rows_a_slice_of(data, slopes=True), some)
 
 

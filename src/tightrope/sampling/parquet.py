@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _AT_ONCE_BYTES = 2 * 2**20  # bytes that are decoded at once: a guess
-_KEPT_BYTES = 16 * 2**20  # bytes of that sample, at most: a guess, half a block
+_KEPT_BYTES = BLOCK_BYTES // 2  # of that sample, at most
 _KEPT_GROUPS = 32  # row groups that it is from, at most: a guess, because each is read whole
 _ALIGNMENT = 64  # bytes; what JAX asks of an array that it takes over without a copy
 _SHARDS = 16  # over a mesh, by default: a guess, fewer than of rows, because each has a row group open, all at once

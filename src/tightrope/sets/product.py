@@ -27,7 +27,9 @@ def _product_shape(sets: Tree) -> Shape | None:
 
 def _where_all(flag: str) -> Any:
     """What a product can do where all its parts can."""
-    return property(lambda product: all(getattr(part, flag) for part in product._parts()))
+    return property(
+        lambda product: all(getattr(part, flag) for part in product._parts()), doc=f"`{flag}` of all parts."
+    )
 
 
 @pytree
