@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 SLACK = 0.02  # of the target of a bet; it moves the critical value at 95 % from 1.645 to 1.654: a guess
+ENOUGH = 20  # independent values: fewer say no standard error; derived: these know it to 1/sqrt(2 ENOUGH), a sixth
 USUAL = 0.95  # the confidence of what nobody asked for with another; as is usual
 TWO_SIDED = 1.96  # standard errors to either side of an interval of 95 %; derived, from the normal law
 _BETS = 1 << 17  # rows at most; longer samples are bet on in blocks, whose means have the same mean and range: a guess

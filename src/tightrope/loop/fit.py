@@ -35,7 +35,7 @@ from tightrope.loop.prepare import Prepared, asked_of, prepare
 from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
 from tightrope.loop.run import run_steps
-from tightrope.methods.base import Algorithm
+from tightrope.methods.base import Algorithm, Cost
 from tightrope.precision import digits
 from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import best_weights, said_of_conflict
@@ -345,8 +345,8 @@ class _Fit(Recorder):
             x = self._ambient(self.x)
             tracked = {} if self.options.track is None else self.options.track(x)
         self.means = Means(seen[0], seen[1:], self.lam, tracked, 1.0)
-        row = self.row(self.means, {"distance": distance, **{name: tracked[name] for name in sorted(tracked)}})
-        row["samples"] = part.n
+        more = {"distance": distance, **{name: tracked[name] for name in sorted(tracked)}}
+        row = self.row(self.means, part.n, self.gradients, more)
         with _wide(self.ambient):
             return self.written(row, bar, None, x, self.lam)
 
@@ -399,5 +399,5 @@ class _Fit(Recorder):
         every = ("own", "last", "average")
         out.points, out.duals = dict.fromkeys(every, self._ambient(self.x)), dict.fromkeys(every, self.lam)
         out.worth, out.note = self.worth, " ".join(self.notes) or None
-        out.kept, out.gradients, out.means = True, self.gradients, self.means
+        out.kept, out.cost, out.means = True, Cost(self.step * self.batch, self.gradients), self.means
         return out
