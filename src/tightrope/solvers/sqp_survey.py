@@ -15,7 +15,7 @@ from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
 from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step
-from tightrope.solvers.survey import MARGIN, Memory, Survey, all_finite, units_of
+from tightrope.solvers.survey import Memory, Survey, all_finite, units_of
 from tightrope.tree import pytree, replace, shaped_like
 
 # By hand, where nothing else is said.
@@ -272,7 +272,7 @@ class SQPSurvey(Survey):
         price = _dearer(np.asarray(memory.price, float), step.lam)
         drop = min(float(c.grad @ step.y - price @ np.maximum(c.h, 0)), 0.0)
         memory = replace(memory, push=step.lam, price=price, move=step.y, drop=drop)
-        if not (self.roomy or (memory.feasible and not memory.interior)) and self.t % 2 == 0:
+        if not (self.roomy or (memory.feasible and np.any(memory.tight))) and self.t % 2 == 0:
             return self._level(memory, c)
         return self._try(memory, c, self.trust)
 
@@ -295,7 +295,7 @@ class SQPSurvey(Survey):
             worst = float(np.max(self.looks.h / self.units.h, axis=1).min())
             found = model.infeasibility()
             memory = self._with_conflict(memory, found, worst)
-            memory = replace(memory, distance=worst, interior=found is None or found.certain < -NONE)
+            memory = replace(self._with_tight(memory, found), distance=worst)
             x = model.level_point(None, (c.x + np.asarray(memory.move, float)) * self.widths, 0.5)
         ahead = memory.x if x is None else self._point(x)
         return replace(memory, ahead=ahead, share=0.0, centre=memory.centre or self.t)
@@ -305,7 +305,7 @@ class SQPSurvey(Survey):
     def _best_output(self) -> Combination:
         """The point looked at, pulled by convexity towards the one that is deepest inside where it violates something;
         as long as that makes no feasible point, the best combination of all looks that are kept."""
-        looks, margin = self.looks, MARGIN * self.looks.h_error
+        looks, margin = self.looks, self.margins
         values = (looks.h + margin) / self.units.h
         depths = np.max(values, axis=1, initial=-np.inf)
         inside = int(np.argmin(depths))
