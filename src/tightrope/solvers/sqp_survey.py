@@ -14,7 +14,7 @@ from tightrope.sets import Box, L2Ball, LinfBall
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
-from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step
+from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step, onto
 from tightrope.solvers.survey import Memory, Survey, all_finite, units_of
 from tightrope.tree import pytree, replace, shaped_like
 
@@ -307,7 +307,8 @@ class SQPSurvey(Survey):
         as long as that makes no feasible point, the best combination of all looks that are kept."""
         looks, margin = self.looks, self.margins
         values = (looks.h + margin) / self.units.h
-        depths = np.max(values, axis=1, initial=-np.inf)
+        held = np.asarray(self.before.tight) & (values <= 0)  # as well as can be
+        depths = np.max(np.where(held, -np.inf, values), axis=1, initial=-np.inf)
         inside = int(np.argmin(depths))
         self.roomy = depths[inside] < -NONE
         self.kept.used[self.places[inside]] = self.t + 1  # it is needed as long as there is none better
@@ -341,13 +342,17 @@ class SQPSurvey(Survey):
 
     def _programme(self, c: Place, bend: Any, memory: Any) -> Step | None:
         """The quadratic programme at a place; multipliers in the units of the problem."""
-        f, h = self.units.f, self.units.h
+        f, h, tight = self.units.f, self.units.h, np.asarray(memory.tight)
+        J, sides = c.rows / h[:, None], c.h / h
         try:
-            step = best_step(c.grad / f, bend / f, c.rows / h[:, None], c.h / h, self._within(c.x))
+            step = best_step(c.grad / f, bend / f, J, sides, self._within(c.x))
         except Inconsistent:
             return None
-        good = step is not None and np.all(np.isfinite(step.y)) and np.all(np.isfinite(step.lam))
-        return Step(step.y, step.lam * f / h) if step is not None and good else None
+        if step is None or not (np.all(np.isfinite(step.y)) and np.all(np.isfinite(step.lam))):
+            return None
+        region = region_of(self.conic, c.x * self.widths) if np.any(tight) else None
+        y = step.y if region is None else onto(step.y, J[tight], sides[tight], region)
+        return Step(y, step.lam * f / h)
 
     def _within(self, x: np.ndarray) -> Ball | Bounds | Region:
         """The domain around a point, as the programme has it."""

@@ -105,9 +105,7 @@ def no_looks(x: Tree, lam: np.ndarray, places: int) -> dict[str, Any]:
 def look_of(memory: Memory, note: str | None = None) -> Look:
     """What a memory knows of its output."""
     conflict, upper, lower = np.asarray(memory.conflict, float), float(memory.upper), float(memory.lower)
-    margin = float(
-        np.asarray(memory.lam, float) @ np.asarray(memory.margin, float)
-    )  # what it costs, for small ones
+    margin = float(np.asarray(memory.lam, float) @ np.asarray(memory.margin, float))  # what it costs, for small ones
     feasible = bool(memory.feasible)
     return Look(
         x=memory.x,
