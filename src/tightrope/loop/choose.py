@@ -38,14 +38,16 @@ def automatic(asked: Asked) -> tuple[Algorithm, str]:
         return CFWCSOA(), f"points of {domain.name} are held factored"
     data = "the data is at hand" if asked.rows else "samples come in a stream"
     most = SECOND_COORDINATES if asked.nested else COORDINATES  # where nothing else is as good
-    by_passes = asked.rows and not asked.steps and asked.constraints <= CONSTRAINTS
+    by_passes = asked.rows and not asked.steps
+    few = asked.constraints <= CONSTRAINTS
     size = f"with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
     fits = {"rows": True, "values": asked.values, "nested": asked.nested}
     smooth = SECOND_COORDINATES if projection_free(domain) else SMOOTH_COORDINATES
-    second = by_passes and asked.coordinates <= smooth and misfit(SQP, domain, **fits) is None
+    small = few or max(asked.coordinates, asked.constraints) <= COORDINATES  # second order keeps few looks
+    second = by_passes and small and asked.coordinates <= smooth and misfit(SQP, domain, **fits) is None
     if second and asked.lacks() is None:
         return SQP(), f"{data}, {size}, and the functions are smooth"
-    if by_passes and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
+    if by_passes and few and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
         return Bundle(), f"{data}, {size}"
     if asked.nested:
         nested = SVRGCSOA() if asked.rows else CSCGD(schedule="measured")

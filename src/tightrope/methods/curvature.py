@@ -105,7 +105,6 @@ def is_flat(hessian: np.ndarray, widths: np.ndarray, unit: float) -> bool:
 
 # ---- is there any, and are there kinks ------------------------------------------------------------------------------
 
-_HALVINGS = 24  # of an interval around a possible kink, as many as float32 has digits; derived
 _LATE = 6  # the last of them, over which a smooth function's slope changes by 2^-6; by hand
 _SHARES = 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-6  # of the line, until nothing overflows on it; by hand
 _JUMP = 0.25  # share of the change left after them: more is a jump; by hand, between 2^-6 and 1
@@ -152,6 +151,9 @@ def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, sha
     rows = few(data)
     down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
     ahead = jax.tree.map(lambda a, b: share * jnp.where(norm(down) >= norm(up), a, b), down, up)
+    halvings = (
+        jnp.finfo(lam.dtype).nmant + 1
+    )  # as many as there are digits: kinks may be close together beside the domain
 
     def look(k: Any, seen: Any) -> Any:
         """First at the two ends, then in the middle of what is left; the change is noted at first, late, and at last."""
@@ -162,7 +164,7 @@ def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, sha
         upper = (k != 1) & ((k == 0) | (at - at_low < at_high - at))
         low, at_low = jnp.where(upper, a, low), jnp.where(upper, at, at_low)
         high, at_high = jnp.where(upper, high, a), jnp.where(upper, at_high, at)
-        now = k == 1 + jnp.array([0, _HALVINGS - _LATE, _HALVINGS, 0])
+        now = k == 1 + jnp.array([0, halvings - _LATE, halvings, 0])
         return (
             low,
             high,
@@ -172,5 +174,5 @@ def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, sha
         )
 
     zero = jnp.zeros((), lam.dtype)
-    *_, changes = jax.lax.fori_loop(0, _HALVINGS + 2, look, (zero, zero + 1, zero, zero, jnp.zeros((4,), lam.dtype)))
+    *_, changes = jax.lax.fori_loop(0, halvings + 2, look, (zero, zero + 1, zero, zero, jnp.zeros((4,), lam.dtype)))
     return changes.at[3].multiply(1e3 * float(jnp.finfo(lam.dtype).eps))

@@ -310,7 +310,7 @@ class SQPSurvey(Survey):
         held = np.asarray(self.before.tight) & (values <= 0)  # as well as can be
         depths = np.max(np.where(held, -np.inf, values), axis=1, initial=-np.inf)
         inside = int(np.argmin(depths))
-        self.roomy = depths[inside] < -NONE
+        self.roomy = bool(np.all((values[inside] * self.gentler < -NONE) | held[inside]))
         self.kept.used[self.places[inside]] = self.t + 1  # it is needed as long as there is none better
         over, room = np.maximum(values[-1], 0), np.maximum(-values[inside], 0)
         pulled = float(np.max(np.divide(over, over + room, out=np.zeros_like(over), where=over > 0), initial=0.0))

@@ -268,9 +268,17 @@ class Survey:
 
     def _with_tight(self, memory: Any, found: Bound | None) -> Any:
         """Whether it proves that nothing lies strictly inside the constraints, or only less than any programme can tell."""
-        if found is None or found.certain < -NONE:
+        if found is None or np.any(found.certain * self.gentler < -NONE):
             return memory
         return replace(memory, tight=memory.tight | self._involved(found))
+
+    @cached_property
+    def gentler(self) -> np.ndarray:
+        """How many times the unit of each constraint is that of the look with the least slope: one look that went far out
+        must not make room look like none."""
+        slopes = np.linalg.norm(self.looks.rows * self.widths, axis=2)
+        least = np.min(slopes, axis=0, initial=np.inf, where=slopes > 0)
+        return np.maximum(self.units.h / least, 1.0)
 
     def _involved(self, found: Bound) -> np.ndarray:
         """The constraints that a bound on the worst of H stands on."""
