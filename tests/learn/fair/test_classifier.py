@@ -672,6 +672,7 @@ def test_a_path_is_judged_by_weights():
     for kept, weight in ((np.arange(N), times), (rows, None)):
         model = tr.FairLogisticRegression(p_rule=0.5, constraint="covariance", class_weight={-1.0: 1.0, 1.0: 9.0})
         task = read_task(model, X[kept], Y[kept], SEX[kept], weight)
+        assert task.sensitive is not None
         judge = Judge.of(task, cells_of(task.sensitive, task.y > 0, PARITY), np.arange(len(kept)), Asked("ratio", 0.5))
         judged.append(judge.row([task.X[:, 0] > 3], 0.95))
     ours, repeated = judged

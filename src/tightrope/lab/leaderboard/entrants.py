@@ -102,9 +102,7 @@ def enter(kind: type[Algorithm], solved: Solved, source: Source, first_budget: i
         problem, given = penalised(problem, solved.dual), (PENALTY,)
     if "exact_constraints" in kind.needs:
         problem, given = replace(problem, exact_constraints=_exact(solved)), (EXACT,)
-        if (
-            issubclass(kind, Method) and kind.facts.margin and solved.feasible
-        ):  # all iterates are feasible if the first is
+        if issubclass(kind, Method) and kind.facts.margin and solved.feasible:  # all iterates are if the first is
             x0, given = feasible_point(solved), (EXACT, INSIDE)
     data = solved.samples if source == "streams" else Rows(solved.table)
     method = tunable(kind)

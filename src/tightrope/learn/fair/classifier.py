@@ -248,9 +248,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             try:
                 with threads_for(*task.X.shape, worth=PRODUCT):
                     new._fit_by_covariance(task, seed) if asked_of(new) is None else new._fit_by_rates(task, seed)
-            except (
-                Refused
-            ) as refused:  # then there is no classifier, not even an earlier one, but the path that was tried
+            except Refused as refused:  # no classifier is left, not even an earlier one, but the path that was tried
                 new._forget()
                 new.frontier_ = refused.frontier
                 raise
@@ -369,8 +367,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         with threads_for(*task.X.shape, worth=PRODUCT):
             if asked_of(twin) is not None:
                 return twin._walk(task, self._seed()).frontier(CONSTRAINTS[twin.constraint])
-            options = {"folds": self.folds, "confidence": self.confidence, "seed": self._seed()}
-            return walked(build(task), twin.p_rule, **options)[1]
+            asked: dict[str, Any] = {"p_rule": twin.p_rule, "folds": self.folds, "confidence": self.confidence}
+            return walked(build(task), **asked, seed=self._seed())[1]
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
         """Draw the frontier, with the threshold chosen; saved to `path` where one is given."""
