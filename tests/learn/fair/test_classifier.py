@@ -26,7 +26,6 @@ from sklearn.preprocessing import StandardScaler
 
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
-from tightrope.files import FileError
 from tightrope.learn.fair import by_covariance, training
 from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.rare import smallest_group
@@ -413,10 +412,6 @@ def test_labels_of_any_kind(fitted):
         np.testing.assert_array_equal(model.predict(X), np.unique(labels)[(fitted.predict(X) > 0).astype(int)])
 
 
-def test_the_same_seed_gives_the_same_classifier(fitted):
-    np.testing.assert_array_equal(fair().fit(X, Y, sensitive_features=S).coef_, fitted.coef_)
-
-
 def test_a_pipeline_with_and_without_routing(fitted):
     plain: Any = make_pipeline(StandardScaler(), fair())
     plain.fit(X, Y, fairlogisticregression__sensitive_features=S)
@@ -440,19 +435,6 @@ def test_a_grid_search_with_and_without_routing():
     peer = cross_val_predict(LogisticRegression(C=np.inf, tol=1e-10), features[:, :2], y, cv=KFold(3))
     assert scores[1] == pytest.approx(np.mean(peer == y), abs=1e-9)  # the second constraint does not bind
     assert scores[0] < scores[1]
-
-
-def test_clone_and_parameters(fitted):
-    copy: Any = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    assert not hasattr(copy, "coef_")
-    assert copy.set_params(covariance=0.3).covariance == 0.3
-
-
-def test_a_pickle_of_a_fitted_classifier(fitted):
-    copy = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(copy.decision_function(X), fitted.decision_function(X))
-    assert str(copy.result_) == str(fitted.result_)
 
 
 COMPILED: list[str] = []
@@ -695,13 +677,9 @@ def test_the_rule_needs_groups():
 # ---- on disk -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def file(promised, tmp_path):
-    promised.save(tmp_path / "model")
-    return tmp_path / "model"
-
-
-def test_a_file_brings_the_classifier_back(promised, file):
+def test_a_file_brings_the_classifier_back(promised, tmp_path):
+    file = tmp_path / "model"
+    promised.save(file)
     copy = tr.FairLogisticRegression.load(file)
     assert copy.get_params() == promised.get_params()
     np.testing.assert_array_equal(copy.decision_function(X), promised.decision_function(X))
@@ -725,26 +703,6 @@ def test_names_labels_and_method_objects_in_a_file(tmp_path):
     np.testing.assert_array_equal(copy.predict(frame), model.predict(frame))
     assert list(copy.feature_names_in_) == ["income", "hours"]
     assert (copy.threshold_, copy.method, copy.random_state) == ({"sex": 0.1}, "auto", 2)
-
-
-def test_a_changed_file_is_refused(file):
-    content = file.read_bytes()
-    changed = bytearray(content)
-    changed[-1] ^= 1  # in an array
-    file.write_bytes(changed)
-    with pytest.raises(FileError, match=r"was changed or damaged after it was written.* Fit and save"):
-        tr.FairLogisticRegression.load(file)
-    edited = content.replace(rb"\"random_state\": 0", rb"\"random_state\": 1")
-    assert edited != content
-    file.write_bytes(edited)
-    with pytest.raises(FileError, match="was changed or damaged after it was written"):
-        tr.FairLogisticRegression.load(file)
-
-
-def test_a_file_that_cannot_be_written(fitted, tmp_path):
-    with pytest.raises(FileError, match="there is no folder"):
-        fitted.save(tmp_path / "absent" / "model")
-    assert list(tmp_path.iterdir()) == []
 
 
 # ---- a stream ----------------------------------------------------------------------------------------------------------
@@ -893,8 +851,6 @@ def test_a_stream_without_constraint_and_a_fit_after_it(fitted):
         ({"scaling": (SCALING[0], [0.0, 1.0])}, {}, "2 positive deviations"),
         ({}, {"classes": [0, 1]}, r"y has the label -1.0; expected one of \[0, 1\]"),
         ({}, {"classes": [-1, 0, 1]}, "Only binary classification is supported"),
-        ({}, {"sensitive_features": None}, r"covariance=0.05\) needs sensitive_features"),
-        ({}, {"sensitive_features": S[:3]}, "sensitive_features has 3 rows and X has 640"),
     ],
 )
 def test_bad_streams(parameters, given, sentence):
@@ -922,29 +878,21 @@ def test_bad_later_batches():
     [
         ({"p_rule": 0.8}, "p_rule and covariance were both given"),
         ({"p_rule": 80, "covariance": None}, "p_rule is 80; expected a share between 0 and 1"),
-        ({"p_rule": "high", "covariance": None}, "p_rule is 'high'; expected a share"),
         ({"covariance": 0.0}, "threshold is 0.0; expected positive numbers"),
         ({"covariance": "small"}, "threshold is 'small'; expected positive numbers"),
         ({"covariance": {"race": 0.1}}, "threshold is given for race; expected one for each of sensitive_features"),
         ({"notion": "equality"}, "notion is 'equality'; expected 'demographic_parity' or 'equal_opportunity'"),
         ({"sensitive": "sex"}, "sensitive= and sensitive_features= were both given"),
         ({"sensitive": 5}, "sensitive is 5; expected"),
-        ({"l2": -1.0}, "l2 is -1.0; expected"),
         ({"l2": "a"}, "l2 is 'a'; expected"),
         ({"radius": 0.0}, "radius is 0.0; expected a positive number"),
-        ({"radius": "wide"}, "radius is 'wide'; expected a positive number"),
         ({"method": "sgd"}, "method is 'sgd'; expected auto, "),
-        ({"method": 3}, "method is 3; expected auto, "),
         ({"passes": 0}, "passes is 0"),
-        ({"passes": "many"}, "passes is 'many'"),
         ({"tol": -1.0}, "tol is -1.0"),
-        ({"tol": "tiny"}, "tol is 'tiny'"),
         ({"search": "grid"}, "search is 'grid'; expected 'cross-validation' or 'batch'"),
         ({"folds": 1}, "folds is 1; expected a whole number of at least 2"),
         ({"confidence": 95}, "confidence is 95; expected a number between 0 and 1"),
-        ({"confidence": "high"}, "confidence is 'high'; expected a number between 0 and 1"),
         ({"random_state": -1}, "random_state is -1; expected a whole number"),
-        ({"random_state": "any"}, "random_state is 'any'; expected a whole number"),
         ({"class_weight": "even"}, "class_weight"),
     ],
 )
@@ -976,8 +924,7 @@ def test_bad_data(given, sentence):
         fair().fit(**({"X": X, "y": Y, "sensitive_features": S} | given))
 
 
-def test_a_named_column_that_is_not_there():
+@pytest.mark.parametrize("given", [X, pd.DataFrame(X, columns=["income", "hours"])])
+def test_a_named_column_that_is_not_there(given):
     with pytest.raises(ValueError, match="sensitive names sex, which X has no column of"):
-        fair(sensitive="sex").fit(pd.DataFrame(X, columns=["income", "hours"]), Y)
-    with pytest.raises(ValueError, match="sensitive names sex, which X has no column of"):
-        fair(sensitive="sex").fit(X, Y)
+        fair(sensitive="sex").fit(given, Y)
