@@ -24,7 +24,7 @@ _CERTAINLY_TOO_LARGE = 2**50
 """Bytes of one point that no machine has, whatever it says of itself: a pebibyte, a guess."""
 _NOT_ASKED_BELOW = 2**32
 """Bytes up to which the machine is not even asked how much it has: 4 GiB, a guess."""
-_KEPT = 3
+KEPT = 3
 """Points that every run keeps at the same time; derived: the iterate, the gradient, and the next iterate."""
 
 
@@ -51,10 +51,10 @@ def refuse_points_beyond_memory(x: Any) -> None:
     """
     leaves = jax.tree.leaves(x)
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-    if beyond_memory(_KEPT * size):
+    if beyond_memory(KEPT * size):
         count = sum(leaf.size for leaf in leaves)
         raise ValueError(
-            f"The domain's points have {count:,} coordinates, {size / 2**30:,.0f} GiB each, of which a run keeps {_KEPT}: "
+            f"The domain's points have {count:,} coordinates, {size / 2**30:,.0f} GiB each, of which a run keeps {KEPT}: "
             "that is more than this machine has. Use a smaller shape; for matrices there is "
             "tr.StructuredMatrixCompletion, which keeps factors."
         )
