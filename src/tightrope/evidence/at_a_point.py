@@ -9,6 +9,7 @@ import numpy as np
 
 from tightrope._jaxlib import compiled
 from tightrope.confidence import ENOUGH, TESTED, serial_dependence
+from tightrope.confidence.means import skewness
 from tightrope.evidence.constraint_bounds import values_at
 from tightrope.precision import digits
 from tightrope.problem import Problem
@@ -90,6 +91,27 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
     """What x is worth on the last samples of its own run, in their order. Where neighbours are alike there are fewer of
     them than it seems, and the errors count that.
     """
+    values, found = along(problem, x, samples)
+    error, mean = found.widened(values.std(axis=0) / np.sqrt(found.n - 1)), values.mean(axis=0)
+    said = f"the last {found.n:,} samples of the run, which has learned from them, with two standard errors"
+    return Worth(float(mean[0]), mean[1:], 2 * error[0], 2 * error[1:], said, True, samples, True, found.note)
+
+
+class Along(NamedTuple):
+    """What values of f and h along samples, in their order, say of the errors of means."""
+
+    inflation: np.ndarray  # (1 + N,) of the variances, over those of independent samples; inf where too few are that
+    skewness: np.ndarray  # (1 + N,)
+    n: int
+    note: str | None
+
+    def widened(self, error: np.ndarray) -> np.ndarray:
+        """Standard errors (1 + N,) of independent samples, as large as they are."""
+        return np.where(np.isinf(self.inflation), np.inf, error * np.sqrt(np.minimum(self.inflation, self.n)))
+
+
+def along(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, Along]:
+    """Values (n, 1 + N) at samples, and what their order says of the objective and of constraints off their levels."""
     f, h = _in_float64(_values, problem, x, samples)
     values = np.column_stack([f, h])
     n, note = len(f), None
@@ -105,13 +127,13 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
         and np.any(reach_of_constraints(problem, x, one_row(samples)).varies)
     ):
         told = np.full(len(tested), float(n))  # all the same: nobody knows for how long
+    inflation = np.ones(len(error))
     if np.any(told > 1):
-        inflation = np.full(len(error), told.max())
+        inflation[:] = told.max()
         inflation[tested] = told
-        error = np.where(n / inflation < ENOUGH, np.inf, error * np.sqrt(inflation))
+        inflation = np.where(n / inflation < ENOUGH, np.inf, inflation)
         note = dependence_note(float(told.max()), n)
-    said = f"the last {n:,} samples of the run, which has learned from them, with two standard errors"
-    return Worth(float(f.mean()), h.mean(axis=0), 2 * error[0], 2 * error[1:], said, True, samples, True, note)
+    return values, Along(inflation, skewness(np.where(known, values, 0.0)), n, note)
 
 
 def _values(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, np.ndarray]:
