@@ -19,8 +19,8 @@ from tightrope.evidence.at_a_point import Along, Worth, along
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean
 from tightrope.result import Status
-from tightrope.sampling.data import KEPT_ROWS
 from tightrope.sampling.kept import Part
+from tightrope.sampling.rows import KEPT_ROWS
 from tightrope.tree import Array, Tree
 
 FOLDS = 5  # measured in a prototype: with two the margin overshoots where noise is large; more of them cost more
