@@ -40,11 +40,11 @@ class Options:
     progress: bool | None = None
     time_limit: float | None = None
     tol: float | None = None
+    chunk: int | None = None
     until_solved: bool = False  # whether the run has no budget, and ends when its gap is small or stalls
     inside: Inside | None = None  # a strictly feasible point, for the duality gap
     estimates: bool = False  # whether the gap that a method estimates speaks of the output, where none is proven
     replaceable: bool = False  # whether another algorithm could go on where this one is far from a solution
-    chunk: int | None = None
 
 
 class Snapshot(NamedTuple):
