@@ -49,14 +49,16 @@ def automatic(asked: Asked) -> tuple[Algorithm, str]:
         return CFWCSOA(), f"points of {domain.name} are held factored"
     data = "the data is at hand" if asked.rows else "samples come in a stream"
     most = SECOND_COORDINATES if asked.nested else COORDINATES  # where nothing else is as good
-    by_passes = asked.rows and not asked.steps and asked.constraints <= CONSTRAINTS
+    by_passes = asked.rows and not asked.steps
+    few = asked.constraints <= CONSTRAINTS
     size = f"with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
     fits = {"rows": True, "values": asked.values, "nested": asked.nested}
     smooth = SECOND_COORDINATES if projection_free(domain) else SMOOTH_COORDINATES
-    second = by_passes and asked.coordinates <= smooth and misfit(SQP, domain, **fits) is None
+    small = few or max(asked.coordinates, asked.constraints) <= COORDINATES  # second order keeps few looks
+    second = by_passes and small and asked.coordinates <= smooth and misfit(SQP, domain, **fits) is None
     if second and asked.lacks() is None:
         return SQP(), f"{data}, {size}, and the functions are smooth"
-    if by_passes and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
+    if by_passes and few and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
         return Bundle(), f"{data}, {size}"
     if asked.nested:
         nested = SVRGCSOA() if asked.rows else CSCGD(schedule="measured")
@@ -240,8 +242,7 @@ def refuse_grids(method: Algorithm) -> None:
 
 # ---- is there any, and are there kinks ------------------------------------------------------------------------------
 
-_HALVINGS = np.finfo(np.float32).nmant + 1  # of an interval around a possible kink: as many as float32 has digits
-_LATE = _HALVINGS // 4  # the last of them, over which a smooth function's slope changes by 2^-6
+_LATE = 6  # the last halvings of an interval, over which a smooth function's slope changes by 2^-6; by hand
 _SHARES = 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-6  # of the line, until nothing overflows on it; by hand
 _JUMP = 0.25  # share of the change left after them: more is a jump; by hand, between 2^-6 and 1
 
@@ -288,6 +289,8 @@ def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, sha
     down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
     ahead = jax.tree.map(lambda a, b: share * jnp.where(norm(down) >= norm(up), a, b), down, up)
 
+    halvings = jnp.finfo(lam.dtype).nmant + 1  # as many as there are digits: kinks may be close together
+
     def look(k: Any, seen: Any) -> Any:
         """First at the two ends, then in the middle of what is left; the change is noted at first, late, and at last."""
         low, high, at_low, at_high, changes = seen
@@ -297,7 +300,7 @@ def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, sha
         upper = (k != 1) & ((k == 0) | (at - at_low < at_high - at))
         low, at_low = jnp.where(upper, a, low), jnp.where(upper, at, at_low)
         high, at_high = jnp.where(upper, high, a), jnp.where(upper, at_high, at)
-        now = k == 1 + jnp.array([0, _HALVINGS - _LATE, _HALVINGS, 0])
+        now = k == 1 + jnp.array([0, halvings - _LATE, halvings, 0])
         return (
             low,
             high,
@@ -307,5 +310,5 @@ def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, sha
         )
 
     zero = jnp.zeros((), lam.dtype)
-    *_, changes = jax.lax.fori_loop(0, _HALVINGS + 2, look, (zero, zero + 1, zero, zero, jnp.zeros((4,), lam.dtype)))
+    *_, changes = jax.lax.fori_loop(0, halvings + 2, look, (zero, zero + 1, zero, zero, jnp.zeros((4,), lam.dtype)))
     return changes.at[3].multiply(1e3 * float(jnp.finfo(lam.dtype).eps))

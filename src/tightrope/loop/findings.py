@@ -76,7 +76,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     towards = outcome.inner.x if towards is None and outcome.inner is not None else towards
     if output == "feasible" and ready.names:
         if own:  # it is feasible as it is, or there is nothing to be pulled towards
-            pulled = None if status.no_point else Pull(x, 0.0, 0.0, 0.0, x)
+            pulled = None if status.no_point or np.any(outcome.least_errors) else Pull(x, 0.0, 0.0, 0.0, x)
         elif towards is None:
             status = Status.NO_FEASIBLE_POINT
         else:
@@ -84,7 +84,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     worth = outcome.worth or worth_of(problem, x, sampler, ready.plan, step, outcome.means)
     said = outcome.message
-    if step and worth.at_random:
+    if step:
         least = np.broadcast_to(outcome.least_errors, worth.errors.shape)
         worth = worth._replace(errors=np.where(least > 0, np.fmax(worth.errors, least), worth.errors))
     if own and not outcome.kept and ready.names and not status.no_point and np.any(worth.constraints > worth.errors):

@@ -21,6 +21,8 @@ from tightrope.sampling.mesh.processes import agreed
 from tightrope.solvers import Look, NotFiniteLook, Solver
 from tightrope.tree import Tree, float_dtype, shaped_like
 
+_NO_ROOM = "No point satisfies every constraint strictly, as where an equality is written as two inequalities"
+
 
 def run_looks(ready: Prepared, options: Options, checkpoint: Checkpoint | None = None) -> Outcome:
     """Look until every look of the budget is taken or something ends the run; what is known then is always returned."""
@@ -129,16 +131,16 @@ class _Looks(Recorder):
         return True
 
     def said_of_interior(self) -> str:
-        """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not."""
+        """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not, or
+        where the output satisfies them all the same."""
         look, ready = self.look, self.ready
-        if look is None or look.interior or look.conflict:
+        if look is None or look.interior or look.conflict or look.upper < np.inf:
             return ""
         h = np.asarray(full_constraints(ready.problem, look.x, ready.sampler.rows), float)
         worst = int(np.argmax(h))
         return (
-            " No point satisfies every constraint strictly, as where an equality is written as two inequalities: a bound "
-            f"needs room. The output violates {ready.names[worst]} by {max(h[worst], 0.0):.3g}; raise the levels by what "
-            "you can bear."
+            f" {_NO_ROOM}: a bound needs room. The output violates {ready.names[worst]} by {max(h[worst], 0.0):.3g}; raise "
+            "the levels by what you can bear."
         )
 
     def back_to_the_last(self, error: NotFiniteLook) -> None:
@@ -176,7 +178,10 @@ class _Looks(Recorder):
         out.points, out.duals = dict.fromkeys(("own", "last"), point), dict.fromkeys(("own", "last"), out.dual_last)
         if look is None:
             return out
-        out.state, out.note, out.conflict = look.memory, look.note, look.conflict
+        most = np.max(look.over, initial=0.0)
+        kept = most > 0 and f"{_NO_ROOM}: the output keeps them up to rounding, which is {most:.2g} at most."
+        out.state, out.conflict, out.least_errors = look.memory, look.conflict, look.over
+        out.note = " ".join(filter(None, (look.note, kept))) or None
         out.looked_at = [_point(at, x) for at in look.points]
         return out
 
