@@ -100,9 +100,7 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
 class Along(NamedTuple):
     """What values of f and h along samples, in their order, say of the errors of means."""
 
-    inflation: (
-        np.ndarray
-    )  # (1 + N,) of the variances, over those of independent samples; inf where too few are independent
+    inflation: np.ndarray  # (1 + N,) of the variances, over those of independent samples; inf where too few are that
     skewness: np.ndarray  # (1 + N,)
     n: int
     note: str | None

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from tightrope._errors import UnreadableError
+from tightrope.columns import of_means, on_all_rows
 from tightrope.evidence.at_a_point import Means, Worth
 from tightrope.evidence.gap import Inside
 from tightrope.evidence.stopping import ADVICE, Judge
@@ -40,11 +41,11 @@ class Options:
     progress: bool | None = None
     time_limit: float | None = None
     tol: float | None = None
+    chunk: int | None = None
     until_solved: bool = False  # whether the run has no budget, and ends when its gap is small or stalls
     inside: Inside | None = None  # a strictly feasible point, for the duality gap
     estimates: bool = False  # whether the gap that a method estimates speaks of the output, where none is proven
     replaceable: bool = False  # whether another algorithm could go on where this one is far from a solution
-    chunk: int | None = None
 
 
 class Snapshot(NamedTuple):
@@ -125,9 +126,8 @@ class Recorder:
         )
         row["seconds"] = self.out.seconds
         row |= {} if self.options.tol is None and not np.isfinite(self.judge.gap) else {"gap": self.judge.gap}
-        row |= {"objective": float(means.objective)} if self.ready.problem.knows_objective else {}
-        row |= dict(zip(self.ready.names, means.h.tolist(), strict=True))
-        row |= {f"dual {name}": v for name, v in zip(self.ready.names, means.lam.tolist(), strict=True)}
+        f = float(means.objective) if self.ready.problem.knows_objective else None
+        row |= of_means(self.ready.names, f, means.h.tolist(), means.lam.tolist())
         return row | {name: float(value) for name, value in more.items()}
 
     def on_all_rows(self, x: Tree) -> dict[str, float]:
@@ -135,8 +135,7 @@ class Recorder:
         if self.ready.sampler.n is None or not self.options.trace_full:
             return {}
         f, h = full_values(self.ready.problem, x, self.ready.sampler.rows)
-        row = {"full objective": float(f)} if self.ready.problem.knows_objective else {}
-        return row | {f"full {name}": float(v) for name, v in zip(self.ready.names, h, strict=True)}
+        return on_all_rows(self.ready.names, float(f) if self.ready.problem.knows_objective else None, map(float, h))
 
     def written(self, row: dict[str, float], bar: Progress, average: Tree, last: Tree, dual: np.ndarray) -> bool:
         """Add a row to the trace, show it, call back; True when the callback ends the run."""
