@@ -26,6 +26,10 @@ _NOT_ASKED_BELOW = 2**32
 """Bytes up to which the machine is not even asked how much it has: 4 GiB, a guess."""
 KEPT = 3
 """Points that every run keeps at the same time; derived: the iterate, the gradient, and the next iterate."""
+SURELY_FIT = _NOT_ASKED_BELOW // (8 * KEPT)
+"""Coordinates of a point for which the machine is not asked."""
+AT_ONCE = 1 << 22
+"""Numbers that are made, read or held at once, 32 MB of float64: a guess at what is soon done and fits anywhere."""
 
 
 def memory() -> int | None:

@@ -3,6 +3,7 @@
 import dataclasses
 import operator
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,8 +36,8 @@ from tightrope.solvers import Solver
 from tightrope.tree import Array, Tree, float_dtype
 
 _MOST_PASSES = 1000  # passes over the rows of a run that ends when its gap is small or stalls; by hand
-_MOST_NUMBER = 1e300  # of an argument: beyond it are infinity and whole numbers that no float holds; by hand
-_PASSES_UNJUDGED = 100  # passes of a run without a strictly feasible point, whose gap is not known; by hand
+_PASSES_UNJUDGED = _MOST_PASSES // 10  # of a run without a strictly feasible point, whose gap is not known
+_MOST_NUMBER = sys.float_info.max  # of an argument: beyond it are infinity and whole numbers that no float holds
 
 
 @hints_at_cache
@@ -258,9 +259,9 @@ class _Leg:
         if self.output == "feasible" or asked.tol is not None:
             self._refuse_without_rows()
         self.keeps_samples = self._keeps_samples()
-        given = asked.feasible_point
-        like = Shape.of(self.ready.x), float_dtype(self.ready.x)
-        self.inside = None if given is None else checked_point("feasible_point", given, *like)
+        self.inside, x = None, self.ready.x
+        if asked.feasible_point is not None:
+            self.inside = checked_point("feasible_point", asked.feasible_point, Shape.of(x), float_dtype(x))
 
     def _keeps_samples(self) -> bool:
         """Whether samples of a stream are kept and solved on; where only memory is lacking, a note says so."""
@@ -386,7 +387,7 @@ def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoi
     if not isinstance(record, int) or not 0 <= record <= MOST_ROWS:
         raise ValueError(f"record is {record!r}; expected how many rows the trace should have, at most {MOST_ROWS:,}.")
     for name, value in (("time_limit", time_limit), ("tol", tol)):
-        if value is not None and not (isinstance(value, int | float | np.number) and 0 < value < _MOST_NUMBER):
+        if value is not None and not (isinstance(value, int | float | np.number) and 0 < value <= _MOST_NUMBER):
             raise ValueError(f"{name} is {value!r}; expected a positive number.")
     for name, value in (("checkpoint_every", checkpoint_every), ("chunk", chunk)):
         if value is not None:
@@ -394,7 +395,7 @@ def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoi
 
 
 def _check_kept(memory: Any, keep: Any) -> None:
-    if not isinstance(memory, int | float | np.number) or isinstance(memory, bool) or not 0 <= memory < _MOST_NUMBER:
+    if not isinstance(memory, int | float | np.number) or isinstance(memory, bool) or not 0 <= memory <= _MOST_NUMBER:
         raise ValueError(f"memory is {memory!r}; expected how many bytes the samples of a stream may take, 0 for none.")
     share = isinstance(keep, float | np.floating) and 0.5 <= keep < 1
     if keep != "expectation" and not share:

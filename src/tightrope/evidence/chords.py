@@ -16,8 +16,8 @@ from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_values
 from tightrope.problem.problem import bends
-from tightrope.problem.rounding import eps_of, few
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, ravel, shaped_like, subtract
+from tightrope.problem.rounding import few
+from tightrope.tree import Array, Tree, add_scaled, eps_of, float_dtype, ravel, shaped_like, subtract
 
 _NO_CHORD = (
     1e-5  # share of a function's range over the test points: less above a chord is not held against it (a guess)

@@ -14,11 +14,10 @@ from tightrope.evidence.at_a_point import Means, Worth
 from tightrope.evidence.gap import Inside
 from tightrope.evidence.stopping import ADVICE, Judge
 from tightrope.files import FileError
-from tightrope.loop.budget import draws_of, gradients_used
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.progress import Progress
-from tightrope.methods.base import Inner
+from tightrope.methods.base import Cost, Inner
 from tightrope.problem import full_values
 from tightrope.result import Status
 from tightrope.sampling.mesh.processes import leads, said_by_first
@@ -84,7 +83,7 @@ class Outcome:
     note: str | None = None  # on what it chose for itself
     worth: Worth | None = None  # of the answer, where the run has measured it
     kept: bool = False  # whether it has kept its samples, and solved on them
-    gradients: int = 0  # then, of single samples
+    cost: Cost = Cost(samples=0, gradients=0)  # of all steps  # noqa: RUF009 (never changed)
 
 
 def record_steps(steps: int, points: int) -> list[int]:
@@ -118,11 +117,12 @@ class Recorder:
 
     # ---- rows of the trace -------------------------------------------------------------------------------------------
 
-    def row(self, means: Means, more: dict[str, Any]) -> dict[str, float]:
+    def row(self, means: Means, samples: int, gradients: int, more: dict[str, Any]) -> dict[str, float]:
         """What every row of a trace has, and what this one has more."""
-        step, plan, n = self.step, self.ready.plan, self.ready.sampler.n
-        row: dict[str, float] = {"step": step, "samples": step * draws_of(self.ready.method) * plan.batch_size}
-        row |= {} if n is None else {"passes": gradients_used(self.ready.method, step, plan.batch_size, n) / n}
+        n = self.ready.sampler.n
+        row: dict[str, float] = {"step": self.step, "samples": samples} | (
+            {} if n is None else {"passes": gradients / n}
+        )
         row["seconds"] = self.out.seconds
         row |= {} if self.options.tol is None and not np.isfinite(self.judge.gap) else {"gap": self.judge.gap}
         row |= {"objective": float(means.objective)} if self.ready.problem.knows_objective else {}
@@ -188,11 +188,10 @@ class Recorder:
 
     def _remedy(self, judge: Judge) -> str:
         """What would make the gap smaller, as far as it has shown."""
-        looks, n = judge.looks_to_go(), self.ready.sampler.n
-        if looks is None or not judge.best or n is None:
+        looks = judge.looks_to_go()
+        if looks is None or not judge.best or self.ready.sampler.n is None:
             return " Let tr.check_problem look at the problem: the gap has not fallen at a rate that would get there."
-        so_far = gradients_used(self.ready.method, self.step, self.ready.plan.batch_size, n) / n
-        more = max(1.0, looks * so_far / len(judge.best))
+        more = max(1.0, looks * self.out.rows[-1]["passes"] / len(judge.best))
         return f" At the rate of the second half of this run about {more:,.0f} passes more would do."
 
     def said_of_interior(self) -> str:

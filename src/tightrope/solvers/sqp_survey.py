@@ -9,13 +9,13 @@ from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, upda
 from tightrope.precision import platform
 from tightrope.problem.full_data import Some, rows_a_slice_of, see
 from tightrope.problem.rounding import count
-from tightrope.sampling.data import data_of
+from tightrope.sampling.rows import data_of
 from tightrope.sets import Box, L2Ball, LinfBall
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
-from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step
-from tightrope.solvers.survey import MARGIN, Memory, Survey, all_finite, units_of
+from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step, onto
+from tightrope.solvers.survey import Memory, Survey, all_finite, units_of
 from tightrope.tree import pytree, replace, shaped_like
 
 # By hand, where nothing else is said.
@@ -272,7 +272,7 @@ class SQPSurvey(Survey):
         price = _dearer(np.asarray(memory.price, float), step.lam)
         drop = min(float(c.grad @ step.y - price @ np.maximum(c.h, 0)), 0.0)
         memory = replace(memory, push=step.lam, price=price, move=step.y, drop=drop)
-        if not (self.roomy or (memory.feasible and not memory.interior)) and self.t % 2 == 0:
+        if not (self.roomy or (memory.feasible and np.any(memory.tight))) and self.t % 2 == 0:
             return self._level(memory, c)
         return self._try(memory, c, self.trust)
 
@@ -295,7 +295,7 @@ class SQPSurvey(Survey):
             worst = float(np.max(self.looks.h / self.units.h, axis=1).min())
             found = model.infeasibility()
             memory = self._with_conflict(memory, found, worst)
-            memory = replace(memory, distance=worst, interior=found is None or found.certain < -NONE)
+            memory = replace(self._with_tight(memory, found), distance=worst)
             x = model.level_point(None, (c.x + np.asarray(memory.move, float)) * self.widths, 0.5)
         ahead = memory.x if x is None else self._point(x)
         return replace(memory, ahead=ahead, share=0.0, centre=memory.centre or self.t)
@@ -305,11 +305,12 @@ class SQPSurvey(Survey):
     def _best_output(self) -> Combination:
         """The point looked at, pulled by convexity towards the one that is deepest inside where it violates something;
         as long as that makes no feasible point, the best combination of all looks that are kept."""
-        looks, margin = self.looks, MARGIN * self.looks.h_error
+        looks, margin = self.looks, self.margins
         values = (looks.h + margin) / self.units.h
-        depths = np.max(values, axis=1, initial=-np.inf)
+        held = np.asarray(self.before.tight) & (values <= 0)  # as well as can be
+        depths = np.max(np.where(held, -np.inf, values), axis=1, initial=-np.inf)
         inside = int(np.argmin(depths))
-        self.roomy = depths[inside] < -NONE
+        self.roomy = bool(np.all((values[inside] * self.gentler < -NONE) | held[inside]))
         self.kept.used[self.places[inside]] = self.t + 1  # it is needed as long as there is none better
         over, room = np.maximum(values[-1], 0), np.maximum(-values[inside], 0)
         pulled = float(np.max(np.divide(over, over + room, out=np.zeros_like(over), where=over > 0), initial=0.0))
@@ -341,13 +342,17 @@ class SQPSurvey(Survey):
 
     def _programme(self, c: Place, bend: Any, memory: Any) -> Step | None:
         """The quadratic programme at a place; multipliers in the units of the problem."""
-        f, h = self.units.f, self.units.h
+        f, h, tight = self.units.f, self.units.h, np.asarray(memory.tight)
+        J, sides = c.rows / h[:, None], c.h / h
         try:
-            step = best_step(c.grad / f, bend / f, c.rows / h[:, None], c.h / h, self._within(c.x))
+            step = best_step(c.grad / f, bend / f, J, sides, self._within(c.x))
         except Inconsistent:
             return None
-        good = step is not None and np.all(np.isfinite(step.y)) and np.all(np.isfinite(step.lam))
-        return Step(step.y, step.lam * f / h) if step is not None and good else None
+        if step is None or not (np.all(np.isfinite(step.y)) and np.all(np.isfinite(step.lam))):
+            return None
+        region = region_of(self.conic, c.x * self.widths) if np.any(tight) else None
+        y = step.y if region is None else onto(step.y, J[tight], sides[tight], region)
+        return Step(y, step.lam * f / h)
 
     def _within(self, x: np.ndarray) -> Ball | Bounds | Region:
         """The domain around a point, as the programme has it."""

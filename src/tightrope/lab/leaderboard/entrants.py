@@ -19,7 +19,6 @@ from tightrope.loop.budget import cost_of, default_batch, for_rows
 from tightrope.loop.prepare import tightening_ceiling
 from tightrope.methods import Cost, Method
 from tightrope.methods.base import Algorithm
-from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem, penalised
 from tightrope.problem.check import astype_problem
 from tightrope.sampling import Rows, Sampler
@@ -90,7 +89,7 @@ def misfit(kind: type[Algorithm], solved: Solved, source: Source) -> str | None:
 def _lacks(solved: Solved) -> str | None:
     """What second order misses in the problem, by a look at some rows of it."""
     x = solved.problem.domain.start()
-    return lacks(astype_problem(solved.problem, float_dtype(x)), x, solved.rows(ROWS))
+    return choose.lacks(astype_problem(solved.problem, float_dtype(x)), x, Rows(solved.rows(ROWS)))
 
 
 def enter(kind: type[Algorithm], solved: Solved, source: Source, first_budget: int) -> Entry:
