@@ -19,12 +19,14 @@ from tightrope.evidence.at_a_point import Along, Worth, along
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean
 from tightrope.result import Status
-from tightrope.sampling.data import KEPT_ROWS
 from tightrope.sampling.kept import Part
+from tightrope.sampling.rows import KEPT_ROWS
 from tightrope.tree import Array, Tree
 
 FOLDS = 5  # measured in a prototype: with two the margin overshoots where noise is large; more of them cost more
-COVER = FOLDS / (FOLDS - 1)  # times the optimism by which levels are lowered; 1 would do to first order (docs/theory.md)
+COVER = FOLDS / (
+    FOLDS - 1
+)  # times the optimism by which levels are lowered; 1 would do to first order (docs/theory.md)
 OVERFIT = 0.1  # of what a fit gains on its own samples: with more optimism shorter ways are judged, too (a guess)
 ABOVE = 1.0  # standard errors of a constraint above its level, in spite of the margin: the same is done (a guess)
 
