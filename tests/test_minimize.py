@@ -44,8 +44,8 @@ def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
         (1001, 1, None, "svrg-csoa"),
         (200, 50, "curvature", "bundle"),
         (201, 1, "curvature", "svrg-csoa"),
-        (2, 200, None, "sqp"),
-        (2, 201, None, "svrg-csoa"),
+        (200, 200, None, "sqp"),
+        (201, 51, None, "svrg-csoa"),
         (2, 51, "curvature", "svrg-csoa"),
     ],
 )
