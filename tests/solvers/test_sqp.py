@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.loop.choose import missing
-from tightrope.methods.curvature import lacks, updated
+from tightrope.loop.choose import lacks, missing
+from tightrope.methods.curvature import updated
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
 from tightrope.solvers.programmes import region_of, solve
@@ -127,6 +127,28 @@ def test_from_outside_onto_a_face_the_output_follows_the_steps():
     assert np.all(np.asarray(result.constraints) <= 0)
 
 
+def test_equalities_in_steep_units_are_met_to_the_last_digit_beside_other_constraints():
+    """Four opposite pairs for six coordinates, in units from 1e-3 to 1e3, and two inequalities."""
+    rng = np.random.default_rng(9)
+    rows, A, x0 = (
+        rng.normal(size=(50, 7)),
+        rng.normal(size=(4, 6)) * np.logspace(-3, 3, 4)[:, None],
+        rng.uniform(-1, 1, 6),
+    )
+    slack = np.array([0.1, 5.0])
+
+    def sides(x, row):
+        miss = A @ (x - x0)
+        return jnp.concatenate([miss, -miss, x[:2] - x0[:2] - slack])
+
+    on = tr.Problem(lambda x, row: (row[:6] @ x - row[6]) ** 2, sides, tr.Box(-20.0, 20.0, shape=6))
+    result, best = tr.minimize(on, rows), slsqp(on, rows, tol=1e-14)
+    assert (result.status, result.method.name) == (tr.Status.SOLVED, "sqp")
+    assert np.all(result.constraints <= np.append(1e-14 * np.tile(np.abs(A).sum(axis=1), 2), [0, 0]))
+    assert abs((result.objective or np.nan) - best.objective) <= 1e-7
+    assert result.cost.steps <= 10
+
+
 def test_without_a_feasible_point_it_says_so():
     none = sqp(problem(levels=(-0.1, 0.5)))
     assert none.status is tr.Status.INFEASIBLE
@@ -191,7 +213,7 @@ def a_kink_or_none(x, theta, share):
 )
 def test_a_probe_sees_kinks_and_what_has_no_curvature(share, lacking):
     on = tr.Problem(many_kinds, a_kink_or_none, tr.L2Ball(5.0, shape=4), levels=0.5, params=jnp.array(share, float))
-    found = lacks(on, jnp.zeros(4), (jnp.asarray(X), jnp.asarray(Y)))
+    found = lacks(on, jnp.zeros(4), tr.Rows((X, Y)))
     assert found == lacking
     said = missing(tr.SQP(), lambda: found)
     assert (said is None) == (lacking is None)

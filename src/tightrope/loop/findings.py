@@ -17,7 +17,6 @@ from tightrope.evidence.margin import Margin, margin_note
 from tightrope.evidence.oscillation import oscillation_note
 from tightrope.evidence.pull import mended, pull
 from tightrope.evidence.stopping import ADVICE, Judge
-from tightrope.loop.budget import cost_of
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.record import Outcome
 from tightrope.methods import Method
@@ -56,22 +55,7 @@ def result_of(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
             outcome = dataclasses.replace(outcome, status=Status.STREAM_RAISED, message=said, error=error)
     if output == "feasible":
         outcome = dataclasses.replace(outcome, message=f"{outcome.message} The output was not made feasible.")
-    found = _measured(ready.without_rows(), outcome, None, None, False)
-    return dataclasses.replace(found, cost=_cost(ready, outcome))
-
-
-def total_cost(ready: Prepared, steps: int, seconds: float) -> TotalCost:
-    """What so many steps have used."""
-    domain, size, n = ready.problem.domain, ready.plan.batch_size, ready.sampler.n or 0
-    return TotalCost(steps, *cost_of(ready.method, domain, steps, size, n), seconds)
-
-
-def _cost(ready: Prepared, outcome: Outcome) -> TotalCost:
-    """What a run has used; one that keeps its samples has counted for itself."""
-    if not outcome.kept:
-        return total_cost(ready, outcome.steps, outcome.seconds)
-    samples = outcome.steps * ready.plan.batch_size
-    return TotalCost(outcome.steps, samples, outcome.gradients, 0, 0, outcome.seconds)
+    return _measured(ready.without_rows(), outcome, None, None, False)
 
 
 def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, left_open: bool) -> Result:
@@ -92,7 +76,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
     towards = outcome.inner.x if towards is None and outcome.inner is not None else towards
     if output == "feasible" and ready.names:
         if own:  # it is feasible as it is, or there is nothing to be pulled towards
-            pulled = None if status.no_point else Pull(x, 0.0, 0.0, 0.0, x)
+            pulled = None if status.no_point or np.any(outcome.least_errors) else Pull(x, 0.0, 0.0, 0.0, x)
         elif towards is None:
             status = Status.NO_FEASIBLE_POINT
         else:
@@ -100,7 +84,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     worth = outcome.worth or worth_of(problem, x, sampler, ready.plan, step, outcome.means)
     said = outcome.message
-    if sampled is not None and step and chosen == "average" and worth.samples is not None:
+    if sampled is not None and step and chosen == "average" and sampler.n is None and worth.samples is not None:
         share = 1.0  # of the way from the start: the last line of defence of steps that nobody has chosen
         if worth.objective > sampled.steps.at_start(outcome.state):
             share = not_beyond(problem, ready.x, x, worth.samples)
@@ -109,7 +93,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
             worth = worth_of(problem, x, sampler, ready.plan, step, outcome.means)
             where = f"{100 * share:.3g} % of the way from the start to the {what}"
             said = f"All of that way samples have the objective higher than at the start: more steps would tell. {said}"
-    if step and worth.at_random:
+    if step:
         least = np.broadcast_to(outcome.least_errors, worth.errors.shape)
         worth = worth._replace(errors=np.where(least > 0, np.fmax(worth.errors, least), worth.errors))
     if own and not outcome.kept and ready.names and not status.no_point and np.any(worth.constraints > worth.errors):
@@ -159,7 +143,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         status=status,
         message=message,
         trace=trace,
-        cost=_cost(ready, outcome),
+        cost=TotalCost(outcome.steps, *outcome.cost, outcome.seconds),
         state=state,
         method=own_method,
         objective_error=worth.objective_error if problem.knows_objective else None,

@@ -13,12 +13,15 @@ from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
+from tightrope.methods.base import Cost
 from tightrope.problem.conflict import said_of_conflict
 from tightrope.problem.full_data import full_constraints, full_values
 from tightrope.result import Status
 from tightrope.sampling.mesh.processes import agreed
 from tightrope.solvers import Look, NotFiniteLook, Solver
 from tightrope.tree import Tree, float_dtype, shaped_like
+
+_NO_ROOM = "No point satisfies every constraint strictly, as where an equality is written as two inequalities"
 
 
 def run_looks(ready: Prepared, options: Options, checkpoint: Checkpoint | None = None) -> Outcome:
@@ -128,16 +131,16 @@ class _Looks(Recorder):
         return True
 
     def said_of_interior(self) -> str:
-        """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not."""
+        """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not, or
+        where the output satisfies them all the same."""
         look, ready = self.look, self.ready
-        if look is None or look.interior or look.conflict:
+        if look is None or look.interior or look.conflict or look.upper < np.inf:
             return ""
         h = np.asarray(full_constraints(ready.problem, look.x, ready.sampler.rows), float)
         worst = int(np.argmax(h))
         return (
-            " No point satisfies every constraint strictly, as where an equality is written as two inequalities: a bound "
-            f"needs room. The output violates {ready.names[worst]} by {max(h[worst], 0.0):.3g}; raise the levels by what "
-            "you can bear."
+            f" {_NO_ROOM}: a bound needs room. The output violates {ready.names[worst]} by {max(h[worst], 0.0):.3g}; raise "
+            "the levels by what you can bear."
         )
 
     def back_to_the_last(self, error: NotFiniteLook) -> None:
@@ -153,8 +156,14 @@ class _Looks(Recorder):
         """Add a row to the trace; True when the callback ends the run."""
         tracked = {} if self.options.track is None else self.options.track(look.x)
         means = Means(look.seen[0], look.seen[1:], np.asarray(look.lam), tracked, 1.0)
-        row = self.row(means, {name: tracked[name] for name in sorted(tracked)} | self.on_all_rows(look.x))
+        more = {name: tracked[name] for name in sorted(tracked)} | self.on_all_rows(look.x)
+        row = self.row(means, 0, self._gradients(), more)
         return self.written(row, bar, None, look.x, np.asarray(look.lam))
+
+    def _gradients(self) -> int:
+        n = self.ready.sampler.n
+        assert n is not None
+        return self.solver.gradients(self.step, n)
 
     def save_the_last(self) -> None:
         """Write what the last look was taken from."""
@@ -165,11 +174,14 @@ class _Looks(Recorder):
         """What the run has found."""
         out, look, x = self.out, self.look, self.ready.x
         point, lam = (x, self.ready.lam) if look is None else (jax.tree.map(jnp.asarray, look.x), look.lam)
-        out.steps, out.dual_last = self.step, np.asarray(lam)
+        out.steps, out.dual_last, out.cost = self.step, np.asarray(lam), Cost(samples=0, gradients=self._gradients())
         out.points, out.duals = dict.fromkeys(("own", "last"), point), dict.fromkeys(("own", "last"), out.dual_last)
         if look is None:
             return out
-        out.state, out.note, out.conflict = look.memory, look.note, look.conflict
+        most = np.max(look.over, initial=0.0)
+        kept = most > 0 and f"{_NO_ROOM}: the output keeps them up to rounding, which is {most:.2g} at most."
+        out.state, out.conflict, out.least_errors = look.memory, look.conflict, look.over
+        out.note = " ".join(filter(None, (look.note, kept))) or None
         out.looked_at = [_point(at, x) for at in look.points]
         return out
 

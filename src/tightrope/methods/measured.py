@@ -19,8 +19,8 @@ up for all that f can change, |w o mean grad f| D / (sigma_i sqrt N) with D the 
 found, as in DoG (M. Ivgi, O. Hinder, Y. Carmon, ICML 2023). Within an epoch, too, Lam_i is multiplied by 4 whenever lambda_i
 has reached 4 Lam_i, which takes some sqrt n steps of violation: what was rare or small in the pilot may become c times as
 large, and the sum of h stays below a multiple of sqrt T log c. Where the pilot saw no slope of f, Lam_i is sigma_g R /
-(sigma_i sqrt N) as soon as there is one. T Lam_i as it was first is the most, so that multipliers of an infeasible problem stay
-finite. Steps of c/(sigma sqrt n) are those of A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro, SIAM J. Optim. 2009.
+(sigma_i sqrt N) as soon as there is one. T Lam_i as it was first is the most, so that multipliers of an infeasible problem
+stay finite. Steps of c/(sigma sqrt n) are those of A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro, SIAM J. Optim. 2009.
 
 The margin is steered. A mean of iterates that weighs x_t by t has H_i <= the same mean of h_i(x_t, theta_t) in expectation,
 by Jensen's inequality and because x_t does not depend on theta_t. That mean, m_i, is known at every step; what is missing

@@ -15,7 +15,7 @@ from tightrope.problem.rounding import count
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
 from tightrope.solvers.programmes import NONE, one_thread, region_of
-from tightrope.solvers.survey import MARGIN, Memory, Survey, look_of, no_looks
+from tightrope.solvers.survey import Memory, Survey, look_of, no_looks
 from tightrope.tree import Array, Tree, pytree, replace, shaped_like, static
 
 # By hand, where nothing else is said.
@@ -88,8 +88,9 @@ class Bundle(Solver):
 
     def looks(self, problem: Problem, rows: Tree, memory: "BundleMemory") -> Iterator[Look]:
         """Each where the last one said."""
+        conic = problem.domain.conic(memory.x)
         while True:
-            memory = BundleSurvey(problem, memory, rows).after(float(self.level), float(self.slack))
+            memory = BundleSurvey(problem, memory, rows, conic).after(float(self.level), float(self.slack))
             yield look_of(memory)
 
     def gradients(self, looks: int, n: int) -> int:
@@ -116,7 +117,7 @@ class BundleSurvey(Survey):
         """The memory with everything that follows from the look."""
         memory = replace(self.before, seen=self.values, units=self.steepest)
         with one_thread():
-            output = best_combination(self.looks, self.units, MARGIN * self.looks.h_error)
+            output = best_combination(self.looks, self.units, self.margins)
             memory = self._with_output(memory, output)
             self.model = Model(self.looks, self.units, region_of(self.conic, self._vector(memory.x)), self._support)
             bound = self.model.lower_bound()
@@ -125,7 +126,7 @@ class BundleSurvey(Survey):
             distance = output.worst
             inside = np.min(np.max(self.looks.h / self.units.h, axis=1, initial=-np.inf)) < -NONE
             found = None if inside else self.model.infeasibility()
-            memory = replace(memory, interior=found is None or found.certain < -NONE)
+            memory = self._with_tight(memory, found)
             if memory.feasible:
                 distance = (float(memory.upper) - float(memory.lower)) / self.units.f
             else:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tightrope.solvers.bounds import INSIDE, Bounds, within_bounds
 from tightrope.solvers.low_rank import LowRank
-from tightrope.solvers.programmes import Region, solve
+from tightrope.solvers.programmes import NONE, Region, solve
 
 MOST = 50  # inequalities up to which nonnegative least squares is the fastest way; measured
 _TINY = 1e-12  # of the largest of its kind: a smaller square, trace or slack is rounding; by hand
@@ -58,6 +58,16 @@ def best_step(
     assert isinstance(within, Region)
     answer = solve(within, g, J, -h, B.matrix() if isinstance(B, LowRank) else B)
     return None if answer is None else Step(answer.v, answer.dual)
+
+
+def onto(y: np.ndarray, J: np.ndarray, h: np.ndarray, region: Region) -> np.ndarray:
+    """The nearest point with h + J y = 0 on the flat faces of the region where y is: programmes are solved to a tolerance,
+    and where there is no room that is not enough."""
+    flat = np.repeat([kind in ("zero", "nonnegative") for kind, _ in region.cones], [size for _, size in region.cones])
+    left = region.b - region.A @ y
+    faces = flat & (left < NONE) & ~np.any(region.E, axis=1)
+    rows, off = np.vstack([J, region.A[faces]]), np.append(h + J @ y, -left[faces])
+    return y - np.linalg.lstsq(rows, off, rcond=NONE)[0]
 
 
 def _on_ball(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarray, ball: Ball) -> Step:

@@ -9,13 +9,13 @@ from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, upda
 from tightrope.precision import platform
 from tightrope.problem.full_data import Some, rows_a_slice_of, see
 from tightrope.problem.rounding import count
-from tightrope.sampling.data import data_of
-from tightrope.sets import Box, L2Ball, LinfBall
+from tightrope.sampling.rows import data_of
+from tightrope.sets import L2Ball
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
-from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step
-from tightrope.solvers.survey import MARGIN, Memory, Survey, all_finite, units_of
+from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step, onto
+from tightrope.solvers.survey import Memory, Survey, all_finite, units_of
 from tightrope.tree import pytree, replace, shaped_like
 
 # By hand, where nothing else is said.
@@ -228,19 +228,21 @@ class SQPSurvey(Survey):
         known = self.t == int(memory.bent)  # the curvature is that of this very point
         bend = bend if known else self._corrected(bend, move, change)
         lower = float(memory.lower)
-        memory = replace(memory, bend=bend)
-        step = self._programme(here, bend, memory)
-        if step is None:
-            return self._level(memory, here)
-        memory = self._with_lower(memory, step.lam)
+        memory, step = replace(memory, bend=bend), None
+        if lam.size:  # without constraints there are no multipliers to ask for, and no step from here may be wanted
+            step = self._programme(here, bend, memory)
+            if step is None:
+                return self._level(memory, here)
+        here_lam = lam if step is None else step.lam
+        memory = self._with_lower(memory, here_lam)
         slack = self.looks.f_error[-1] + price @ self.looks.h_error[-1]
         gain = centre.penalty(price) - here.penalty(price)
         promised = -_ENOUGH * float(memory.share) * float(memory.drop)
         left, was = here.penalty(price) - float(memory.lower), centre.penalty(price) - lower
         if gain >= promised - slack or left <= _HALVED * was:
             memory = replace(memory, centre=self.t, failures=0)
-            if not known and self._stale(thought, found, centre.slope(lam), here.slope(step.lam), int(memory.bent)):
-                bend = self._hessian(here.x, step.lam, here, self.rows_for_hessian)
+            if not known and self._stale(thought, found, centre.slope(lam), here.slope(here_lam), int(memory.bent)):
+                bend = self._hessian(here.x, here_lam, here, self.rows_for_hessian)
                 memory, step = replace(memory, bend=bend, bent=self.t), None
             return self._from(memory, here, step)
         if not memory.share:  # no step was tried: what it taught is in the curvature
@@ -272,7 +274,7 @@ class SQPSurvey(Survey):
         price = _dearer(np.asarray(memory.price, float), step.lam)
         drop = min(float(c.grad @ step.y - price @ np.maximum(c.h, 0)), 0.0)
         memory = replace(memory, push=step.lam, price=price, move=step.y, drop=drop)
-        if not (self.roomy or (memory.feasible and not memory.interior)) and self.t % 2 == 0:
+        if not (self.roomy or (memory.feasible and np.any(memory.tight))) and self.t % 2 == 0:
             return self._level(memory, c)
         return self._try(memory, c, self.trust)
 
@@ -295,7 +297,7 @@ class SQPSurvey(Survey):
             worst = float(np.max(self.looks.h / self.units.h, axis=1).min())
             found = model.infeasibility()
             memory = self._with_conflict(memory, found, worst)
-            memory = replace(memory, distance=worst, interior=found is None or found.certain < -NONE)
+            memory = replace(self._with_tight(memory, found), distance=worst)
             x = model.level_point(None, (c.x + np.asarray(memory.move, float)) * self.widths, 0.5)
         ahead = memory.x if x is None else self._point(x)
         return replace(memory, ahead=ahead, share=0.0, centre=memory.centre or self.t)
@@ -305,11 +307,12 @@ class SQPSurvey(Survey):
     def _best_output(self) -> Combination:
         """The point looked at, pulled by convexity towards the one that is deepest inside where it violates something;
         as long as that makes no feasible point, the best combination of all looks that are kept."""
-        looks, margin = self.looks, MARGIN * self.looks.h_error
+        looks, margin = self.looks, self.margins
         values = (looks.h + margin) / self.units.h
-        depths = np.max(values, axis=1, initial=-np.inf)
+        held = np.asarray(self.before.tight) & (values <= 0)  # as well as can be
+        depths = np.max(np.where(held, -np.inf, values), axis=1, initial=-np.inf)
         inside = int(np.argmin(depths))
-        self.roomy = depths[inside] < -NONE
+        self.roomy = bool(np.all((values[inside] * self.gentler < -NONE) | held[inside]))
         self.kept.used[self.places[inside]] = self.t + 1  # it is needed as long as there is none better
         over, room = np.maximum(values[-1], 0), np.maximum(-values[inside], 0)
         pulled = float(np.max(np.divide(over, over + room, out=np.zeros_like(over), where=over > 0), initial=0.0))
@@ -341,29 +344,26 @@ class SQPSurvey(Survey):
 
     def _programme(self, c: Place, bend: Any, memory: Any) -> Step | None:
         """The quadratic programme at a place; multipliers in the units of the problem."""
-        f, h = self.units.f, self.units.h
+        f, h, tight = self.units.f, self.units.h, np.asarray(memory.tight)
+        J, sides = c.rows / h[:, None], c.h / h
         try:
-            step = best_step(c.grad / f, bend / f, c.rows / h[:, None], c.h / h, self._within(c.x))
+            step = best_step(c.grad / f, bend / f, J, sides, self._within(c.x))
         except Inconsistent:
             return None
-        good = step is not None and np.all(np.isfinite(step.y)) and np.all(np.isfinite(step.lam))
-        return Step(step.y, step.lam * f / h) if step is not None and good else None
+        if step is None or not (np.all(np.isfinite(step.y)) and np.all(np.isfinite(step.lam))):
+            return None
+        region = region_of(self.conic, c.x * self.widths) if np.any(tight) else None
+        y = step.y if region is None else onto(step.y, J[tight], sides[tight], region)
+        return Step(y, step.lam * f / h)
 
     def _within(self, x: np.ndarray) -> Ball | Bounds | Region:
         """The domain around a point, as the programme has it."""
         if self.radius is not None and len(self.units.h) <= MOST:
             return Ball(x, self.radius / self.widths[0])
-        if isinstance(self.problem.domain, Box | LinfBall) and len(x) > MOST:
-            low, high = (corner / self.widths - x for corner in self.corners)
+        if self.boxed and len(x) > MOST:
+            low, high = (side / self.widths - x for side in (self.conic.lower, self.conic.upper))
             return Bounds(low, high, lambda: region_of(self.conic, x * self.widths))
         return region_of(self.conic, x * self.widths)
-
-    @cached_property
-    def corners(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of a box: where all coordinates are lowest, and highest."""
-        like, ones = self.before.x, np.ones(len(self.widths), self.dtype)
-        low, high = (self._vector(self.problem.domain.lmo(shaped_like(like, sign * ones))) for sign in (1, -1))
-        return low, high
 
     @property
     def rows_for_hessian(self) -> int:

@@ -15,12 +15,13 @@ from tightrope._jaxlib import compiled
 from tightrope.precision import digits
 from tightrope.problem import Problem
 from tightrope.problem.full_data import see
-from tightrope.problem.rounding import MANY, UNITS, counted_on_few, distance_across, eps_of
-from tightrope.sets import ConvexSet
+from tightrope.problem.rounding import MANY, UNITS, counted_on_few, distance_across
+from tightrope.sets import Box, ConvexSet, LinfBall
 from tightrope.sets.conic import Conic
 from tightrope.solvers.base import Look, NotFiniteLook
 from tightrope.solvers.cuts import Bound, Combination, Looks, Units
-from tightrope.tree import Array, Tree, as_numpy, pytree, replace, shaped_like, taken_apart
+from tightrope.solvers.programmes import NONE
+from tightrope.tree import Array, Tree, as_numpy, eps_of, pytree, replace, shaped_like, taken_apart
 
 # By hand, where nothing else is said.
 _BACK = (
@@ -35,7 +36,7 @@ _BACK = (
     0.0,
 )  # shares of a step that are tried where it overflows; a guess
 _WILD = 1e6  # times what slopes promise: a value beyond it is stepped back from; a guess
-MARGIN = 4  # roundings of H below zero at which an output is aimed: as many units of eps as the pull takes
+MARGIN = 4  # roundings of H below zero at which outputs are aimed: as many units of eps as the pull takes
 _CLOSE = 1.1  # a violation this many times the least that is proven is as small as it need be
 
 
@@ -75,13 +76,15 @@ class Memory:
     feasible: Any  # whether a feasible point is known
     upper: Any  # F at the output is at most this ...
     upper_error: Any  # ... but for rounding
-    margin: Any  # (N,) how far below zero the output was aimed, because H is rounded too
+    margin: (
+        Any  # (N,) how far below zero the output was aimed, because H is rounded too; above zero where it is negative
+    )
     lower: Any  # F* is at least this ...
     lower_error: Any  # ... but for rounding
     distance: Any  # from the goal, in units: the gap; without a feasible point, the worst violation
     conflict: Any  # (N,) by how much every point violates one of these constraints; 0 where nothing is proven
     settled: Any  # whether a conflict is as well known as it need be
-    interior: Any  # whether some point may satisfy every constraint by more than rounding, for all that is known
+    tight: Any  # (N,) the constraints that are proven to leave no room together
 
 
 def no_looks(x: Tree, lam: np.ndarray, places: int) -> dict[str, Any]:
@@ -95,7 +98,7 @@ def no_looks(x: Tree, lam: np.ndarray, places: int) -> dict[str, Any]:
     return {
         "x": x, "lam": lam, "t": np.ones((), np.int32), "ahead": x, "seen": values, "kept": kept, "units": values,
         "start": zero, "feasible": no, "upper": most, "upper_error": zero, "margin": each, "lower": -most,
-        "lower_error": zero, "distance": most, "conflict": each, "settled": no, "interior": ~no,
+        "lower_error": zero, "distance": most, "conflict": each, "settled": no, "tight": each > 0,
     }  # fmt: skip
 
 
@@ -109,13 +112,14 @@ def look_of(memory: Memory, note: str | None = None) -> Look:
         lam=memory.lam,
         seen=memory.seen,
         memory=memory,
-        upper=upper - margin if feasible else np.inf,
+        upper=upper - max(margin, 0.0) if feasible else np.inf,
         lower=lower if lower > -np.finfo(memory.lower.dtype).max else -np.inf,
-        rounding=float(memory.upper_error) + float(memory.lower_error) + margin,
+        rounding=float(memory.upper_error) + float(memory.lower_error) + abs(margin),
         scale=abs(float(memory.start) - upper) if feasible else np.nan,
         conflict={int(i): float(conflict[i]) for i in np.flatnonzero(conflict)},
         settled=bool(memory.settled),
-        interior=bool(memory.interior),
+        interior=not np.any(memory.tight),
+        over=np.maximum(-np.asarray(memory.margin, float), 0.0),
         points=_points(memory.kept),
         note=note,
     )
@@ -134,13 +138,15 @@ class Survey:
         problem: the problem.
         memory: what is known so far.
         data: all rows.
+        conic: the domain as programmes have it, the same at every look.
 
     Raises:
         NotFiniteLook: where what is seen is not finite.
     """
 
-    def __init__(self, problem: Problem, memory: Any, data: Tree):
-        self.problem, self.data, self.before = problem, data, memory
+    def __init__(self, problem: Problem, memory: Any, data: Tree, conic: Conic):
+        self.problem, self.data, self.before, self.conic = problem, data, memory, conic
+        self.boxed = isinstance(problem.domain, Box | LinfBall)  # then much is known without asking JAX
         self.t, self.dtype = int(memory.t), memory.lam.dtype
         self.widths = self._widths()
         seen = self._seen_stepping_back(memory.ahead)
@@ -150,11 +156,6 @@ class Survey:
         slopes = np.concatenate([self.looks.grad[-1:], self.looks.rows[-1]]) * self.widths
         self.steepest = np.maximum(np.asarray(memory.units, float), np.linalg.norm(slopes, axis=1))
         self.units = units_of(self.values, self.steepest)
-
-    @cached_property
-    def conic(self) -> Conic:
-        """The domain as programmes have it."""
-        return self.problem.domain.conic(self.before.x)
 
     def _widths(self) -> np.ndarray:
         """Of the domain; one for coordinates that are fixed."""
@@ -221,6 +222,12 @@ class Survey:
 
     # ---- what is proven ----------------------------------------------------------------------------------------------
 
+    @property
+    def margins(self) -> np.ndarray:
+        """How far below zero H is aimed at, by each look. Constraints that leave no room together, as opposite ones, are
+        satisfied by a point that is above zero by no more than rounding: there is nothing else."""
+        return np.where(self.before.tight, -1, MARGIN) * self.looks.h_error
+
     def _with_output(self, memory: Any, output: Combination) -> Any:
         """The new output where it is better: feasible, and lower; until then, of less violation."""
         memory = replace(memory, start=self._start() if self.t == 1 else memory.start)
@@ -230,7 +237,7 @@ class Survey:
         x = self._point(output.weights @ self.looks.x)
         if not feasible:
             return replace(memory, x=x)
-        error, margin = output.weights @ self.looks.f_error, MARGIN * output.weights @ self.looks.h_error
+        error, margin = output.weights @ self.looks.f_error, output.weights @ self.margins
         return replace(
             memory, x=x, feasible=True, upper=self._rounded(output.f, np.inf), upper_error=error, margin=margin
         )
@@ -250,18 +257,39 @@ class Survey:
         if found is None or found.certain <= 0:
             return memory
         stuck = np.any(memory.conflict) and worst > float(memory.distance) / _CLOSE
-        involved = found.lam * self.units.h > 1e-3 / len(self.units.h)
         return replace(
             memory,
-            conflict=np.where(involved, found.certain * self.units.h, 0.0),
+            conflict=np.where(self._involved(found), found.certain * self.units.h, 0.0),
             settled=stuck or worst <= _CLOSE * found.certain,
         )
+
+    def _with_tight(self, memory: Any, found: Bound | None) -> Any:
+        """Whether it proves that nothing lies strictly inside the constraints, or only less than any programme can tell."""
+        if found is None or np.any(found.certain * self.gentler < -NONE):
+            return memory
+        return replace(memory, tight=memory.tight | self._involved(found))
+
+    @cached_property
+    def gentler(self) -> np.ndarray:
+        """How many times the unit of each constraint is that of the look with the least slope: one look that went far out
+        must not make room look like none."""
+        slopes = np.linalg.norm(self.looks.rows * self.widths, axis=2)
+        least = np.min(slopes, axis=0, initial=np.inf, where=slopes > 0)
+        return np.maximum(self.units.h / least, 1.0)
+
+    def _involved(self, found: Bound) -> np.ndarray:
+        """The constraints that a bound on the worst of H stands on."""
+        return found.lam * self.units.h > 1e-3 / len(self.units.h)
 
     # ---- between the host and the problem ----------------------------------------------------------------------------
 
     def _point(self, x: np.ndarray) -> Tree:
         """A vector as a point of the domain: what a solver or a sum has left of it by rounding is put back."""
-        return into_domain(self.problem, shaped_like(self.before.x, x.astype(self.dtype)))
+        x = x.astype(self.dtype)
+        if self.boxed:
+            x = np.clip(x, self.conic.lower.astype(self.dtype), self.conic.upper.astype(self.dtype))
+            return shaped_like(self.before.x, x)
+        return into_domain(self.problem, shaped_like(self.before.x, x))
 
     @staticmethod
     def _vector(x: Tree) -> np.ndarray:
@@ -273,6 +301,8 @@ class Survey:
 
     def _support(self, g: np.ndarray) -> float:
         """The domain's support function, in float64 whatever the run's precision is."""
+        if self.boxed:
+            return float(np.sum(np.maximum(g * self.conic.lower, g * self.conic.upper)))
         with digits():
             return float(reach(self.problem.domain, shaped_like(self.before.x, np.asarray(g, float))))
 
