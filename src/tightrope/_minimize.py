@@ -131,7 +131,7 @@ def minimize(
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
         chunk: at most so many steps between two looks of Python at the run; the result does not depend on it.
         memory: with method="auto" on a stream or a generator, bytes that its samples may take. Where they fit they are kept
-            and the problem is solved on them, on prefixes that double, with a margin and a verdict by folds. Of more of them,
+            and the problem is solved on them, on prefixes that double, with a margin and a verdict by folds. Of more,
             up to 200 coordinates, as many as fit are solved on, and of the others means of values and slopes are kept, by
             which the solution goes on. Otherwise, and with 0, every sample is seen once by a method of steps.
         keep: what such a solution keeps. "expectation": E H <= 0, the mean over runs of every constraint at the point that
