@@ -81,7 +81,7 @@ def portfolio() -> None:
     other = tr.minimize(not_told, samples, method=method, steps=STEPS, x0=START, track=truth)
 
     _, x = exact_answer()
-    draw_runs(result, other, x @ MOMENT @ x)
+    draw_runs(result, other, float(x @ MOMENT @ x))
     print(f"A run that stays feasible, beside one that was not told of the promise: {OUT / 'demo.png'}.\n")
     points = np.asarray(result.x, float), np.asarray(fit.x, float), x
     print("The same samples seen once each by CSOA, or kept and solved on, beside the exact answer:")

@@ -326,7 +326,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         sure, names = np.mean(worst > 1), "/".join(sorted({*part["status"], *part["method"]}))
         lines.append(
             f"{family:20s} {T:>9,} {way:6s} merit {np.exp(np.log(merits).mean()):8.2g} worst {merits.max():8.2g}  "
-            f"z {worst.max():5.1f} sure {sure:4.0%}  cpu {part['cpu'].iloc[0]:5.2f} then {part['cpu'].median():6.3f}  {names}"
+            f"beyond chance {worst.max():5.1f} sure {sure:4.0%}  "
+            f"cpu {part['cpu'].iloc[0]:5.2f} then {part['cpu'].median():6.3f}  {names}"
         )
     return "\n".join(lines)
 
@@ -357,7 +358,7 @@ def page(halves: dict[str, list[dict[str, Any]]]) -> str:
             f"{data['repeat'].nunique()} repeats\n"
         )
         parts += markdown(
-            ("", *merit),
+            ("", *map(str, merit)),
             [
                 ("significant violations", *(f"{int((beyond[w] > 1).sum())} of {len(beyond)}" for w in merit)),
                 ("ends above where it began", *(f"{int((merit[w] > 1).sum())} of {len(merit)}" for w in merit)),
@@ -367,7 +368,7 @@ def page(halves: dict[str, list[dict[str, Any]]]) -> str:
             f"\n`auto` beside the better of the other two: {np.exp(np.log(ratio).mean()):.2f} times its merit in the "
             f"geometric mean, {ratio.quantile(0.95):.2f} times in 95 % of cells, {ratio.max():.2f} at most.\n"
         )
-        means = np.exp(np.log(merit).groupby(["family", "T"], sort=False).mean())
+        means = merit.apply(np.log).groupby(["family", "T"], sort=False).mean().apply(np.exp)
         parts += markdown(
             ("problems", "T", *(f"merit, {w}" for w in merit), *(f"CPU s, {w}" for w in merit)),
             (
