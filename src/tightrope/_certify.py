@@ -13,7 +13,8 @@ import numpy as np
 from tightrope._errors import plain_errors
 from tightrope._minimize import minimize
 from tightrope.certificate import Certificate
-from tightrope.confidence.means import checked_confidence, studentised_upper
+from tightrope.confidence.independence import LEAST_BLOCKS
+from tightrope.confidence.means import ENOUGH, checked_confidence, studentised_upper
 from tightrope.evidence.constraint_bounds import bound_constraints, checked_accept, read_ranges, sampled, values_at
 from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_out, refuse_seen
 from tightrope.evidence.stopping import CONVERGED
@@ -24,7 +25,7 @@ from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.problem.problem import constraint_names
 from tightrope.result import Result
 from tightrope.sampling import as_sampler
-from tightrope.sampling.data import count, kept, one_row
+from tightrope.sampling.rows import count, kept, one_row
 from tightrope.sets.base import checked_point
 from tightrope.solvers import SQP, Bundle, NotFiniteLook, Solver
 from tightrope.tree import Tree, astype, float_dtype
@@ -32,7 +33,6 @@ from tightrope.tree import Tree, astype, float_dtype
 _SOLVERS: tuple[tuple[Solver, int], ...] = ((SQP(), 15), (Bundle(), 60))
 """Who looks for the minimum of a batch, and how many looks it may take: smooth functions take a few, kinks need cuts. The
 numbers are a guess; where more would be needed the bound is wider, and not wrong."""
-_BATCHES, _LEAST = 10, 20  # of held-out rows, and rows in one at least: a guess
 
 
 @plain_errors()
@@ -184,14 +184,14 @@ def _population_gap(
     (docs/certificates.md). None where multipliers, values or rows are missing; and of a nested problem, because a
     function of a batch's means is biased, and may well be above that of the means.
     """
-    size = count(rows) // _BATCHES
-    if size < _LEAST or problem.nested or not problem.knows_objective or not np.all(np.isfinite(dual)):
+    size = count(rows) // LEAST_BLOCKS
+    if size < ENOUGH or problem.nested or not problem.knows_objective or not np.all(np.isfinite(dual)):
         return None
     lagrangian = penalised(sampled(problem), np.maximum(dual, 0))
     order = np.random.default_rng(0).permutation(count(rows))  # files are sorted
     f = values_at(sampled(problem), x, rows)[0]
     gaps = []
-    for batch in order[: size * _BATCHES].reshape(_BATCHES, size):
+    for batch in order[: size * LEAST_BLOCKS].reshape(LEAST_BLOCKS, size):
         bound = lowest(lagrangian, x, jax.tree.map(lambda a, at=batch: a[at], rows))
         if bound is None:
             return None

@@ -87,7 +87,6 @@ class _Short(reprlib.Repr):
 
 _short = _Short()
 _short.maxother = _short.maxstring = 100  # characters; by hand: about a line, of which the sentence needs a part
-_short.maxlong = 60  # digits; by hand
 
 
 def shown(value: Any) -> str:
@@ -193,3 +192,27 @@ class _Known(logging.Filter):
 
 
 logging.getLogger("jax._src.callback").addFilter(_Known())
+
+
+def refuse_what_is_no_number(who: str, array: Any) -> None:
+    """Refuse an array that a step cannot compute with."""
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{who} an array of dtype {array.dtype}; expected numbers. Encode text and categories first, or leave them out."
+        )
+
+
+def refuse_what_wraps(who: str, array: np.ndarray) -> None:
+    """Refuse whole numbers that JAX, as configured, cannot hold: it would keep their last 32 bits without a word."""
+    kept = jax.dtypes.canonicalize_dtype(array.dtype)
+    if array.dtype.kind not in "iu" or kept == array.dtype or not array.size:
+        return
+    least, most = int(array.min()), int(array.max())
+    limits = np.iinfo(kept)
+    if least < limits.min or most > limits.max:
+        strange = most if most > limits.max else least
+        raise ValueError(
+            f"{who}: the data has the whole number {strange:,} ({array.dtype}), and JAX as it is configured holds "
+            f"{limits.min:,} to {limits.max:,}. Number what it stands for from 0 on, give it as floats, or enable 64 bits "
+            '(jax.config.update("jax_enable_x64", True) before anything else).'
+        )

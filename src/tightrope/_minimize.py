@@ -3,6 +3,7 @@
 import dataclasses
 import operator
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,8 +36,9 @@ from tightrope.solvers import Solver
 from tightrope.tree import Array, Tree, float_dtype
 
 _MOST_PASSES = 1000  # passes over the rows of a run that ends when its gap is small or stalls; by hand
-_MOST_NUMBER = 1e300  # of an argument: beyond it are infinity and whole numbers that no float holds; by hand
-_PASSES_UNJUDGED = 100  # passes of a run without a strictly feasible point, whose gap is not known; by hand
+_PASSES_UNJUDGED = _MOST_PASSES // 10  # of a run without a strictly feasible point, whose gap is not known
+_UNWATCHED = Options(record=0, progress=False)  # of a run that is a part of another
+_MOST_NUMBER = sys.float_info.max  # of an argument: beyond it are infinity and whole numbers that no float holds
 
 
 @hints_at_cache
@@ -163,11 +165,11 @@ def minimize(
     if output == "certified" and heldout is None:
         raise ValueError('output="certified" needs rows that judge; give some that are not in the data as heldout.')
     sampler, callback = as_sampler(data), None if callback is None else outside(callback)
+    options = Options(record, trace_full, track, callback, progress, time_limit, tol, chunk)
     with digits(sampler.n is not None, precision):
         asked = _Asked(
-            problem, sampler, method, steps, passes, batch_size, seed, x0, warm_start, output, feasible_point,
-            record, trace_full, track, callback, progress, time_limit, tol, checkpoint, checkpoint_every, chunk, memory,
-            keep,
+            problem, sampler, method, steps, passes, batch_size, seed, x0, warm_start, output, feasible_point, options,
+            checkpoint, checkpoint_every, memory, keep,
         )  # fmt: skip
         if heldout is None:
             return _solve(_Leg(asked))
@@ -196,9 +198,8 @@ def _judged(asked: "_Asked", held: _Held) -> Result:
 
     def again(tightened: Problem) -> Result:
         same = asked._replace(
-            problem=tightened, output="feasible", record=0, progress=False, warm_start=None, tol=None, time_limit=None,
-            track=None, callback=None, trace_full=False, checkpoint=None, checkpoint_every=None, chunk=None,
-        )  # fmt: skip
+            problem=tightened, output="feasible", options=_UNWATCHED, warm_start=None, checkpoint=None
+        )
         return _solve(_Leg(same))
 
     return judges.pulled(result, again if at_hand else None, leg.ready.x if leg.inside is None else leg.inside)
@@ -218,16 +219,9 @@ class _Asked(NamedTuple):
     warm_start: Result | None = None
     output: str | None = None
     feasible_point: Tree = None
-    record: int = 60
-    trace_full: bool = False
-    track: Callable[[Tree], dict[str, Array]] | None = None
-    callback: Callable[[Snapshot], Any] | None = None
-    progress: bool | None = None
-    time_limit: float | None = None
-    tol: float | None = None
+    options: Options = _UNWATCHED
     checkpoint: str | Path | None = None
     checkpoint_every: int | None = None
-    chunk: int | None = None
     memory: int = 0
     keep: str | float = "expectation"
 
@@ -247,20 +241,20 @@ class _Leg:
             passes=_MOST_PASSES if self.open_ended else asked.passes, batch_size=asked.batch_size, seeds=(asked.seed,),
             x0=asked.x0, warm_start=asked.warm_start,
         )  # fmt: skip
-        if self.open_ended and asked.tol is None and not _knows_gap(self.ready.method):
+        if self.open_ended and asked.options.tol is None and not _knows_gap(self.ready.method):
             raise ValueError("Give either steps or passes: how long to run.")
-        refuse_tracked(asked.track, self.ready)
+        refuse_tracked(asked.options.track, self.ready)
         self.output = asked.output
         if self.output == "average":
             refuse_mean(self.ready.method)
-        if self.output is None and (asked.tol is not None or self.open_ended):
+        if self.output is None and (asked.options.tol is not None or self.open_ended):
             self.output = "feasible"
-        if self.output == "feasible" or asked.tol is not None:
+        if self.output == "feasible" or asked.options.tol is not None:
             self._refuse_without_rows()
         self.keeps_samples = self._keeps_samples()
-        given = asked.feasible_point
-        like = Shape.of(self.ready.x), float_dtype(self.ready.x)
-        self.inside = None if given is None else checked_point("feasible_point", given, *like)
+        self.inside, x = None, self.ready.x
+        if asked.feasible_point is not None:
+            self.inside = checked_point("feasible_point", asked.feasible_point, Shape.of(x), float_dtype(x))
 
     def _keeps_samples(self) -> bool:
         """Whether samples of a stream are kept and solved on; where only memory is lacking, a note says so."""
@@ -277,7 +271,7 @@ class _Leg:
 
     def _refuse_without_rows(self) -> None:
         """Refuse a feasible output, or a gap, of what cannot be looked at as a whole."""
-        ready, tol = self.ready, self.asked.tol
+        ready, tol = self.ready, self.asked.options.tol
         if ready.sampler.n is None:
             asked = 'output="feasible"' if self.output == "feasible" else "tol"
             raise TypeError(f"{asked} looks at all the data; expected arrays, not a stream or a generator.")
@@ -299,18 +293,17 @@ class _Leg:
         until_solved, own = self.open_ended, isinstance(ready.method, Solver)
         if until_solved and towards is None and not own:  # nothing would tell when to stop
             ready, until_solved = ready.within(_PASSES_UNJUDGED), False
-        judged = towards is not None and (asked.tol is not None or until_solved)
+        judged = towards is not None and (asked.options.tol is not None or until_solved)
         inside = inside_of(ready.problem, towards, ready.sampler.rows) if judged else None
-        options = Options(
-            asked.record, asked.trace_full, asked.track, asked.callback, asked.progress, asked.time_limit, asked.tol,
-            until_solved, inside, self.left_open, replaceable, asked.chunk,
-        )  # fmt: skip
+        options = dataclasses.replace(
+            asked.options, until_solved=until_solved, inside=inside, estimates=self.left_open, replaceable=replaceable
+        )
         file = None
         if asked.checkpoint is not None:
             together = ready.sampler.together
             kept = {"what it keeps": str(asked.keep)} if self.keeps_samples else {}
             file = Checkpoint(
-                asked.checkpoint, fingerprint(ready, asked.track) | kept, asked.checkpoint_every, together=together
+                asked.checkpoint, fingerprint(ready, options.track) | kept, asked.checkpoint_every, together=together
             )
         if self.keeps_samples:
             ready, outcome = run_fit(ready, options, file, asked.keep)
@@ -323,7 +316,7 @@ class _Leg:
     def _strictly_feasible(self) -> Tree | None:
         """Where the pull and the duality gap need one, a strictly feasible point: the given one, the start, or one found
         by a phase one. None where nothing needs it, or where there is none."""
-        ready, tol = self.ready, self.asked.tol
+        ready, tol = self.ready, self.asked.options.tol
         if isinstance(ready.method, Solver) or (self.output != "feasible" and tol is None):
             return None
         candidates = [ready.x] if self.inside is None else [self.inside, ready.x]
@@ -346,10 +339,11 @@ def _solve(leg: _Leg) -> Result:
     if other is None or not lost:
         return first
     used = first.cost.gradients / (leg.ready.sampler.n or 1)
+    limit = asked.options.time_limit
+    left = None if limit is None else max(limit - first.cost.seconds, 1e-3)
     rest = asked._replace(
         method=other, passes=None if asked.passes is None else asked.passes - used, x0=first.x, output=leg.output,
-        batch_size=None, warm_start=None, feasible_point=None,
-        time_limit=None if asked.time_limit is None else max(asked.time_limit - first.cost.seconds, 1e-3),
+        batch_size=None, warm_start=None, feasible_point=None, options=dataclasses.replace(asked.options, time_limit=left),
         checkpoint=None if asked.checkpoint is None else f"{asked.checkpoint}.{other.name}",
     )  # fmt: skip
     return _joined(first, _solve(_Leg(rest)), f"after {used:.0f} passes")
@@ -386,7 +380,7 @@ def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoi
     if not isinstance(record, int) or not 0 <= record <= MOST_ROWS:
         raise ValueError(f"record is {record!r}; expected how many rows the trace should have, at most {MOST_ROWS:,}.")
     for name, value in (("time_limit", time_limit), ("tol", tol)):
-        if value is not None and not (isinstance(value, int | float | np.number) and 0 < value < _MOST_NUMBER):
+        if value is not None and not (isinstance(value, int | float | np.number) and 0 < value <= _MOST_NUMBER):
             raise ValueError(f"{name} is {value!r}; expected a positive number.")
     for name, value in (("checkpoint_every", checkpoint_every), ("chunk", chunk)):
         if value is not None:
@@ -394,7 +388,7 @@ def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoi
 
 
 def _check_kept(memory: Any, keep: Any) -> None:
-    if not isinstance(memory, int | float | np.number) or isinstance(memory, bool) or not 0 <= memory < _MOST_NUMBER:
+    if not isinstance(memory, int | float | np.number) or isinstance(memory, bool) or not 0 <= memory <= _MOST_NUMBER:
         raise ValueError(f"memory is {memory!r}; expected how many bytes the samples of a stream may take, 0 for none.")
     share = isinstance(keep, float | np.floating) and 0.5 <= keep < 1
     if keep != "expectation" and not share:

@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tightrope._errors import plain_errors, whole_number
 from tightrope._jaxlib import compiled
 from tightrope._limits import MOST_ROWS, at_most
-from tightrope.columns import of_constraints, refuse_taken
+from tightrope.columns import of_constraints, of_means, on_all_rows, refuse_taken
 from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
 from tightrope.loop.progress import Progress
@@ -280,14 +280,11 @@ def _rows(runs: _ManyRuns, position: Position, points: bool) -> "pd.DataFrame":
     }
     columns |= {"seed": np.tile(seeds.real, shape[0]), "step": step}
     columns["samples"] = step * ready.plan.draws * ready.plan.batch_size
-    columns |= {"objective": means.objective} if knows_objective else {}
-    columns |= dict(zip(names, means.h.T, strict=True))
-    columns |= {f"dual {name}": column for name, column in zip(names, means.lam.T, strict=True)} | means.tracked
+    columns |= of_means(names, means.objective if knows_objective else None, means.h.T, means.lam.T) | means.tracked
     x = _outputs_many(runs.method, carry)
     if ready.sampler.n is not None:
         f, h = map(flat, _full_many(ready.problem, runs.levels, x, ready.sampler.rows))
-        columns |= {"full objective": f} if knows_objective else {}
-        columns |= {f"full {name}": column for name, column in zip(names, h.T, strict=True)}
+        columns |= on_all_rows(names, f if knows_objective else None, h.T)
     table = pd.DataFrame(columns).infer_objects()
     if points:
         x = jax.tree.map(np.asarray, x)
@@ -329,15 +326,12 @@ def _looks_at(solver: Solver, problem: Problem, ready: Prepared, records: list[i
 
 
 def _row_of_a_look(ready: Prepared, problem: Problem, step: int, look: Look, track, points: bool) -> dict[str, Any]:
-    names, knows_objective = ready.names, problem.knows_objective
+    names, known, (f, *h) = ready.names, problem.knows_objective, look.seen.tolist()
     row: dict[str, Any] = {"step": step, "samples": 0}
-    row |= {"objective": float(look.seen[0])} if knows_objective else {}
-    row |= dict(zip(names, look.seen[1:].tolist(), strict=True))
-    row |= {f"dual {name}": value for name, value in zip(names, np.asarray(look.lam).tolist(), strict=True)}
+    row |= of_means(names, f if known else None, h, np.asarray(look.lam).tolist())
     row |= {} if track is None else {name: float(value) for name, value in sorted(track(look.x).items())}
     f, h = full_values(problem, look.x, ready.sampler.rows)
-    row |= {"full objective": float(f)} if knows_objective else {}
-    row |= {f"full {name}": float(value) for name, value in zip(names, h, strict=True)}
+    row |= on_all_rows(names, float(f) if known else None, map(float, h))
     return row | ({"x": handed_out(look.x)} if points else {})
 
 

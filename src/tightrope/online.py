@@ -28,7 +28,7 @@ from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import Buffer, Draws, Plan, Stream
-from tightrope.sampling.data import block_length, filled
+from tightrope.sampling.sampler import block_length, filled
 from tightrope.sampling.stream import Lately
 from tightrope.sets.base import Shape, checked_point
 from tightrope.tree import Tree, float_dtype

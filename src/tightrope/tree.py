@@ -75,10 +75,12 @@ def pytree(cls: type[T]) -> type[T]:
 
 
 def replace(obj: T, **changes: Any) -> T:
-    """A copy with other leaves; like rebuilding from leaves, it skips validation, so tracers may go in."""
-    copy = object.__new__(type(obj))
+    """A copy with other leaves; like rebuilding from leaves, it skips validation, so tracers may go in. What was made of
+    the old leaves and is kept beside them is not copied."""
+    copy, fields = object.__new__(type(obj)), obj.__dataclass_fields__  # pyright: ignore[reportAttributeAccessIssue]
     for name, value in (vars(obj) | changes).items():
-        object.__setattr__(copy, name, value)
+        if name in fields:
+            object.__setattr__(copy, name, value)
     return copy
 
 
@@ -163,6 +165,11 @@ def float_dtype(x: Tree) -> Any:
     kinds = {v.dtype if isinstance(v, jax.Array) else jnp.result_type(v) for v in jax.tree.leaves(x)}
     floats = [kind for kind in kinds if jnp.issubdtype(kind, jnp.floating)]
     return floats[0] if len(floats) == 1 else jnp.result_type(*(floats or [float]))
+
+
+def eps_of(x: Tree) -> float:
+    """The unit of rounding in a point's precision."""
+    return float(jnp.finfo(float_dtype(x)).eps)
 
 
 def all_finite(x: Tree) -> Array:

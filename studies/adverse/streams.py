@@ -109,6 +109,38 @@ def attempt(law: Law, rng: np.random.Generator) -> bool | None:
     return bool(np.any(true[said] > 0)) if any(said) else None
 
 
+# ---- the same samples, kept and solved on ---------------------------------------------------------------------------------
+
+KEEP = 0.95
+
+
+def on_kept(law: Law, rng: np.random.Generator, **options: object) -> tuple[tr.Result, np.ndarray]:
+    """A run that keeps its samples, and the true constraints at its point."""
+    mean, noise, problem = mean_of(law)
+    z = process(law, law.steps * law.batch, rng)
+    theta = (mean + noise * z[:, None, None]).astype(np.float32)
+    stream = tr.Stream([theta])
+    result = tr.minimize(problem, stream, steps=law.steps, batch_size=law.batch, progress=False, **options)
+    return result, mean[1:] @ np.asarray(result.x, float) - np.asarray(problem.levels, float)
+
+
+def attempt_kept(law: Law, rng: np.random.Generator) -> bool | None:
+    """Whether constraints are called kept, or one of them satisfied, where the point violates it."""
+    result, true = on_kept(law, rng)
+    errors = [np.nan] * law.n if result.errors is None else result.errors
+    said = [result.verdict_of(v, e).startswith("satisfied") for v, e in zip(result.constraints, errors, strict=True)]
+    if result.status is tr.Status.KEPT:
+        return bool(np.any(true > 0))
+    return bool(np.any(true[said] > 0)) if any(said) else None
+
+
+def attempt_keep(law: Law, rng: np.random.Generator) -> bool | None:
+    """Whether the very point violates something, where it was asked not to and the run does not say that it may."""
+    result, true = on_kept(law, rng, keep=KEEP)
+    ended = result.status in (tr.Status.KEPT, tr.Status.UNDECIDED) and "not known to be kept" not in str(result)
+    return bool(np.any(true > 0)) if ended else None
+
+
 # ---- "no point satisfies all constraints" -----------------------------------------------------------------------------
 
 
@@ -172,6 +204,14 @@ def attempt_barely(law: Barely, rng: np.random.Generator) -> bool | None:
 
 PROMISES = (
     Promise("stream-satisfied", '"satisfied" in the report of a run on a stream', draw, attempt),
+    Promise(
+        "stream-kept", '"kept" or "satisfied" of a run that keeps its samples', draw, attempt_kept,
+        repetitions=400, again=40,
+    ),
+    Promise(
+        "stream-keep", "keep=0.95: the very point that is returned keeps every constraint", draw, attempt_keep,
+        repetitions=400, again=40,
+    ),
     Promise(
         "no-point-in-samples", '"Every point of the domain violates ..." of a generator or a stream; "satisfied" of all',
         draw_barely, attempt_barely,

@@ -157,9 +157,9 @@ def test_marks_of_rows(monkeypatch):
     more = marks.and_those({"a": MORE[9:12], "b": np.arange(3), "empty": np.zeros((3, 0))})
     assert (more.of, len(more.numbers)) == (12, 12)
     with monkeypatch.context() as patch:
-        patch.setattr(held_out, "_WORDS_AT_ONCE", 7)  # two rows of three numbers
+        patch.setattr(held_out, "AT_ONCE", 7)  # two rows of three numbers
         np.testing.assert_array_equal(held_out.marks_of(rows).numbers, marks.numbers)
-        patch.setattr(held_out, "_MOST", 4)
+        patch.setattr(held_out, "KEPT_ROWS", 4)
         np.testing.assert_array_equal(held_out.marks_of(rows).numbers, marks.numbers[::3])
     assert held_out.marks_of({"empty": np.zeros((9, 0))}).numbers.tolist() == [0] * 9
     zeros = held_out.marks_of(np.array([[0.0, -0.0], [-0.0, 0.0]])).numbers

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import tightrope as tr
 from tightrope import Status
@@ -301,3 +302,32 @@ def test_neighbours_that_are_alike_widen_the_errors():
     errors = fit().errors
     assert errors is not None
     assert result.errors.iloc[0] > 3 * errors.iloc[0]
+
+
+def autoregressive(n, time, seed):
+    """Samples whose noise is remembered for a while: each has the law of all, and neighbours are alike."""
+    keep = np.exp(-1 / time)
+    noise = np.random.default_rng(seed).normal(size=(n, D)) * np.sqrt(1 - keep**2)
+    noise[0] /= np.sqrt(1 - keep**2)
+    return (CENTRE + lfilter([1], [1, -keep], noise, axis=0)).astype(np.float32)
+
+
+def test_a_probability_is_kept_where_neighbours_are_alike():
+    """As if samples were independent, more than 30 % of such points violated the level."""
+    values = []
+    for seed in range(24):
+        x = tr.minimize(problem(), tr.Stream([autoregressive(8192, 20, seed)]), steps=8192, keep=0.95).x
+        values.append(float(CENTRE @ np.asarray(x)) - 0.5)
+    assert np.count_nonzero(np.array(values) > 0) <= 4, "of 24; five or more come of 5 % in one case of 170"
+    assert np.mean(values) > -0.5
+
+
+@pytest.mark.parametrize("what", ["slow", "rare"])
+def test_a_probability_that_samples_cannot_tell_is_not_promised(what):
+    if what == "slow":
+        rows = autoregressive(2560, 400, 0)
+    else:  # three times in 2,560 samples
+        rows = np.full((2560, D), CENTRE, np.float32)
+        rows[::1000] *= 100
+    result = tr.minimize(problem(), tr.Stream([rows]), steps=2560, keep=0.95)
+    assert "not known to be kept with probability 0.95" in str(result)

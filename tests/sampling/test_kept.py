@@ -7,8 +7,8 @@ import pytest
 
 import tightrope as tr
 from tightrope.problem.full_data import full_mean
-from tightrope.sampling.data import Plan
 from tightrope.sampling.kept import Kept
+from tightrope.sampling.sampler import Plan
 
 N = 1000
 ROWS = np.random.default_rng(0).normal(size=(N, 3)).astype(np.float32)

@@ -12,9 +12,9 @@ from tests.sampling.drawn import taken
 from tests.sampling.files import COLUMNS, PROBLEM, A, D, N, X, bound, truth
 from tightrope._errors import UnreadableError, plain_errors
 from tightrope.problem.full_data import each_row, full_jacobian, full_values
-from tightrope.sampling.data import data_of, kept
 from tightrope.sampling.mesh.files import shared_out
 from tightrope.sampling.parquet_files import Files
+from tightrope.sampling.rows import data_of, kept
 from tightrope.sampling.streamed import Reader, Streamed
 from tightrope.sampling.streamed import streamed as read_by
 

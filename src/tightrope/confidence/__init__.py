@@ -14,6 +14,7 @@ from tightrope.confidence.independence import copied_from as copied_from
 from tightrope.confidence.independence import copies as copies
 from tightrope.confidence.independence import leeway as leeway
 from tightrope.confidence.independence import serial_dependence as serial_dependence
+from tightrope.confidence.means import ENOUGH as ENOUGH
 from tightrope.confidence.means import TWO_SIDED as TWO_SIDED
 from tightrope.confidence.means import USUAL as USUAL
 from tightrope.confidence.means import binomial_lower as binomial_lower

@@ -32,7 +32,8 @@ from tightrope.confidence.means import checked_values
 _PERMUTATIONS = 1999  # derived: none may reach the rows' own order, 1/2,000 each for ranks and values
 _DOUBT = 3.0  # standard deviations: below, no permutation is tried, because an alarm is far away; by hand
 _CERTAIN = 10.0  # standard deviations; derived: beyond, chance is below 1e-6 for scores of at most 2 (Bernstein)
-_BLOCKS = 8  # at least, in the longest look: fewer have no variance to speak of; by hand
+_ODDS = 15.0  # derived: minus the logarithm of such a chance, where Bernstein's inequality has the scores' own bound
+LEAST_BLOCKS = 10  # by which the variance of a mean is told, at least; by hand: its root is then known to a quarter
 _VALUES = 1 << 15  # numbers that are permuted, also in one call; measured: 2,000 permutations take about a second
 _MOST = 0.9  # autocorrelation that is allowed for: a guess, beyond which few rows that are not found alike are too few
 TESTED = 16  # means at most whose order one call tests; measured: it takes a second for this many
@@ -119,9 +120,10 @@ def _scores(rows: np.ndarray) -> np.ndarray:
 
 
 def _found(scores: np.ndarray) -> bool:
-    own = _alike(scores)
-    bounded = np.abs(scores).max(axis=-1) <= 2
-    if np.any(bounded & (own >= _CERTAIN)):
+    own, neighbours, largest = _alike(scores), _next(scores), np.abs(scores).max(axis=-1)
+    # Every other pair of neighbours has no row in common: half of the sum, half of the variance.
+    needed = np.sqrt(4 * _ODDS * (1 + largest**2 * np.maximum(neighbours, 0) / (2 * np.sqrt(scores.shape[-1]))))
+    if np.any((largest <= 2) & (own >= _CERTAIN)) or np.any(neighbours >= needed):
         return True
     own, rng = own.max(axis=1), np.random.default_rng(0)
     open_ = own >= _DOUBT
@@ -130,19 +132,23 @@ def _found(scores: np.ndarray) -> bool:
         if not np.any(open_):
             return False
         numbers = np.tile(np.arange(scores.shape[-1]), (min(at_once, _PERMUTATIONS - start), 1))
-        largest = _alike(scores[open_][:, :, rng.permuted(numbers, axis=1)]).max(axis=(1, 2))
-        open_[open_] = largest < own[open_]
+        permuted = _alike(scores[open_][:, :, rng.permuted(numbers, axis=1)]).max(axis=(1, 2))
+        open_[open_] = permuted < own[open_]
     return bool(np.any(open_))
 
 
 def _alike(scores: np.ndarray) -> np.ndarray:
     """The largest of all looks at each line, in standard deviations of independent rows."""
-    n = scores.shape[-1]
-    looks: list[np.ndarray] = [(scores[..., 1:] * scores[..., :-1]).sum(axis=-1) / np.sqrt(n)]
-    for m, sums in _block_sums(scores, _BLOCKS):
+    looks: list[np.ndarray] = [_next(scores)]
+    for m, sums in _block_sums(scores, LEAST_BLOCKS):
         used = m * sums.shape[-1]
         looks.append(((sums**2).sum(axis=-1) / used - 1) / np.sqrt(2 * (m - 1) / used))
     return np.max(looks, axis=0)
+
+
+def _next(scores: np.ndarray) -> np.ndarray:
+    """How alike each row and the next are, in the same units."""
+    return (scores[..., 1:] * scores[..., :-1]).sum(axis=-1) / np.sqrt(scores.shape[-1])
 
 
 def _inflation(rows: np.ndarray) -> np.ndarray:
@@ -150,7 +156,7 @@ def _inflation(rows: np.ndarray) -> np.ndarray:
     away = (rows - rows.mean(axis=0)).T
     variance = (away**2).mean(axis=-1)
     ratios = [np.ones(len(away))]
-    for m, sums in _block_sums(away, 10):
+    for m, sums in _block_sums(away, LEAST_BLOCKS):
         ratios.append((sums**2).mean(axis=-1) / (m * np.where(variance > 0, variance, 1)))
     return np.max(ratios, axis=0)
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 SLACK = 0.02  # of the target of a bet; it moves the critical value at 95 % from 1.645 to 1.654: a guess
+ENOUGH = 20  # independent values: fewer say no standard error; derived: these know it to 1/sqrt(2 ENOUGH), a sixth
 USUAL = 0.95  # the confidence of what nobody asked for with another; as is usual
 TWO_SIDED = 1.96  # standard errors to either side of an interval of 95 %; derived, from the normal law
 _BETS = 1 << 17  # rows at most; longer samples are bet on in blocks, whose means have the same mean and range: a guess
@@ -271,7 +272,7 @@ def studentised_upper(values: Any, confidence: float) -> Any:
         return np.full(rows.shape[1], np.inf) if np.ndim(values) == 2 else float("inf")
     t = stdtrit(n - 1, checked_confidence(confidence))
     error = rows.std(axis=0, ddof=1) / np.sqrt(n)
-    upper = rows.mean(axis=0) + error * (t + np.maximum(_skewness(rows), 0) * (1 + 2 * t * t) / (6 * np.sqrt(n)))
+    upper = rows.mean(axis=0) + error * (t + np.maximum(skewness(rows), 0) * (1 + 2 * t * t) / (6 * np.sqrt(n)))
     return upper if np.ndim(values) == 2 else float(upper[0])
 
 
@@ -298,11 +299,12 @@ def skewness_shortfall(values: Any, confidence: float) -> Any:
     rows = checked_values(values)
     z = ndtri(checked_confidence(confidence))
     density = np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
-    shortfall = np.maximum(_skewness(rows), 0) * (2 * z * z + 1) * density / (6 * np.sqrt(len(rows)))
+    shortfall = np.maximum(skewness(rows), 0) * (2 * z * z + 1) * density / (6 * np.sqrt(len(rows)))
     return shortfall if np.ndim(values) == 2 else float(shortfall[0])
 
 
-def _skewness(rows: np.ndarray) -> np.ndarray:
+def skewness(rows: np.ndarray) -> np.ndarray:
+    """The third moment of each column, in units of its spread; 0 of one that does not vary."""
     away = rows - rows.mean(axis=0)
     spread = np.sqrt((away**2).mean(axis=0))
     units = away / np.where(spread > 0, spread, 1)

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import compiled
-from tightrope.confidence import TESTED, serial_dependence
+from tightrope.confidence import ENOUGH, TESTED, serial_dependence
+from tightrope.confidence.means import skewness
 from tightrope.evidence.constraint_bounds import values_at
 from tightrope.precision import digits
 from tightrope.problem import Problem
@@ -16,16 +17,13 @@ from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import conflict, said_of_conflict
 from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.reach import reach_of_constraints
-from tightrope.problem.rounding import UNITS, count, eps_of
+from tightrope.problem.rounding import UNITS, count
 from tightrope.sampling import Plan, Sampler
-from tightrope.sampling.data import first_row, one_row
-from tightrope.tree import Array, Tree, astype
+from tightrope.sampling.rows import first_row, one_row
+from tightrope.sampling.stream import MOST_KEPT
+from tightrope.tree import Array, Tree, astype, eps_of
 
-_FRESH = 256, 8192  # samples by which a point is measured, at least and at most; between them a tenth of the run's
-_ENOUGH = 32  # samples of a run: fewer have no standard error to speak of (a guess)
-_INDEPENDENT = (
-    20  # samples' worth: an inflation is estimated from blocks, and from fewer of these it is too low (a guess)
-)
+_FRESH = MOST_KEPT // 32, MOST_KEPT  # samples by which a point is measured; between the two a tenth of the run's
 _GROWS = 1.7  # times from half of the samples to all: 1 where correlations are short, 2 where they are not (a guess)
 _SHORT = 8.0  # an inflation below this may grow by chance (a guess)
 
@@ -68,7 +66,7 @@ def worth_of(problem: Problem, x: Tree, sampler: Sampler, plan: Plan, step: int,
 
 def worth_of_a_run(problem: Problem, x: Tree, lately: Tree, means: Means) -> Worth:
     """What x is worth on the last samples of its run; where there are too few, its means are all that is known."""
-    if lately is not None and count(lately) >= _ENOUGH:
+    if lately is not None and count(lately) >= ENOUGH:
         return worth_on_the_last(problem, x, lately)
     said = "the samples of the run: means of f(x_t, theta_t) and h(x_t, theta_t) over its steps"
     unknown = np.full(len(means.h), np.nan)
@@ -93,6 +91,27 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
     """What x is worth on the last samples of its own run, in their order. Where neighbours are alike there are fewer of
     them than it seems, and the errors count that.
     """
+    values, found = along(problem, x, samples)
+    error, mean = found.widened(values.std(axis=0) / np.sqrt(found.n - 1)), values.mean(axis=0)
+    said = f"the last {found.n:,} samples of the run, which has learned from them, with two standard errors"
+    return Worth(float(mean[0]), mean[1:], 2 * error[0], 2 * error[1:], said, True, samples, True, found.note)
+
+
+class Along(NamedTuple):
+    """What values of f and h along samples, in their order, say of the errors of means."""
+
+    inflation: np.ndarray  # (1 + N,) of the variances, over those of independent samples; inf where too few are that
+    skewness: np.ndarray  # (1 + N,)
+    n: int
+    note: str | None
+
+    def widened(self, error: np.ndarray) -> np.ndarray:
+        """Standard errors (1 + N,) of independent samples, as large as they are."""
+        return np.where(np.isinf(self.inflation), np.inf, error * np.sqrt(np.minimum(self.inflation, self.n)))
+
+
+def along(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, Along]:
+    """Values (n, 1 + N) at samples, and what their order says of the objective and of constraints off their levels."""
     f, h = _in_float64(_values, problem, x, samples)
     values = np.column_stack([f, h])
     n, note = len(f), None
@@ -108,13 +127,13 @@ def worth_on_the_last(problem: Problem, x: Tree, samples: Tree) -> Worth:
         and np.any(reach_of_constraints(problem, x, one_row(samples)).varies)
     ):
         told = np.full(len(tested), float(n))  # all the same: nobody knows for how long
+    inflation = np.ones(len(error))
     if np.any(told > 1):
-        inflation = np.full(len(error), told.max())
+        inflation[:] = told.max()
         inflation[tested] = told
-        error = np.where(n / inflation < _INDEPENDENT, np.inf, error * np.sqrt(inflation))
+        inflation = np.where(n / inflation < ENOUGH, np.inf, inflation)
         note = dependence_note(float(told.max()), n)
-    said = f"the last {n:,} samples of the run, which has learned from them, with two standard errors"
-    return Worth(float(f.mean()), h.mean(axis=0), 2 * error[0], 2 * error[1:], said, True, samples, True, note)
+    return values, Along(inflation, skewness(np.where(known, values, 0.0)), n, note)
 
 
 def _values(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, np.ndarray]:
@@ -140,13 +159,13 @@ def inflation_of(values: np.ndarray) -> np.ndarray:
         return found.inflation
     halves = [serial_dependence(half).inflation for half in np.array_split(values, 2)]
     grows = found.inflation > _GROWS * np.maximum(np.mean(halves, axis=0), 1)
-    least = np.maximum(found.inflation, 1.01 * len(values) / _INDEPENDENT)
+    least = np.maximum(found.inflation, 1.01 * len(values) / ENOUGH)
     return np.where(grows & (found.inflation > _SHORT), least, found.inflation)
 
 
 def dependence_note(inflation: float, n: int) -> str:
     """What samples that are alike mean for a run, and what to do."""
-    enough = n / inflation >= _INDEPENDENT
+    enough = n / inflation >= ENOUGH
     known = "the errors above count that" if enough else "from so few no error is known, and nothing is decided"
     return (
         f"neighbouring samples are alike: {n:,} of them say as much as {n / inflation:,.0f} independent ones (correlation "

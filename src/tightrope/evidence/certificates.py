@@ -19,7 +19,7 @@ from tightrope.problem.problem import constraint_names
 from tightrope.problem.rounding import count
 from tightrope.result import Pull, Result, Status
 from tightrope.sampling import Sampler
-from tightrope.sampling.data import one_row
+from tightrope.sampling.rows import one_row
 from tightrope.tree import Tree
 
 _NO_INNER = (

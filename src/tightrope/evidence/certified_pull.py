@@ -19,9 +19,9 @@ from tightrope.certificate import ConstraintBound
 from tightrope.evidence.constraint_bounds import Accept, Ranges, bound_constraints, sampled, values_at
 from tightrope.problem import Problem
 from tightrope.problem.full_data import linearised
-from tightrope.problem.rounding import count, eps_of
-from tightrope.sampling.data import kept
-from tightrope.tree import Array, Tree, replace
+from tightrope.problem.rounding import count
+from tightrope.sampling.rows import kept
+from tightrope.tree import Array, Tree, eps_of, replace
 
 _GRADES = ("proven", "asymptotic", "not known")  # from the surest
 _AT_INNER = 0.1  # of 1 - confidence is spent on the inner point, which has room; by hand

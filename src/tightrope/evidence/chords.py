@@ -15,9 +15,8 @@ from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_values
-from tightrope.problem.problem import bends
-from tightrope.problem.rounding import eps_of, few
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, ravel, shaped_like, subtract
+from tightrope.problem.rounding import few
+from tightrope.tree import Array, Tree, add_scaled, eps_of, float_dtype, ravel, shaped_like, subtract
 
 _NO_CHORD = (
     1e-5  # share of a function's range over the test points: less above a chord is not held against it (a guess)
@@ -41,7 +40,7 @@ def above_a_chord(
 ) -> str | None:
     """A sentence where the objective, or a constraint of positive weight, is above one of its chords on all rows; None where
     no such chord is found. The lines go from the output x to the start of the run and into the domain."""
-    if not bends(problem) or not problem.domain.additive:  # gradients, and points, of a kind of their own
+    if problem.objective is None or not problem.domain.additive:  # an oracle, or points of a kind of their own
         return None
     ends, values = jax.device_get(_along_lines(problem, x, start, _directions(x), rows))
     counts = [*problem.knows_objective * [0], *(1 + i for i in np.flatnonzero(weights > 0))]

@@ -12,6 +12,7 @@ from tightrope._errors import shown
 from tightrope._jaxlib import compiled
 from tightrope.certificate import KINDS, ConstraintBound, Kind
 from tightrope.confidence import (
+    ENOUGH,
     Anytime,
     binomial_upper,
     bounded_upper,
@@ -25,7 +26,7 @@ from tightrope.evidence.held_out_rows import codes_of, first_of_copies
 from tightrope.problem import Problem
 from tightrope.problem.full_data import each_row, linearised
 from tightrope.problem.reach import reach_of_constraints
-from tightrope.sampling.data import one_row
+from tightrope.sampling.rows import one_row
 from tightrope.tree import Array, Tree, replace
 
 Accept = Literal["proven", "asymptotic"]
@@ -33,7 +34,6 @@ Accept = Literal["proven", "asymptotic"]
 _HEAVY = 0.2  # of 1 - confidence: with a larger shortfall a tail is too heavy to tell; by hand
 _BLOCK = 4  # rows in a block over the variance's inflation; derived: 8 correlation times of an autoregression
 _WIDER = (1 - 1 / (2 * _BLOCK)) ** -0.5  # because neighbouring blocks are still alike, to first order of such a one
-_BLOCKS = 20  # blocks at least, for means of them to be studentised; by hand
 _ALONE = 0.1  # of the sum of squares: a row with more may carry a constraint alone; by hand
 _NAMED = 5  # such rows that are named, at most; by hand
 
@@ -241,7 +241,7 @@ def over_blocks(
 ) -> tuple[list[Kind], np.ndarray, np.ndarray]:
     """The same where neighbouring rows are alike: means over blocks long beside what is alike are studentised."""
     blocks = int(len(h) // (_BLOCK * inflation))
-    if anytime or blocks < _BLOCKS:
+    if anytime or blocks < ENOUGH:
         return (
             ["none" if kind == "none" else "alike" for kind in kinds],
             np.full(h.shape[1], np.inf),

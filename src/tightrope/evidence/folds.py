@@ -12,20 +12,21 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri
 
 from tightrope._jaxlib import compiled
-from tightrope.evidence.at_a_point import Worth, dependence_note, inflation_of
-from tightrope.evidence.constraint_bounds import values_at
+from tightrope.confidence.independence import LEAST_BLOCKS
+from tightrope.evidence.at_a_point import Along, Worth, along
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean
 from tightrope.result import Status
 from tightrope.sampling.kept import Part
-from tightrope.sampling.stream import MOST_KEPT
+from tightrope.sampling.rows import KEPT_ROWS
 from tightrope.tree import Array, Tree
 
 FOLDS = 5  # measured in a prototype: with two the margin overshoots where noise is large; more of them cost more
-COVER = 1.25  # times the optimism by which levels are lowered: FOLDS/(FOLDS - 1); 1 would do to first order (docs/theory.md)
+COVER = FOLDS / (
+    FOLDS - 1
+)  # times the optimism by which levels are lowered; 1 would do to first order (docs/theory.md)
 OVERFIT = 0.1  # of what a fit gains on its own samples: with more optimism shorter ways are judged, too (a guess)
 ABOVE = 1.0  # standard errors of a constraint above its level, in spite of the margin: the same is done (a guess)
 
@@ -133,7 +134,13 @@ def judged(problem: Problem, samples: Part, points: Sequence[Tree]) -> Folds:
 # ---- the margin ------------------------------------------------------------------------------------------------------
 
 
-def lowered_by(folds: Folds, keep: str | float, lam: np.ndarray) -> np.ndarray:
+def along_the_last(problem: Problem, x: Tree, samples: Part) -> tuple[Along, Tree]:
+    """A look at the order of the samples, by the last of them, and these."""
+    last = samples.only(max(0, samples.n - KEPT_ROWS), min(samples.n, KEPT_ROWS)).few()
+    return along(problem, x, last)[1], last
+
+
+def lowered_by(folds: Folds, keep: str | float, lam: np.ndarray, order: Along) -> np.ndarray:
     """By how much to lower each level so that E H <= 0 at the solution or, with a probability, that H <= 0 there.
 
     A probability is shared among the constraints with a multiplier, one at least: what is slack has room of its own.
@@ -141,8 +148,30 @@ def lowered_by(folds: Folds, keep: str | float, lam: np.ndarray) -> np.ndarray:
     margin = COVER * folds.optimism[1:]
     if keep != "expectation":
         binding = max(1, int(np.count_nonzero(lam > 0)))
-        margin = margin - ndtri((1 - float(keep)) / binding) * folds.error[1:]
+        margin = margin + quantile(1 - (1 - float(keep)) / binding, order)[1:] * folds.error[1:]
     return np.maximum(margin, 0.0)
+
+
+def quantile(confidence: float, order: Along) -> np.ndarray:
+    """(1 + N,) standard errors of independent samples that an upper bound adds to a mean; 0 where no error is known.
+
+    Student's, where neighbours are alike and an error is told by some blocks of them, with Johnson's (1978) term for values
+    that are skewed to the right, of which samples without a rare event know too little.
+    """
+    from scipy.special import stdtrit  # a third of a second, for those who ask for a probability
+
+    known = told(order)
+    inflation = np.where(known, order.inflation, 1.0)
+    t = stdtrit(np.where(inflation > 1, LEAST_BLOCKS - 1, np.inf), confidence)
+    skewed = np.maximum(order.skewness, 0) * (1 + 2 * t**2) / 6 * np.sqrt(inflation / order.n)
+    return np.where(known, (t + skewed) * np.sqrt(inflation), 0.0)
+
+
+def told(order: Along) -> np.ndarray:
+    """(1 + N,) whether the order of the samples leaves enough independent ones, and enough rare events, to know an error:
+    of Bernoulli draws, the square of the skewness is one over the probability."""
+    independent = order.n / order.inflation
+    return np.isfinite(order.inflation) & (LEAST_BLOCKS * np.maximum(order.skewness, 0) ** 2 <= independent)
 
 
 # ---- the way there ---------------------------------------------------------------------------------------------------
@@ -174,21 +203,17 @@ def path_choice(
 # ---- the verdict -----------------------------------------------------------------------------------------------------
 
 
-def worth_by(problem: Problem, x: Tree, folds: Folds, samples: Part) -> Worth:
+def worth_by(folds: Folds, order: Along, last: Tree) -> Worth:
     """Objective and constraints at the answer, with two standard errors: those of folds, at solutions without them. Where
     neighbouring samples are alike there are fewer of them than it seems, and the errors count that."""
-    last = samples.only(max(0, samples.n - MOST_KEPT), min(samples.n, MOST_KEPT)).few()
-    f, h = values_at(problem, x, last)
-    more, note = float(np.max(inflation_of(np.column_stack([f, h]).astype(float)), initial=1.0)), None
-    error = 2 * folds.error * np.sqrt(more)
-    if more > 1:
-        note = dependence_note(more, len(f))
+    error, mean = 2 * order.widened(folds.error), folds.mean
     said = f"{folds.n:,} samples in {FOLDS} folds, each at the solution without it, with two standard errors"
-    mean = folds.mean
-    return Worth(float(mean[0]), mean[1:], float(error[0]), error[1:], said, True, last, True, note)
+    return Worth(float(mean[0]), mean[1:], float(error[0]), error[1:], said, True, last, True, order.note)
 
 
-def verdict(worth: Worth, folds: Folds, lam: np.ndarray, share: float) -> tuple[Status, str]:
+def verdict(
+    worth: Worth, folds: Folds, lam: np.ndarray, share: float, keep: str | float, order: Along
+) -> tuple[Status, str]:
     """How a run on kept samples ends, by folds that did not make the point."""
     said = f"By folds of its samples the objective is about {folds.distance(lam):.2g} above its optimum."
     if share == 0:
@@ -200,6 +225,11 @@ def verdict(worth: Worth, folds: Folds, lam: np.ndarray, share: float) -> tuple[
         )
     if not len(worth.constraints):
         return Status.FINISHED, said
+    if keep != "expectation" and not np.all(told(order)[1:]):
+        said += (
+            f" Constraints are not known to be kept with probability {keep:.4g}: too few of the samples are independent, or "
+            "too few of them rare events that decide a mean, for an error to be known."
+        )
     if np.any(worth.constraints > worth.errors):
         return Status.VIOLATED, said
     return (Status.KEPT if np.all(worth.constraints <= -worth.errors) else Status.UNDECIDED), said

@@ -19,8 +19,8 @@ from tightrope.evidence.pull import BEYOND, MARGIN
 from tightrope.methods.snapshot import Snapshot, lower_bound
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_jacobian
-from tightrope.problem.rounding import UNITS, Sizes, absolute, eps_of, sizes_at
-from tightrope.tree import Array, Tree, dot, norm
+from tightrope.problem.rounding import UNITS, Sizes, absolute, sizes_at
+from tightrope.tree import Array, Tree, dot, eps_of, norm
 
 
 class Inside(NamedTuple):

@@ -6,16 +6,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from tightrope._limits import AT_ONCE
 from tightrope.confidence import binomial_lower, binomial_upper, copies
 from tightrope.confidence.independence import row_codes
 from tightrope.problem.rounding import count
 from tightrope.sampling import Sampler, as_sampler
-from tightrope.sampling.data import KEPT_ROWS, data_of, kept
+from tightrope.sampling.rows import KEPT_ROWS, data_of, kept
 from tightrope.tree import Tree
 
-_MOST = 1 << 16  # rows that are marked, spread evenly; by hand
-_WORDS_AT_ONCE = 1 << 22  # words of rows whose marks are made together, 32 MB; by hand
-_WORDS = 1 << 22  # that are read in all, where rows are wide: as long as a pass or two over as much data; by hand
 _NUMBERS = 1 << 24  # that are looked at for copies: about a second on the host; by hand
 _SURE = 0.9999  # confidence of each of the two bounds by which rows are called seen; by hand
 _LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as little; by hand
@@ -97,18 +95,19 @@ def marks_of_sampler(sampler: Sampler) -> Marks:
 
 
 def marks_of(rows: Tree) -> Marks:
-    """Marks of at most 65,536 rows; values are compared as float32, whatever they were computed in."""
+    """Marks of at most 65,536 rows, spread evenly, and of fewer where they are wide; values are compared as float32,
+    whatever they were computed in."""
     of, rows = count(rows), kept(rows)
     n, leaves = count(rows), jax.tree.leaves(rows)
     width = sum(max(int(np.prod(leaf.shape[1:])), 1) for leaf in leaves)
-    step = -(-n // min(_MOST, max(1024, _WORDS // width)))
+    step = -(-n // min(KEPT_ROWS, max(1024, AT_ONCE // width)))
     parts = [_every(step, leaf) for leaf in leaves if leaf.size]
     rng = np.random.default_rng(0)
     numbers = np.zeros(-(-n // step), np.uint64)
     for part in parts:
         values = part.reshape(len(part), -1)
         factors = rng.integers(2**63, size=values.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-        at_once = max(1, _WORDS_AT_ONCE // values.shape[1])
+        at_once = max(1, AT_ONCE // values.shape[1])
         for start in range(0, len(values), at_once):
             some = slice(start, start + at_once)
             words = (values[some].astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 is 0

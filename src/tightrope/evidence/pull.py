@@ -17,8 +17,8 @@ from tightrope.problem.full_data import full_constraints, full_jacobian, full_me
 from tightrope.problem.generic import exact_slopes
 from tightrope.problem.problem import n_constraints
 from tightrope.result import Pull
-from tightrope.sampling.data import one_row
-from tightrope.tree import Array, Tree, float_dtype
+from tightrope.sampling.rows import one_row
+from tightrope.tree import Array, Tree, eps_of, float_dtype
 
 MARGIN = 64  # units of eps of what is summed, which any order of summing stays within; by hand
 BEYOND = 0.1  # of a margin, or rounding would decide on which side of zero the root falls; by hand
@@ -72,7 +72,7 @@ def with_rounding(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np
     Its unit is the size of what is summed: sampled values, and the products of gradient and point that make them up.
     """
     h, size = jax.device_get(_values_and_sizes(problem, x, data))
-    return np.asarray(h, float), MARGIN * float(jnp.finfo(float_dtype(x)).eps) * np.asarray(size, float)
+    return np.asarray(h, float), MARGIN * eps_of(x) * np.asarray(size, float)
 
 
 @compiled(soon=True)

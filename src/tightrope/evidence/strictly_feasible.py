@@ -35,7 +35,7 @@ def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solv
     x = candidates[0]
     if not problem.domain.additive:
         lowest = _Lowest(_worst, None, problem.domain, params=problem)
-        found = solve(lowest, data, x0=x, passes=30, record=0, progress=False).x
+        found = solve(lowest, data, x0=x, passes=30).x
         return found if inside(found) else None
     height = float(np.max(np.abs(np.asarray(full_constraints(problem, x, data), float)))) + 1
     domain = Product({"x": problem.domain, "t": Box(-height, height, shape=())})
@@ -43,7 +43,7 @@ def strictly_feasible(problem: Problem, data: Tree, candidates: list[Tree], solv
     if isinstance(problem, Nested):
         lifted = Problem(_height, _nested_above, domain, params=problem, inner=_inner)
     start = {"x": x, "t": jnp.asarray(height, float_dtype(x))}
-    found = solve(lifted, data, x0=start, passes=30, record=0, progress=False).x["x"]
+    found = solve(lifted, data, x0=start, passes=30).x["x"]
     return found if inside(found) else None
 
 

@@ -10,8 +10,8 @@ from tightrope.confidence import Anytime, serial_dependence
 from tightrope.evidence.constraint_bounds import Ranges, refuse_nested, rows_needed, sampled, values_at
 from tightrope.evidence.held_out_rows import codes_of
 from tightrope.problem import Problem
-from tightrope.problem.rounding import UNITS, count, eps_of
-from tightrope.tree import Tree
+from tightrope.problem.rounding import UNITS, count
+from tightrope.tree import Tree, eps_of
 
 _RECENT = 1 << 12  # samples that are looked at for whether neighbours are alike; by hand
 

@@ -1,16 +1,28 @@
-"""Which method: what "auto" means, and whether a method fits a problem and its data, and if not, why."""
+"""Which method: what "auto" means, and whether a method fits a problem, its functions and its data, and if not, why."""
 
 import difflib
+import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from tightrope._jaxlib import compiled
+from tightrope.confidence import ENOUGH
+from tightrope.evidence.folds import FOLDS
 from tightrope.methods import CFWCSOA, CSCGD, CSOA, FWCSOA, SVRFCSOA, SVRGCSOA, Refreshing, SplitCSOA, registered
 from tightrope.methods.base import Algorithm, Method, title_of
+from tightrope.precision import full_precision
+from tightrope.problem import Problem
+from tightrope.problem.full_data import slopes_by_few
+from tightrope.problem.problem import bends
+from tightrope.problem.rounding import few
+from tightrope.sampling import Sampler
 from tightrope.sets import ConvexSet
 from tightrope.solvers import SQP, Bundle, Solver
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, shaped_like, subtract
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second; measured
 SECOND_COORDINATES = 500  # ... and up to half a second, worth paying where another method does not get there; measured
@@ -62,7 +74,7 @@ def automatic(asked: Asked) -> tuple[Algorithm, str]:
     return chosen, f"{data} and {domain.name} has {has}"
 
 
-LEAST_KEPT = 100  # samples: from fewer no fold of a fifth tells anything (a guess)
+LEAST_KEPT = FOLDS * ENOUGH  # samples, so that every fold tells something
 
 
 class Stored(NamedTuple):
@@ -227,3 +239,81 @@ def refuse_grids(method: Algorithm) -> None:
         raise ValueError(
             f"{title_of(method)}: {', '.join(grids)} has several values; expected one. tr.sweep tries many."
         )
+
+
+# ---- is there any, and are there kinks ------------------------------------------------------------------------------
+
+_LATE = 6  # the last halvings of an interval, over which a smooth function's slope changes by 2^-6; by hand
+_SHARES = 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-6  # of the line, until nothing overflows on it; by hand
+_JUMP = 0.25  # share of the change left after them: more is a jump; by hand, between 2^-6 and 1
+
+
+def lacks(problem: Problem, x: Tree, sampler: Sampler) -> str | None:
+    """What the functions lack for a method of second order: "second derivatives", "curvature" or "smoothness"; None for
+    nothing.
+
+    On some of the rows: the slope of f, and that of sum h_i with each h_i in the units in which it weighs as much as f,
+    along lines from x to where either pulls, or away from there if that is farther. Of an interval the half is kept in
+    which the slope changes more. For a smooth function the change goes to zero with the interval; at a kink it stays. Each
+    is asked by itself: what bends strongly would hide the kinks of the other, and where f pulls there may be none of h.
+    """
+    if not bends(problem):
+        return "second derivatives"
+    data = sampler.rows
+    try:
+        grad, rows = slopes_by_few(problem, x, data)
+        steep, lengths = float(np.linalg.norm(grad)), np.linalg.norm(rows, axis=1)
+        lam = np.divide(steep, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (steep > 0))
+        slope = grad + lam @ rows
+        ways = [next((g for g in (own, slope) if np.any(g)), np.ones_like(slope)) for own in (grad, slope - grad)]
+        dtype = float_dtype(x)
+        pulls = [shaped_like(x, way.astype(dtype)) for way in ways[: 1 + min(len(lam), 1)]]
+        pulls = jax.tree.map(lambda *v: np.stack(v), *pulls)
+        changes = np.full((1, 4), np.nan)
+        for share in _SHARES:  # of the line, until nothing overflows on it
+            changes = np.asarray(_changes(problem, x, pulls, lam.astype(dtype), data, np.asarray(share, dtype)), float)
+            if np.all(np.isfinite(changes)):
+                break
+    except TypeError:  # a derivative of its own that was given for backward passes only
+        return "second derivatives"
+    whole, late, last, noise = changes.T
+    if np.all(whole <= noise):
+        return "curvature"
+    return "smoothness" if np.any((last > _JUMP * late) & (last > noise)) else None
+
+
+@compiled(soon=True)
+@full_precision
+def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, share: Array) -> Array:
+    """By how much the slope changes along a share of the line, in the interval that is left late, and at last; and what
+    rounding does: of the objective, and of the constraints where there are any."""
+    rows = few(data)
+    halvings = jnp.finfo(lam.dtype).nmant + 1  # as many as there are digits: kinks may lie close together
+
+    def look(weights: Array, ahead: Tree, k: Any, seen: Any) -> Any:
+        """First at the two ends, then in the middle of what is left; the change is noted at first, late, and at last."""
+        low, high, at_low, at_high, changes = seen
+        a: Any = jnp.where(k < 2, k, (low + high) / 2)
+        _, (df, dh) = jax.jvp(lambda p: problem.values(p, rows), (add_scaled(x, a, ahead),), (ahead,))
+        at = jnp.dot(weights, jnp.stack([df, jnp.dot(lam, dh)]))
+        upper = (k != 1) & ((k == 0) | (at - at_low < at_high - at))
+        low, at_low = jnp.where(upper, a, low), jnp.where(upper, at, at_low)
+        high, at_high = jnp.where(upper, high, a), jnp.where(upper, at_high, at)
+        now = k == 1 + jnp.array([0, halvings - _LATE, halvings, 0])
+        return (
+            low,
+            high,
+            at_low,
+            at_high,
+            jnp.where(now, jnp.stack([at_high - at_low] * 3 + [abs(at_low) + abs(at_high)]), changes),
+        )
+
+    def of(weights: Array, pulls: Tree) -> Array:
+        down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
+        ahead = jax.tree.map(lambda a, b: share * jnp.where(norm(down) >= norm(up), a, b), down, up)
+        zero = jnp.zeros((), lam.dtype)
+        begin = zero, zero + 1, zero, zero, jnp.zeros((4,), lam.dtype)
+        return jax.lax.fori_loop(0, halvings + 2, functools.partial(look, weights, ahead), begin)[-1]
+
+    changes = jax.vmap(of)(jnp.eye(2, dtype=lam.dtype)[: 1 + min(lam.size, 1)], pulls)
+    return changes.at[:, 3].multiply(1e3 * float(jnp.finfo(lam.dtype).eps))

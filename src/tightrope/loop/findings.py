@@ -17,7 +17,6 @@ from tightrope.evidence.margin import Margin, margin_note
 from tightrope.evidence.oscillation import oscillation_note
 from tightrope.evidence.pull import mended, pull
 from tightrope.evidence.stopping import ADVICE, Judge
-from tightrope.loop.budget import cost_of
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.record import Outcome
 from tightrope.methods import Method
@@ -56,22 +55,7 @@ def result_of(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
             outcome = dataclasses.replace(outcome, status=Status.STREAM_RAISED, message=said, error=error)
     if output == "feasible":
         outcome = dataclasses.replace(outcome, message=f"{outcome.message} The output was not made feasible.")
-    found = _measured(ready.without_rows(), outcome, None, None, False)
-    return dataclasses.replace(found, cost=_cost(ready, outcome))
-
-
-def total_cost(ready: Prepared, steps: int, seconds: float) -> TotalCost:
-    """What so many steps have used."""
-    domain, size, n = ready.problem.domain, ready.plan.batch_size, ready.sampler.n or 0
-    return TotalCost(steps, *cost_of(ready.method, domain, steps, size, n), seconds)
-
-
-def _cost(ready: Prepared, outcome: Outcome) -> TotalCost:
-    """What a run has used; one that keeps its samples has counted for itself."""
-    if not outcome.kept:
-        return total_cost(ready, outcome.steps, outcome.seconds)
-    samples = outcome.steps * ready.plan.batch_size
-    return TotalCost(outcome.steps, samples, outcome.gradients, 0, 0, outcome.seconds)
+    return _measured(ready.without_rows(), outcome, None, None, False)
 
 
 def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tree | None, left_open: bool) -> Result:
@@ -150,7 +134,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         status=status,
         message=message,
         trace=trace,
-        cost=_cost(ready, outcome),
+        cost=TotalCost(outcome.steps, *outcome.cost, outcome.seconds),
         state=state,
         method=own_method,
         objective_error=worth.objective_error if problem.knows_objective else None,

@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import plain_errors
-from tightrope.evidence.at_a_point import Means, Worth
+from tightrope.evidence.at_a_point import Along, Means, Worth
 from tightrope.evidence.folds import (
     FOLDS,
     Folds,
     Seen,
+    along_the_last,
     cross_fitted,
     lowered_by,
     path_choice,
@@ -34,7 +35,7 @@ from tightrope.loop.prepare import Prepared, asked_of, prepare
 from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
 from tightrope.loop.run import run_steps
-from tightrope.methods.base import Algorithm
+from tightrope.methods.base import Algorithm, Cost
 from tightrope.precision import digits
 from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import best_weights, said_of_conflict
@@ -266,7 +267,8 @@ class _Fit(Recorder):
         begin, folds = seen_at(problem, self.start, part), self._folded(part, None, raised)
         if folds is None:
             return
-        margin = lowered_by(folds, self.keep, self.lam)
+        order, last = along_the_last(problem, self.x, part)
+        margin = lowered_by(folds, self.keep, self.lam, order)
         if np.any(margin > 0) and not self.conflict:
             margin = margin if raised is None else margin + raised
             if not self._again(part, margin):
@@ -277,7 +279,8 @@ class _Fit(Recorder):
         if self.share < 1:
             self.x = problem.domain.mix(self.start, self.x, self.share)
         self.folds = folds
-        self._judge(part, folds)
+        self.worth = worth_by(folds, order, last)
+        self._judge(part, folds, order)
 
     def _raised_by_chance(self, part: Part) -> np.ndarray | None:
         """Where samples have no feasible point by less than two standard errors, which chance does: a margin below zero, by
@@ -316,10 +319,10 @@ class _Fit(Recorder):
 
         return cross_fitted(self.problem, part, without)
 
-    def _judge(self, part: Part, folds: Folds) -> None:
+    def _judge(self, part: Part, folds: Folds, order: Along) -> None:
         """What the folds say of the answer, and how that ends the run."""
-        self.worth = worth_by(self.problem, self.x, folds, part)
-        status, message = verdict(self.worth, folds, self.lam, self.share)
+        assert self.worth is not None
+        status, message = verdict(self.worth, folds, self.lam, self.share, self.keep, order)
         if self.conflict:
             units = np.maximum(np.ptp([folds.outside[k].h for k in range(FOLDS)], axis=0), folds.error[1:])
             units = jnp.asarray(np.where(units > 0, units, 1.0))
@@ -342,8 +345,8 @@ class _Fit(Recorder):
             x = self._ambient(self.x)
             tracked = {} if self.options.track is None else self.options.track(x)
         self.means = Means(seen[0], seen[1:], self.lam, tracked, 1.0)
-        row = self.row(self.means, {"distance": distance, **{name: tracked[name] for name in sorted(tracked)}})
-        row["samples"] = part.n
+        more = {"distance": distance, **{name: tracked[name] for name in sorted(tracked)}}
+        row = self.row(self.means, part.n, self.gradients, more)
         with _wide(self.ambient):
             return self.written(row, bar, None, x, self.lam)
 
@@ -396,5 +399,5 @@ class _Fit(Recorder):
         every = ("own", "last", "average")
         out.points, out.duals = dict.fromkeys(every, self._ambient(self.x)), dict.fromkeys(every, self.lam)
         out.worth, out.note = self.worth, " ".join(self.notes) or None
-        out.kept, out.gradients, out.means = True, self.gradients, self.means
+        out.kept, out.cost, out.means = True, Cost(self.step * self.batch, self.gradients), self.means
         return out

@@ -13,6 +13,7 @@ from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
+from tightrope.methods.base import Cost
 from tightrope.problem.conflict import said_of_conflict
 from tightrope.problem.full_data import full_constraints, full_values
 from tightrope.result import Status
@@ -155,8 +156,14 @@ class _Looks(Recorder):
         """Add a row to the trace; True when the callback ends the run."""
         tracked = {} if self.options.track is None else self.options.track(look.x)
         means = Means(look.seen[0], look.seen[1:], np.asarray(look.lam), tracked, 1.0)
-        row = self.row(means, {name: tracked[name] for name in sorted(tracked)} | self.on_all_rows(look.x))
+        more = {name: tracked[name] for name in sorted(tracked)} | self.on_all_rows(look.x)
+        row = self.row(means, 0, self._gradients(), more)
         return self.written(row, bar, None, look.x, np.asarray(look.lam))
+
+    def _gradients(self) -> int:
+        n = self.ready.sampler.n
+        assert n is not None
+        return self.solver.gradients(self.step, n)
 
     def save_the_last(self) -> None:
         """Write what the last look was taken from."""
@@ -167,7 +174,7 @@ class _Looks(Recorder):
         """What the run has found."""
         out, look, x = self.out, self.look, self.ready.x
         point, lam = (x, self.ready.lam) if look is None else (jax.tree.map(jnp.asarray, look.x), look.lam)
-        out.steps, out.dual_last = self.step, np.asarray(lam)
+        out.steps, out.dual_last, out.cost = self.step, np.asarray(lam), Cost(samples=0, gradients=self._gradients())
         out.points, out.duals = dict.fromkeys(("own", "last"), point), dict.fromkeys(("own", "last"), out.dual_last)
         if look is None:
             return out

@@ -11,14 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
-from tightrope._limits import refuse_points_beyond_memory
+from tightrope._limits import SURELY_FIT, refuse_points_beyond_memory
 from tightrope.columns import of_constraints
 from tightrope.loop.budget import default_batch, draws_of, for_rows, steps_within
-from tightrope.loop.choose import Asked, misfit, missing, projection_free, refuse_grids, resolve_method
+from tightrope.loop.choose import Asked, lacks, misfit, missing, projection_free, refuse_grids, resolve_method
 from tightrope.loop.steps import Variant, track_names
 from tightrope.methods import Method
 from tightrope.methods.base import Algorithm, title_of
-from tightrope.methods.curvature import lacks
 from tightrope.problem import Problem
 from tightrope.problem.check import astype_problem, check_shapes, finite_around
 from tightrope.problem.problem import called_back, constraint_names
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from tightrope.result import Result
 
 
-_SURELY_FITS = 2**20  # coordinates of a point that no machine lacks the memory for; by hand
 _GLANCE = 16  # samples by which it is judged whether f and h are finite around the domain; by hand
 
 
@@ -99,7 +97,7 @@ def prepare(
     size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
     dtype = float_dtype(x)
     typed = astype_problem(problem, dtype)
-    look = functools.cache(lambda: lacks(typed, x, sampler.rows))
+    look = functools.cache(functools.partial(lacks, typed, x, sampler))
     asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
     asked = asked._replace(nested=problem.nested)
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
@@ -216,7 +214,7 @@ def _starting_point(problem: Problem, x0: Tree, warm_start: "Result | None", dty
             )
         x0 = warm_start.where_to_go_on
     if x0 is None:
-        if domain.shape is None or domain.shape.size > _SURELY_FITS:
+        if domain.shape is None or domain.shape.size > SURELY_FIT:
             refuse_points_beyond_memory(jax.eval_shape(domain.start))
         return domain.start()
     x = checked_point("x0", x0, domain.shape)

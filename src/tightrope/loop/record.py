@@ -10,15 +10,15 @@ import jax
 import numpy as np
 
 from tightrope._errors import UnreadableError
+from tightrope.columns import of_means, on_all_rows
 from tightrope.evidence.at_a_point import Means, Worth
 from tightrope.evidence.gap import Inside
 from tightrope.evidence.stopping import ADVICE, Judge
 from tightrope.files import FileError
-from tightrope.loop.budget import draws_of, gradients_used
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.progress import Progress
-from tightrope.methods.base import Inner
+from tightrope.methods.base import Cost, Inner
 from tightrope.problem import full_values
 from tightrope.result import Status
 from tightrope.sampling.mesh.processes import leads, said_by_first
@@ -41,11 +41,11 @@ class Options:
     progress: bool | None = None
     time_limit: float | None = None
     tol: float | None = None
+    chunk: int | None = None
     until_solved: bool = False  # whether the run has no budget, and ends when its gap is small or stalls
     inside: Inside | None = None  # a strictly feasible point, for the duality gap
     estimates: bool = False  # whether the gap that a method estimates speaks of the output, where none is proven
     replaceable: bool = False  # whether another algorithm could go on where this one is far from a solution
-    chunk: int | None = None
 
 
 class Snapshot(NamedTuple):
@@ -84,7 +84,7 @@ class Outcome:
     note: str | None = None  # on what it chose for itself
     worth: Worth | None = None  # of the answer, where the run has measured it
     kept: bool = False  # whether it has kept its samples, and solved on them
-    gradients: int = 0  # then, of single samples
+    cost: Cost = Cost(samples=0, gradients=0)  # of all steps  # noqa: RUF009 (never changed)
 
 
 def record_steps(steps: int, points: int) -> list[int]:
@@ -118,16 +118,16 @@ class Recorder:
 
     # ---- rows of the trace -------------------------------------------------------------------------------------------
 
-    def row(self, means: Means, more: dict[str, Any]) -> dict[str, float]:
+    def row(self, means: Means, samples: int, gradients: int, more: dict[str, Any]) -> dict[str, float]:
         """What every row of a trace has, and what this one has more."""
-        step, plan, n = self.step, self.ready.plan, self.ready.sampler.n
-        row: dict[str, float] = {"step": step, "samples": step * draws_of(self.ready.method) * plan.batch_size}
-        row |= {} if n is None else {"passes": gradients_used(self.ready.method, step, plan.batch_size, n) / n}
+        n = self.ready.sampler.n
+        row: dict[str, float] = {"step": self.step, "samples": samples} | (
+            {} if n is None else {"passes": gradients / n}
+        )
         row["seconds"] = self.out.seconds
         row |= {} if self.options.tol is None and not np.isfinite(self.judge.gap) else {"gap": self.judge.gap}
-        row |= {"objective": float(means.objective)} if self.ready.problem.knows_objective else {}
-        row |= dict(zip(self.ready.names, means.h.tolist(), strict=True))
-        row |= {f"dual {name}": v for name, v in zip(self.ready.names, means.lam.tolist(), strict=True)}
+        f = float(means.objective) if self.ready.problem.knows_objective else None
+        row |= of_means(self.ready.names, f, means.h.tolist(), means.lam.tolist())
         return row | {name: float(value) for name, value in more.items()}
 
     def on_all_rows(self, x: Tree) -> dict[str, float]:
@@ -135,8 +135,7 @@ class Recorder:
         if self.ready.sampler.n is None or not self.options.trace_full:
             return {}
         f, h = full_values(self.ready.problem, x, self.ready.sampler.rows)
-        row = {"full objective": float(f)} if self.ready.problem.knows_objective else {}
-        return row | {f"full {name}": float(v) for name, v in zip(self.ready.names, h, strict=True)}
+        return on_all_rows(self.ready.names, float(f) if self.ready.problem.knows_objective else None, map(float, h))
 
     def written(self, row: dict[str, float], bar: Progress, average: Tree, last: Tree, dual: np.ndarray) -> bool:
         """Add a row to the trace, show it, call back; True when the callback ends the run."""
@@ -188,11 +187,10 @@ class Recorder:
 
     def _remedy(self, judge: Judge) -> str:
         """What would make the gap smaller, as far as it has shown."""
-        looks, n = judge.looks_to_go(), self.ready.sampler.n
-        if looks is None or not judge.best or n is None:
+        looks = judge.looks_to_go()
+        if looks is None or not judge.best or self.ready.sampler.n is None:
             return " Let tr.check_problem look at the problem: the gap has not fallen at a rate that would get there."
-        so_far = gradients_used(self.ready.method, self.step, self.ready.plan.batch_size, n) / n
-        more = max(1.0, looks * so_far / len(judge.best))
+        more = max(1.0, looks * self.out.rows[-1]["passes"] / len(judge.best))
         return f" At the rate of the second half of this run about {more:,.0f} passes more would do."
 
     def said_of_interior(self) -> str:

@@ -13,13 +13,14 @@ from tightrope._errors import UnreadableError, plain_errors
 from tightrope.evidence.at_a_point import Means
 from tightrope.evidence.gap import Bound, Gap, gap_of
 from tightrope.evidence.stopping import Judge
+from tightrope.loop.budget import cost_of
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.progress import Progress
 from tightrope.loop.record import Options, Outcome, Recorder
 from tightrope.loop.steps import Carry, answer, average, output, running_mean, summarise, track_names
-from tightrope.methods import Method, Refreshing
+from tightrope.methods import Cost, Method, Refreshing
 from tightrope.result import Status
 from tightrope.sampling import Buffer
 from tightrope.sampling.mesh.processes import agreed
@@ -211,7 +212,13 @@ class _Steps(Recorder):
         if self.options.trace_full:
             more |= self.on_all_rows(output(self.method, carry, "average" if self.method.facts.averages else None))
         average = None if self.options.callback is None else running_mean(self.method, carry)
-        return self.written(self.row(means, more), bar, average, carry.state.x, np.asarray(carry.state.lam))
+        cost = self._cost()
+        row = self.row(means, cost.samples, cost.gradients, more)
+        return self.written(row, bar, average, carry.state.x, np.asarray(carry.state.lam))
+
+    def _cost(self) -> Cost:
+        ready = self.ready
+        return cost_of(ready.method, ready.problem.domain, self.step, ready.plan.batch_size, ready.sampler.n or 0)
 
     def save_position(self) -> None:
         """Write what a resumed run goes on from."""
@@ -230,6 +237,7 @@ class _Steps(Recorder):
         """What the run has found."""
         out, method, carry = self.out, self.method, self.position.carry
         means = summarise(carry.totals.scalars, len(self.ready.names), ())
+        out.cost = self._cost()
         out.steps, out.state, out.means, out.dual_last = self.step, carry.state, means, np.asarray(carry.state.lam)
         own = method.facts.output == "own"
         out.points = {"last": carry.state.x} | ({"average": average(carry)} if method.facts.averages else {})

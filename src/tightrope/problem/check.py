@@ -23,7 +23,7 @@ from tightrope.problem.problem import Problem, bends, called_back, constraint_na
 from tightrope.problem.scales import Probe, look_at_scales, look_together
 from tightrope.sampling import Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape, checked_point
-from tightrope.tree import Tree, add_scaled, all_finite, astype, dot, float_dtype, norm, replace, subtract
+from tightrope.tree import Tree, add_scaled, all_finite, astype, dot, eps_of, float_dtype, norm, replace, subtract
 
 # ---- before every run -----------------------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ def _around(means: Callable, points: list[Tree], names: list[str], problem: Prob
 
 def _gradients(means: Callable, points: list[Tree], names: list[str], problem: Problem) -> Finding:
     """The derivative along random chords must lie between the two one-sided differences, which at a kink are apart."""
-    eps, jacobian = float(jnp.finfo(float_dtype(points[0])).eps), compiled(jax.jacrev(means))
+    eps, jacobian = eps_of(points[0]), compiled(jax.jacrev(means))
     step = eps ** (1 / 3)
     worst, culprit, flat = 0.0, "", np.ones(len(names), bool)
     for here, there in itertools.pairwise(points):
@@ -301,7 +301,7 @@ def _gradients(means: Callable, points: list[Tree], names: list[str], problem: P
 def _convexity(means: Callable, points: list[Tree], names: list[str]) -> Finding:
     """The chord must lie above the function at midpoints."""
     values = [np.asarray(means(p)) for p in points]
-    eps = float(jnp.finfo(float_dtype(points[0])).eps)
+    eps = eps_of(points[0])
     for i in range(len(points)):
         for j in range(i):
             middle = np.asarray(means(add_scaled(points[i], 0.5, subtract(points[j], points[i]))))

@@ -16,13 +16,12 @@ from tightrope._jaxlib import compiled
 from tightrope.confidence import serial_dependence
 from tightrope.problem.full_data import full_jacobian
 from tightrope.problem.problem import Problem
-from tightrope.problem.rounding import UNITS, eps_of
-from tightrope.tree import Array, Tree, dot, float_dtype, nonzero, subtract
+from tightrope.problem.rounding import UNITS
+from tightrope.tree import Array, Tree, dot, eps_of, float_dtype, nonzero, subtract
 
 SURE = 5  # standard errors by which a mean has to be above zero to count as above it; derived: chance is below 1e-6
 _TURNS = 256  # steps of the search for weights; each costs a linear minimisation, none a look at the data; by hand
-_LOOKS = 64  # at the samples, for a point of least violation (a guess)
-_TRIALS = 64  # constraints at most that are tried without; each costs a look at the samples; by hand
+_LOOKS = 64  # at the samples, for a point of least violation and to try without some constraints (a guess)
 
 
 def conflict(problem: Problem, x: Tree, weights: np.ndarray, samples: Tree, learned: bool = False) -> dict[int, float]:
@@ -56,7 +55,7 @@ def conflict(problem: Problem, x: Tree, weights: np.ndarray, samples: Tree, lear
     shares = weights * reach
     kept = np.where(shares > 1e-3 * shares.max(), weights, 0.0)
     kept = kept if excess(kept)[0] > 0 else weights
-    for i in [i for i in np.argsort(shares) if kept[i] > 0][:_TRIALS]:
+    for i in [i for i in np.argsort(shares) if kept[i] > 0][:_LOOKS]:
         without = np.where(np.arange(len(kept)) == i, 0.0, kept)
         kept = without if excess(without)[0] > 0 else kept
     unit = excess(kept)[1] / float(kept @ reach)

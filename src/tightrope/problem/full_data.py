@@ -1,5 +1,5 @@
 """Means over all the data, in slices of fixed size: nothing per row is ever held for all rows at once, and no more than a
-slice of the rows themselves where they are read from files (`sampling/data.py`).
+slice of the rows themselves where they are read from files (`sampling/rows.py`).
 
 A nested problem takes two of them: the mean inside comes first, and what is around it sees that.
 """
@@ -33,17 +33,17 @@ from tightrope.problem.problem import (
     n_constraints,
     objective_alone,
 )
-from tightrope.sampling.data import Data, OfSlice, data_of, first_row, kept, one_row
-from tightrope.sampling.data import Numbered as Numbered
-from tightrope.sampling.data import count as count
-from tightrope.sampling.data import spread as spread
+from tightrope.sampling.rows import Data, OfSlice, data_of, first_row, kept, one_row
+from tightrope.sampling.rows import Numbered as Numbered
+from tightrope.sampling.rows import count as count
+from tightrope.sampling.rows import spread as spread
 from tightrope.tree import Array, Mean, Tree, ravel
 
 _FEW = 8  # constraints for which a backward pass each costs nothing to speak of: a guess
 _MOST_ROWS = (
     1024  # rows in a slice on a CPU, at most; measured (docs/design.md): rows of few numbers gain nothing from more
 )
-_MOST_ROWS_OF_SLOPES = 256  # the same with gradients; measured (there): they take a third longer from 600 rows on
+MOST_ROWS_OF_SLOPES = 256  # the same with gradients; measured (there): they take a third longer from 600 rows on
 _FEW_SLICES = 8  # of the rows, by which it is seen where functions pull: a guess
 _CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: a guess; long rows gain half
 _READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: a guess; to ask takes 0.1 ms
@@ -123,7 +123,7 @@ def rows_a_slice_of(data: Tree, slopes: bool = False) -> int:
         return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
     if not data.in_memory:
         return min(_MOST_READ, 1 << max(8, (_READ // a_row).bit_length() - 1))
-    most = _MOST_ROWS_OF_SLOPES if slopes else _MOST_ROWS
+    most = MOST_ROWS_OF_SLOPES if slopes else _MOST_ROWS
     return min(most, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
 
 
@@ -175,7 +175,7 @@ def full_jacobian(
     one = one_row(data)
     if _columns_pay(problem, x, one):
         size = rows_a_slice or rows_a_slice_of(data)  # who counts slices knows theirs
-        return fold_rows(by_columns, data, size if some is not None else min(size, _MOST_ROWS_OF_SLOPES), some)
+        return fold_rows(by_columns, data, size if some is not None else min(size, MOST_ROWS_OF_SLOPES), some)
     return fold_rows(by_rows, data, rows_a_slice or rows_a_slice_of(data, slopes=True), some)
 
 

@@ -129,6 +129,6 @@ class FromOracle(Problem):
         return self.sample_values(x, theta)[1]
 
     @property
-    def knows_objective(self) -> bool:
+    def knows_objective(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """False where it returns gradients only."""
         return self.oracle.gives_value is not False

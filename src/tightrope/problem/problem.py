@@ -70,6 +70,7 @@ class Problem:
     exact_constraints: Callable[..., Any] | None = static(default=None)
     inner: Callable[..., Any] | None = static(default=None)
 
+    knows_objective: ClassVar[bool] = True  # False for an oracle of gradients only; the objective is then not reported
     nested: ClassVar[bool] = False  # whether f or h are functions of a mean, so that one sample alone has no value
 
     def __new__(cls, *given: Any, **named: Any) -> "Problem":
@@ -178,11 +179,6 @@ class Problem:
     def lagrangian_gradient(self, grad_f: Tree, rows: Tree, lam: Array) -> Tree:
         """grad f + sum_i lam_i grad h_i, from what `jacobian` gives."""
         return jax.tree.map(lambda a, r: a + jnp.tensordot(lam, r, 1), grad_f, rows)
-
-    @property
-    def knows_objective(self) -> bool:
-        """False for an oracle that returns gradients only; the objective is then not reported."""
-        return True
 
     # ---- what kinds of problems do in their own way ------------------------------------------------------------------
 

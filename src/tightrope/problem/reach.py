@@ -12,11 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._limits import AT_ONCE
 from tightrope.problem.nested import Nested
 from tightrope.problem.problem import Problem
 from tightrope.tree import Tree, replace
-
-_MOST = 1 << 22  # numbers in an array (a guess at what is worth the time); a longer one may take any value
 
 
 class Reach(NamedTuple):
@@ -51,7 +50,9 @@ def reach_of_constraints(problem: Problem, x: Tree, sample: Tree) -> Reach:
 
 
 def _constant(value: Any) -> Reach:
-    if jnp.issubdtype(jnp.asarray(value).dtype, jax.dtypes.extended) or np.size(value) > _MOST:
+    if (
+        jnp.issubdtype(jnp.asarray(value).dtype, jax.dtypes.extended) or np.size(value) > AT_ONCE
+    ):  # a longer array may take any value
         return _anything(jax.typeof(value), False)
     value = np.asarray(value).astype(float)
     return Reach(value, value, np.ones(value.shape, bool), np.zeros(value.shape, bool))
@@ -59,7 +60,7 @@ def _constant(value: Any) -> Reach:
 
 def _anything(aval: Any, varies: bool) -> Reach:
     """Any value of a dtype: 0 or 1 of booleans."""
-    shape = aval.shape if np.prod(aval.shape, dtype=float) <= _MOST else (1,) * len(aval.shape)
+    shape = aval.shape if np.prod(aval.shape, dtype=float) <= AT_ONCE else (1,) * len(aval.shape)
     boolean = aval.dtype == np.bool_
     low, high = (0.0, 1.0) if boolean else (-np.inf, np.inf)
     return Reach(np.full(shape, low), np.full(shape, high), np.full(shape, boolean), np.full(shape, varies))
@@ -83,7 +84,7 @@ def _after(eqn: Any, given: list[Reach]) -> list[Reach]:
     asks = bool(eqn.effects) or "callback" in str(eqn) or "ffi" in name  # the host, which may answer anything
     unknown = [_anything(aval, asks or any(np.any(one.varies) for one in given)) for aval in avals]
     sizes = [np.prod(aval.shape, dtype=float) for aval in (*avals, *(var.aval for var in eqn.invars))]
-    if asks or not sizes or not 0 < min(sizes) <= max(sizes) <= _MOST:
+    if asks or not sizes or not 0 < min(sizes) <= max(sizes) <= AT_ONCE:
         return unknown
     inner = next((eqn.params[key] for key in ("jaxpr", "call_jaxpr") if key in eqn.params), None)
     if name in _CALLS and inner is not None:

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import compiled
+from tightrope._limits import AT_ONCE
 from tightrope.precision import full_precision
-from tightrope.problem.full_data import full_mean, linearised
+from tightrope.problem.full_data import MOST_ROWS_OF_SLOPES, full_mean, linearised
 from tightrope.problem.problem import Problem, bends, objective_alone
-from tightrope.sampling.data import count as count
-from tightrope.sampling.data import first_row, one_row, spread
+from tightrope.sampling.rows import count as count
+from tightrope.sampling.rows import first_row, one_row, spread
 from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype
 
 # Roundings of eps/2 that a mean over rows may be off by, in eps of the mean of absolute values. Derived: on a CPU
@@ -26,8 +27,6 @@ from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype
 # could be off by more; by trees of warps and blocks they are off by less. Which of the two a compiler takes is not known.
 UNITS = 20
 MANY = 64  # times: how much larger what is summed may be than its sum, where nobody counts (float64); a guess
-_FEW_ROWS = 256  # rows by which sizes are counted (float32); a guess
-_NUMBERS = 1 << 22  # of per-row gradients that are held at once; a guess
 
 
 class Sizes(NamedTuple):
@@ -83,7 +82,7 @@ def counted_sizes(problem: Problem, x: Tree, data: Tree) -> Sizes:
 
     n_constraints = jax.eval_shape(of_row, one_row(data)).h.size
     numbers = sum(v.size for v in jax.tree.leaves(x)) * (1 + n_constraints)
-    return full_mean(of_row, data, max(1, min(1024, _NUMBERS // numbers)))
+    return full_mean(of_row, data, max(1, min(1024, AT_ONCE // numbers)))
 
 
 @compiled(soon=True)
@@ -113,9 +112,4 @@ def absolute(tree: Tree) -> Tree:
 
 def few(data: Tree) -> Tree:
     """At most 256 rows, spread evenly; all of them where there are no more."""
-    return spread(data, -(-count(data) // _FEW_ROWS))
-
-
-def eps_of(x: Tree) -> float:
-    """The unit of rounding in a point's precision."""
-    return float(jnp.finfo(float_dtype(x)).eps)
+    return spread(data, -(-count(data) // MOST_ROWS_OF_SLOPES))

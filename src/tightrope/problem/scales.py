@@ -13,7 +13,7 @@ from tightrope.problem.conflict import best_weights, conflict, least_violating, 
 from tightrope.problem.findings import Finding
 from tightrope.problem.full_data import linearised
 from tightrope.problem.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, norm, subtract
+from tightrope.tree import Array, Tree, add_scaled, dot, eps_of, float_dtype, norm, subtract
 
 _FAR_OFF = 1e3  # times order one, or times each other: beyond this, one step or margin for all makes no sense; by hand
 _CARRIED = 0.5  # share of a mean that the largest hundredth of the rows may carry before it is said; by hand
@@ -227,7 +227,7 @@ def _domain(probe: Probe) -> Finding:
             f"bounds and steps that are made of the diameter are {D / pulled:.0e} times too large. A domain of diameter "
             f"{10 * pulled:.1g} around the start would do.",
         )
-    linear = 1 / (1e3 * float(jnp.finfo(float_dtype(start.x)).eps))
+    linear = 1 / (1e3 * eps_of(start.x))
     if 10 < along < linear and np.all(probe.look(end).H <= 0):
         return Finding(
             "domain",

@@ -6,12 +6,12 @@ call before the compiled loop: a random number drawn inside the loop costs more 
 prepared is indices; the loop looks the rows up.
 """
 
-from tightrope.sampling.data import Buffer as Buffer
-from tightrope.sampling.data import Draws as Draws
-from tightrope.sampling.data import Plan as Plan
-from tightrope.sampling.data import Sampler as Sampler
 from tightrope.sampling.generator import Generator as Generator
 from tightrope.sampling.parquet import Parquet as Parquet
 from tightrope.sampling.rows import Rows as Rows
 from tightrope.sampling.rows import as_sampler as as_sampler
+from tightrope.sampling.sampler import Buffer as Buffer
+from tightrope.sampling.sampler import Draws as Draws
+from tightrope.sampling.sampler import Plan as Plan
+from tightrope.sampling.sampler import Sampler as Sampler
 from tightrope.sampling.stream import Stream as Stream

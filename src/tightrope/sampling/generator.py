@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import compiled
-from tightrope.sampling.data import Blocks, Draws, Plan, Sampler
+from tightrope.sampling.sampler import Blocks, Draws, Plan, Sampler
 from tightrope.tree import Array, Tree, pytree, static
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from jax.core import Tracer
 
 from tightrope._jaxlib import compiled
-from tightrope.sampling.data import BLOCK_BYTES, Arrays, Data, Plan, Sampler
+from tightrope.sampling.rows import Arrays, Data
+from tightrope.sampling.sampler import BLOCK_BYTES, Plan, Sampler
 from tightrope.tree import Array, Tree, pytree, static
 
 

@@ -14,11 +14,12 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope._jaxlib import compiled
 from tightrope.precision import digits
-from tightrope.sampling.data import BLOCK_BYTES, KEPT_ROWS, Arrays, Blocks, Draws, Order, Plan, Sampler, kept, length
 from tightrope.sampling.mesh.files import OnMesh
 from tightrope.sampling.mesh.shards import asked_mesh
 from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, names_in
 from tightrope.sampling.parquet_reading import InOrder, Visit, joined
+from tightrope.sampling.rows import KEPT_ROWS, Arrays, kept
+from tightrope.sampling.sampler import BLOCK_BYTES, Blocks, Draws, Order, Plan, Sampler, length
 from tightrope.sampling.streamed import streamed
 from tightrope.tree import Array, Tree
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _AT_ONCE_BYTES = 2 * 2**20  # bytes that are decoded at once: a guess
-_KEPT_BYTES = 16 * 2**20  # bytes of that sample, at most: a guess, half a block
+_KEPT_BYTES = BLOCK_BYTES // 2  # of that sample, at most
 _KEPT_GROUPS = 32  # row groups that it is from, at most: a guess, because each is read whole
 _ALIGNMENT = 64  # bytes; what JAX asks of an array that it takes over without a copy
 _SHARDS = 16  # over a mesh, by default: a guess, fewer than of rows, because each has a row group open, all at once

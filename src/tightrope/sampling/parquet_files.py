@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from tightrope._errors import UnreadableError
+from tightrope._errors import UnreadableError, refuse_what_wraps
 from tightrope.precision import digits
-from tightrope.sampling.data import refuse_what_wraps
 from tightrope.tree import Tree
 
 if TYPE_CHECKING:

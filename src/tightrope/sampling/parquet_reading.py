@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from tightrope.sampling.data import length
 from tightrope.sampling.passes import drawn_by
+from tightrope.sampling.sampler import length
 from tightrope.sampling.stream import Cut
 from tightrope.sampling.streamed import Reader
 from tightrope.tree import Tree

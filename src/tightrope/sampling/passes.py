@@ -7,7 +7,9 @@ import numpy as np
 _INDICES_AT_ONCE = 4096  # rows of short passes that are shuffled in one call: a guess. Samples depend on it
 _MANY = 1 << 17  # rows from which a pass is not shuffled as a whole before its first row is read: a guess
 _ROUNDS = 6  # of the Feistel network: a guess, two more than suffice with random functions (Luby and Rackoff, 1988)
-_AT_ONCE = 1 << 15  # places that are computed at once; measured: of a million in 31 ms, and all at once in 71
+AT_ONCE = (
+    1 << 15
+)  # places that are computed at once; measured: of a million in 31 ms, and all at once in 71. Samples depend on it
 _MIX = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)  # odd, and without a pattern: those of xxHash and MurmurHash3
 
 Key = tuple[int, ...]
@@ -67,8 +69,8 @@ def shuffled(n: int, keys: np.ndarray, begin: int, end: int) -> np.ndarray:
     rights = math.isqrt(n - 1) + 1
     sizes = np.uint32(-(-n // rights)), np.uint32(rights)
     found = np.empty(end - begin, np.int32)
-    for start in range(0, len(found), _AT_ONCE):
-        part = found[start : start + _AT_ONCE]
+    for start in range(0, len(found), AT_ONCE):
+        part = found[start : start + AT_ONCE]
         rows = _feistel(np.arange(begin + start, begin + start + len(part), dtype=np.uint32), sizes, keys)
         while len(outside := np.flatnonzero(rows >= n)):
             rows[outside] = _feistel(rows[outside], sizes, keys)

@@ -1,6 +1,15 @@
-"""Rows at hand: a finite data set, visited in reshuffled passes."""
+"""All the rows of a source, `Data`, for whoever looks at them; and `Rows`, the source that is a finite data set at hand.
 
-from collections.abc import Iterable, Iterator
+Data is arrays, files that are read in slices, or either over devices. Who looks at all rows asks what every kind can say,
+and does not know which it has. Arrays come as they are, in whatever pytree; `data_of` is the one place that tells them from
+the other kinds.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -8,14 +17,173 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
-from tightrope._errors import whole_number
+from tightrope._errors import refuse_what_is_no_number, refuse_what_wraps, whole_number
 from tightrope.precision import digits
-from tightrope.sampling.data import Draws, Plan, Sampler, as_held, data_of, refuse_what_is_no_number
-from tightrope.sampling.mesh.shards import SHARDS, asked_mesh, spread_over
+from tightrope.sampling.sampler import Blocks, Draws, Order, Plan, Sampler
 from tightrope.sampling.stream import Stream
-from tightrope.tree import Tree, pytree, replace, set_field, static
+from tightrope.tree import Array, Tree, pytree, replace, set_field, static
 
+KEPT_ROWS = 1 << 16  # rows of a sample that stays at hand, at most: a guess, by which a mean is known to half a percent
 _LARGE = 1 << 28  # bytes of an array that is not brought to the host only to be looked at: a guess
+SHARDS = 64  # logical shards by default: a guess, as many devices as most have
+
+OfSlice = Callable[[Tree, Array], Tree]  # what a slice adds to a sum, given its rows and what each of them weighs
+Sums = Callable[[OfSlice, "Data", Any], Tree]  # the sum over the slices of a part, of which so many rows count
+
+
+class Data(ABC):
+    """All the rows there are."""
+
+    n: int
+    arrays: Tree  # those that are held: all rows, or some
+    in_memory = False  # whether these are all rows, as they are
+
+    @property
+    def least(self) -> int:
+        """How many rows there are at least, a number that is never traced: a slice is no longer."""
+        return self.n
+
+    @abstractmethod
+    def take(self, start: Any, size: int, step: Any = None) -> Tree:
+        """Rows start .. start+size-1, as arrays; with a step rows start, start + step, ..., repeated beyond the end, or of
+        what is not at hand the nearest ones that are. Numbers may be traced."""
+
+    @abstractmethod
+    def few(self, step: int | None = None) -> Tree:
+        """About every `step`-th row, from the first on, of those at hand without reading; by default all of these."""
+
+    def fold(self, sums: Sums, of_slice: OfSlice) -> Tree:
+        """What `sums` makes of all rows: added up over the parts, where they are in parts."""
+        return sums(of_slice, self, self.n)
+
+    @property
+    def row(self) -> Tree:
+        """The shapes and dtypes of one row."""
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), self.arrays)
+
+    @property
+    def bytes_a_row(self) -> int:
+        """How much memory a row takes."""
+        return sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(self.row))
+
+
+class Indexed(Data):
+    """Rows that lie where the steps are taken: any of them can be had by its number, and a run draws from them."""
+
+    together = False  # whether several processes have parts of them
+
+    @property
+    @abstractmethod
+    def marks(self) -> Any:
+        """What tells these rows from others, wherever they lie."""
+
+    @abstractmethod
+    def rows(self, index: Any) -> Tree:
+        """The rows with these numbers, which may be traced; beyond the end the last one."""
+
+    @abstractmethod
+    def draws(self, plan: Plan, replace: bool) -> Draws:
+        """Begin to draw, in reshuffled passes or independently; `pick` knows what is drawn."""
+
+    @abstractmethod
+    def pick(self, item: Tree) -> Tree:
+        """The samples that an item of a buffer stands for; runs inside the compiled loop."""
+
+    def some(self, count: int, seed: int) -> Tree:
+        """At most so many rows, drawn without replacement."""
+        return self.rows(jnp.asarray(np.random.default_rng(seed).permutation(self.n)[:count]))
+
+    def placed(self, point: Tree) -> Tree:
+        """A point where the steps are taken."""
+        return point
+
+    def take(self, start: Any, size: int, step: Any = None) -> Tree:
+        return self.rows(start + jnp.arange(size) * (1 if step is None else step))
+
+
+class Arrays(Indexed):
+    """Arrays in memory, with a row per sample."""
+
+    in_memory = True
+
+    def __init__(self, arrays: Tree):
+        self.arrays = arrays
+
+    @property
+    def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How many rows there are."""
+        return jax.tree.leaves(self.arrays)[0].shape[0]
+
+    @property
+    def marks(self) -> Tree:
+        return self.arrays
+
+    def rows(self, index: Any) -> Tree:
+        return jax.tree.map(lambda a: jnp.take(a, index, axis=0, mode="clip"), self.arrays)
+
+    def take(self, start: Any, size: int, step: Any = None) -> Tree:
+        """A slice, which is no lookup."""
+        if step is not None:
+            return super().take(start, size, step)
+        return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), self.arrays)
+
+    def few(self, step: int | None = None) -> Tree:
+        return self.arrays if step is None else jax.tree.map(lambda a: a[::step], self.arrays)
+
+    def draws(self, plan: Plan, replace: bool) -> Draws:
+        return Blocks(plan, 4, Order(self.n, replace, plan))
+
+    def pick(self, item: Tree) -> Tree:
+        return jax.tree.map(lambda a: a[item], self.arrays)
+
+
+class Numbered(Data):
+    """Rows of any kind beside their numbers: a slice is (rows, numbers)."""
+
+    def __init__(self, data: Tree):
+        self.data = data_of(data)
+        self.n, self.in_memory = self.data.n, self.data.in_memory
+        self.arrays = self.data.arrays, np.zeros(0, jnp.result_type(int))
+
+    def take(self, start: Any, size: int, step: Any = None) -> Tree:
+        return self.data.take(start, size, step), start + jnp.arange(size) * (1 if step is None else step)
+
+    def few(self, step: int | None = None) -> Tree:
+        return self.data.few(step)
+
+
+def data_of(rows: Tree) -> Data:
+    """What can be asked of rows, whichever kind they are."""
+    return rows if isinstance(rows, Data) else Arrays(rows)
+
+
+def count(rows: Tree) -> int:
+    """How many rows there are."""
+    return data_of(rows).n
+
+
+def one_row(rows: Tree) -> Tree:
+    """The shapes and dtypes of one row."""
+    return data_of(rows).row
+
+
+def first_row(rows: Tree) -> Tree:
+    """One row, with an axis of rows."""
+    data = data_of(rows)
+    return data.few(data.n)
+
+
+def spread(rows: Tree, step: int) -> Tree:
+    """About every `step`-th row; of files among those that are kept."""
+    return data_of(rows).few(step)
+
+
+def kept(rows: Tree) -> Tree:
+    """The rows that are in memory: all of them, the few that are kept of files, or as few of those on a mesh."""
+    return data_of(rows).few()
+
+
+# ---- the data set of a run ---------------------------------------------------------------------------------------------
 
 
 @pytree
@@ -48,7 +216,7 @@ class Rows(Sampler):
     shards: int = static(default=SHARDS)
 
     def __post_init__(self):
-        if self._all is self.data:  # those of an earlier sampler
+        if data_of(self.data) is self.data:  # those of an earlier sampler
             return
         whole_number("Rows", "shards", self.shards)
         spread = (leaf.sharding.mesh for leaf in jax.tree.leaves(self.data) if _on_devices(leaf))
@@ -57,24 +225,21 @@ class Rows(Sampler):
             if mesh is None:
                 set_field(self, "data", jax.tree.map(jnp.asarray, _checked(self.data)))
             else:
+                from tightrope.sampling.mesh.shards import asked_mesh, spread_over  # which are made of what is above
+
                 set_field(self, "data", spread_over(asked_mesh(mesh, self.shards), self.shards, self.data, _checked))
 
-    @property
+    @cached_property
     def _all(self) -> Any:
         return data_of(self.data)
 
-    @property
+    @cached_property
     def n(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How many rows there are."""
         return self._all.n
 
-    @property
-    def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self._all.together
-
-    @property
-    def rows(self) -> Tree:
-        return self.data
+    together = property(attrgetter("_all.together"))  # pyright: ignore[reportAssignmentType]
+    rows = property(attrgetter("data"))  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @property
     def content(self) -> tuple[Any, ...]:
@@ -115,6 +280,15 @@ class Rows(Sampler):
         if all(leaf.dtype == jax.dtypes.canonicalize_dtype(leaf.dtype) for leaf in jax.tree.leaves(self.data)):
             return self
         return replace(self, data=jax.tree.map(as_held, self.data))
+
+
+def as_held(leaf: Any) -> Any:
+    """An array with the digits that JAX computes with now; refuses whole numbers that it could not hold."""
+    if leaf.dtype == jax.dtypes.canonicalize_dtype(leaf.dtype):
+        return leaf
+    if leaf.is_fully_addressable:
+        refuse_what_wraps("Rows", np.asarray(leaf))
+    return leaf.astype(jax.dtypes.canonicalize_dtype(leaf.dtype))
 
 
 def _on_devices(leaf: Any) -> bool:

@@ -9,18 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from tightrope.sampling.data import (
-    BLOCK_BYTES,
-    Buffer,
-    Draws,
-    Plan,
-    Sampler,
-    block_length,
-    filled,
-    length,
-    refuse_what_is_no_number,
-    refuse_what_wraps,
-)
+from tightrope._errors import refuse_what_is_no_number, refuse_what_wraps
+from tightrope.sampling.sampler import BLOCK_BYTES, Buffer, Draws, Plan, Sampler, block_length, filled, length
 from tightrope.tree import Tree
 
 MOST_KEPT = 8192  # samples kept of a run at most; derived: a mean is known to 1 / sqrt(8192), a hundredth of its spread

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import failures
-from tightrope.sampling.data import Arrays, Data
+from tightrope.sampling.rows import Arrays, Data
 from tightrope.tree import Array, Tree, pytree, set_field, static
 
 readers: "weakref.WeakValueDictionary[int, Reader]" = weakref.WeakValueDictionary()

@@ -11,7 +11,7 @@ import numpy as np
 from tightrope._errors import MissingOracleError, shown
 from tightrope._limits import MOST_COORDINATES
 from tightrope.precision import in_full_precision
-from tightrope.tree import Array, Tree, dot, float_dtype
+from tightrope.tree import Array, Tree, dot, eps_of, float_dtype
 
 _COMPUTES = ("project", "project_in", "lmo", "warm_lmo", "support", "contains", "corrective", "between", "mix")
 _SMALL = 1 << 16  # numbers of an array that may stand in a program as they are, at most; by hand
@@ -47,6 +47,7 @@ class Shape:
     def __init__(self, spec: Any):
         leaves, self.treedef = jax.tree.flatten(spec, is_leaf=_is_array_shape)
         self.leaves: tuple[tuple[int, ...], ...] = tuple(_array_shape(s, spec) for s in leaves)
+        self.size = sum(math.prod(s) for s in self.leaves)  # the number of coordinates of a point, over all its arrays
         if self.size == 0:
             raise ValueError(f"Shape: {spec!r} was given, which has no coordinates; expected at least one.")
         if self.size > MOST_COORDINATES:
@@ -77,11 +78,6 @@ class Shape:
         pieces = jnp.split(vector, [int(c) for c in cuts])
         arrays = [jnp.reshape(v, s) for v, s in zip(pieces, self.leaves, strict=True)]
         return jax.tree.unflatten(self.treedef, arrays)
-
-    @property
-    def size(self) -> int:
-        """The number of coordinates of a point, over all its arrays."""
-        return sum(math.prod(s) for s in self.leaves)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shape) and (self.treedef, self.leaves) == (other.treedef, other.leaves)
@@ -210,4 +206,4 @@ def rounding(x: Tree, tol: float | None) -> Any:
     if tol is not None:
         return tol
     size = sum(math.prod(jnp.shape(v)) for v in jax.tree.leaves(x))  # sums round like a random walk
-    return 8 * (8 + math.sqrt(size)) * float(jnp.finfo(float_dtype(x)).eps)
+    return 8 * (8 + math.sqrt(size)) * eps_of(x)

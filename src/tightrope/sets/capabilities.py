@@ -4,6 +4,7 @@ A set is a `ConvexSet`, which is the kernel with all of these. One that says not
 refuses in a sentence; methods ask beforehand (`has_conic`), so that the refusal names what to use instead.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -20,20 +21,10 @@ from tightrope.tree import Array, Tree, float_dtype, subtract
 class Oracles(Kernel):
     """Which of `project` and `lmo` a set has; by default those that it defines."""
 
-    @property
-    def has_projection(self) -> bool:
-        """Whether `project` is there to be used."""
-        return type(self).project is not Kernel.project
-
-    @property
-    def cheap_projection(self) -> bool:
-        """Whether a projection method is the natural choice; not where a projection decomposes a matrix at every step."""
-        return self.has_projection
-
-    @property
-    def has_lmo(self) -> bool:
-        """Whether `lmo` is there to be used."""
-        return type(self).lmo is not Kernel.lmo
+    has_projection: bool = False  # whether `project` is there to be used
+    cheap_projection: bool = False  # whether a projection method is the natural choice: by default where there is a
+    # projection; not where that decomposes a matrix at every step
+    has_lmo: bool = False  # whether `lmo` is there to be used
 
 
 class Scales(Kernel):
@@ -55,14 +46,11 @@ class Scales(Kernel):
 class OtherMetrics(Kernel):
     """Nearest points in other lengths than Euclid's; by default there are none."""
 
+    has_metrics: bool = False  # whether `project_in` is there to be used
+
     def project_in(self, metric: Metric, x: Tree) -> Tree:
         """The nearest point of the set in a metric."""
         raise MissingOracleError(f"{self.name} has no projection in other metrics than Euclid's.")
-
-    @property
-    def has_metrics(self) -> bool:
-        """Whether `project_in` is there to be used."""
-        return type(self).project_in is not OtherMetrics.project_in
 
 
 class Enclosed(Kernel):
@@ -103,26 +91,20 @@ class RemembersVertices(Kernel):
 class WrittenDown(Kernel):
     """The set as linear maps and simple cones, for solvers; by default it is not written down."""
 
+    has_conic: bool = False  # whether `conic` is there to be used
+
     def conic(self, x: Tree) -> Conic:
         """The set written down for a solver, as one of vectors with as many coordinates as x has."""
         raise MissingOracleError(f"{self.name} has no description by linear maps and simple cones.")
-
-    @property
-    def has_conic(self) -> bool:
-        """Whether `conic` is there to be used."""
-        return type(self).conic is not WrittenDown.conic
 
 
 class MadeOfPoints(Kernel):
     """How points are mixed; by default they are vectors."""
 
-    @property
-    def additive(self) -> bool:
-        """Whether points are vectors, so that sums and means of them are taken leaf by leaf; not where they are factored.
-
-        A set that says no gives its own `between` and `mix`.
-        """
-        return True
+    additive: bool = (
+        True  # whether points are vectors, so that sums and means of them are taken leaf by leaf; not where
+    )
+    # they are factored. A set that says no gives its own `between` and `mix`
 
     def between(self, x: Tree, s: Tree) -> Tree:
         """The direction s - x."""
@@ -136,17 +118,14 @@ class MadeOfPoints(Kernel):
 class Corrects(Kernel):
     """Better points among those made of x and a vertex; by default a set does not know what its points are made of."""
 
+    has_corrective: bool = False  # whether `corrective` is there to be used
+
     def corrective(self, x: Tree, s: Tree, g: Tree, line: Callable[[Tree], Array]) -> Tree:
         """A better point among those made of x and the vertex s, for sets that know what x is made of.
 
         g is the gradient at x, and `line(d)` the step length that minimises the objective along d from x.
         """
         raise MissingOracleError(f"{self.name} does not know what its points are made of; it has no corrective step.")
-
-    @property
-    def has_corrective(self) -> bool:
-        """Whether `corrective` is there to be used."""
-        return type(self).corrective is not Corrects.corrective
 
 
 class ConvexSet(Oracles, Scales, OtherMetrics, Enclosed, RemembersVertices, WrittenDown, MadeOfPoints, Corrects):
@@ -163,3 +142,22 @@ class ConvexSet(Oracles, Scales, OtherMetrics, Enclosed, RemembersVertices, Writ
         >>> box.has_projection, bool(box.contains(jnp.array([2.0, 0.5])))
         (True, False)
     """
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        own = vars(cls)
+        for flag, able in _ABLE.items():
+            has = getattr(cls, able) is not getattr(ConvexSet, able)
+            if flag not in own and (able in own or (has and not inspect.getattr_static(cls, flag))):
+                setattr(cls, flag, has)
+        if "has_projection" in own and "cheap_projection" not in own:
+            cls.cheap_projection = own["has_projection"]
+
+
+_ABLE = {
+    "has_projection": "project",
+    "has_lmo": "lmo",
+    "has_metrics": "project_in",
+    "has_conic": "conic",
+    "has_corrective": "corrective",
+}  # what a set has that defines it, unless it says otherwise

@@ -219,6 +219,8 @@ class LowRankBall(RemembersPair, Ball):
     rounds: int = static(default=10)
     shape: Any = dataclasses.field(init=False, metadata={"static": True})  # of the factors
 
+    additive = False  # the mean of two matrices does not have the means of their factors
+
     def __post_init__(self) -> None:
         super().__post_init__()
         set_field(self, "rank", min(whole_number(self.name, "rank", self.rank), *self.size))
@@ -246,11 +248,6 @@ class LowRankBall(RemembersPair, Ball):
     def corrective(self, x: LowRank, s: LowRank, g: Any, line: Callable[[LowRank], Array]) -> LowRank:
         """A projected gradient step on the spaces of x, of s, and of g seen from x; cut to the rank."""
         return corrective_step(x, s, g, line, self.radius, self.rank)
-
-    @property
-    def additive(self) -> bool:
-        """False: the mean of two matrices does not have the means of their factors."""
-        return False
 
     def between(self, x: LowRank, s: LowRank) -> LowRank:
         """The direction s - x."""

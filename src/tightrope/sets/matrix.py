@@ -59,15 +59,14 @@ class NuclearBall(RemembersPair, Ball):
     shape: Any = static()
     rounds: int = static(default=20)
 
+    cheap_projection = (
+        False  # it takes a singular value decomposition, some twenty times the cost of an LMO at 200 x 300
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         set_field(self, "shape", _matrix_shape(self.name, self.shape))
         set_field(self, "rounds", whole_number(self.name, "rounds", self.rounds))
-
-    @property
-    def cheap_projection(self) -> bool:
-        """False: it takes a singular value decomposition, some twenty times the cost of an LMO at 200 x 300."""
-        return False
 
     def _size(self) -> tuple[int, ...]:
         return self._shape().leaves[0]

@@ -192,7 +192,7 @@ class Polytope(ConvexSet):
             )
 
     @property
-    def has_projection(self) -> bool:
+    def has_projection(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether a projection was asked for when the polytope was made."""
         return self.projection
 

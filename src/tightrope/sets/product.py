@@ -25,6 +25,13 @@ def _product_shape(sets: Tree) -> Shape | None:
     return Shape(jax.tree.map(lambda part: part.shape.spec, sets, is_leaf=_is_set))
 
 
+def _where_all(flag: str) -> Any:
+    """What a product can do where all its parts can."""
+    return property(
+        lambda product: all(getattr(part, flag) for part in product._parts()), doc=f"`{flag}` of all parts."
+    )
+
+
 @pytree
 class Product(ConvexSet):
     """Product: all x whose part at each place is in the set at that place.
@@ -91,35 +98,12 @@ class Product(ConvexSet):
 
     # ---- what the product can do: what all its parts can -----------------------------------------------------------
 
-    @property
-    def additive(self) -> bool:
-        """Whether the points of every part are vectors."""
-        return all(part.additive for part in self._parts())
-
-    @property
-    def has_projection(self) -> bool:
-        """Whether every part can project."""
-        return all(part.has_projection for part in self._parts())
-
-    @property
-    def cheap_projection(self) -> bool:
-        """Whether every part projects cheaply."""
-        return all(part.cheap_projection for part in self._parts())
-
-    @property
-    def has_lmo(self) -> bool:
-        """Whether every part has a linear minimisation."""
-        return all(part.has_lmo for part in self._parts())
-
-    @property
-    def has_conic(self) -> bool:
-        """Whether every part is written down for a solver."""
-        return all(part.has_conic for part in self._parts())
-
-    @property
-    def has_corrective(self) -> bool:
-        """Whether every part has a corrective step."""
-        return all(part.has_corrective for part in self._parts())
+    additive = _where_all("additive")
+    has_projection = _where_all("has_projection")
+    cheap_projection = _where_all("cheap_projection")
+    has_lmo = _where_all("has_lmo")
+    has_conic = _where_all("has_conic")
+    has_corrective = _where_all("has_corrective")
 
     # ---- the oracles -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, upda
 from tightrope.precision import platform
 from tightrope.problem.full_data import Some, rows_a_slice_of, see
 from tightrope.problem.rounding import count
-from tightrope.sampling.data import data_of
+from tightrope.sampling.rows import data_of
 from tightrope.sets import L2Ball
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination

@@ -15,13 +15,13 @@ from tightrope._jaxlib import compiled
 from tightrope.precision import digits
 from tightrope.problem import Problem
 from tightrope.problem.full_data import see
-from tightrope.problem.rounding import MANY, UNITS, counted_on_few, distance_across, eps_of
+from tightrope.problem.rounding import MANY, UNITS, counted_on_few, distance_across
 from tightrope.sets import Box, ConvexSet, LinfBall
 from tightrope.sets.conic import Conic
 from tightrope.solvers.base import Look, NotFiniteLook
 from tightrope.solvers.cuts import Bound, Combination, Looks, Units
 from tightrope.solvers.programmes import NONE
-from tightrope.tree import Array, Tree, as_numpy, pytree, replace, shaped_like, taken_apart
+from tightrope.tree import Array, Tree, as_numpy, eps_of, pytree, replace, shaped_like, taken_apart
 
 # By hand, where nothing else is said.
 _BACK = (

@@ -13,12 +13,13 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tightrope._errors import UnreadableError, failures
-from tightrope.sampling.data import Blocks, Draws, OfSlice, Plan, Sums
 from tightrope.sampling.mesh.processes import failing_together, said_by_all, spans_processes
 from tightrope.sampling.mesh.shards import Share, on_every_device, over_mesh
 from tightrope.sampling.mesh.turns import AXIS, Turns, key_of, own_shards
 from tightrope.sampling.parquet_files import Files
 from tightrope.sampling.parquet_reading import InOrder, Visit
+from tightrope.sampling.rows import OfSlice, Sums
+from tightrope.sampling.sampler import Blocks, Draws, Plan
 from tightrope.sampling.streamed import Reader, Streamed, asked, known_as, readers
 from tightrope.tree import Array, Tree, pytree, set_field, static
 

@@ -12,12 +12,12 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tightrope._jaxlib import compiled
 from tightrope.sampling.batch import Part, Spread
-from tightrope.sampling.data import KEPT_ROWS, Arrays, Blocks, Draws, Indexed, OfSlice, Plan, Sums
 from tightrope.sampling.mesh.processes import exchanged, said_by_all, spans_processes
 from tightrope.sampling.mesh.turns import AXIS, ShardOrder, own_shards, starts_of
+from tightrope.sampling.rows import KEPT_ROWS, Arrays, Indexed, OfSlice, Sums
+from tightrope.sampling.sampler import Blocks, Draws, Plan
 from tightrope.tree import Array, Tree, pytree, static
 
-SHARDS = 64  # logical shards by default: a guess, as many devices as most have
 _WHOLE = PartitionSpec()  # on every device
 
 

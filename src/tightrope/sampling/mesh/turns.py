@@ -18,14 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tightrope.sampling.data import Plan
-from tightrope.sampling.passes import Passes, drawn_by
+from tightrope.sampling.passes import AT_ONCE, Passes, drawn_by
+from tightrope.sampling.sampler import Plan
 from tightrope.tree import Array
 
 AXIS = "shards"  # of every mesh, whatever a user has called theirs
-_AT_ONCE = (
-    1 << 15
-)  # rows of a shard whose order is made at once: a guess; to begin anew takes 12 us. Samples depend on it
 _ROUNDS = 1024  # rounds whose rotations are drawn at once: a guess. Samples depend on it
 _ROTATIONS, _OF_SHARD = 1, 2  # name what random numbers are for; any would do, and shards count on from the second
 
@@ -172,7 +169,7 @@ class ShardOrder:
 
     def __init__(self, mesh: Mesh, starts: np.ndarray, replace: bool, plan: Plan):
         sizes = np.diff(starts)
-        passes = {int(s): Passes(int(sizes[s]), replace, _AT_ONCE) for s in own_shards(mesh, len(sizes))}
+        passes = {int(s): Passes(int(sizes[s]), replace, AT_ONCE) for s in own_shards(mesh, len(sizes))}
 
         def entries(key: tuple[int, int], s: int, first: int, count: int) -> np.ndarray:
             return passes[s].entries(key_of(key, s), first, count)

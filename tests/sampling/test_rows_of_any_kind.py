@@ -9,7 +9,7 @@ import pytest
 
 import tightrope as tr
 from tightrope.problem.full_data import Some, each_row, fold_rows, full_mean
-from tightrope.sampling.data import Numbered, data_of
+from tightrope.sampling.rows import Numbered, data_of
 from tightrope.sampling.streamed import Reader, streamed
 
 N = 230
