@@ -3,12 +3,14 @@
 import dataclasses
 import errno
 import hashlib
+import itertools
 import json
 import os
+from contextlib import suppress
 
 import numpy as np
 import pytest
-from safetensors.numpy import save
+from safetensors.numpy import save as as_safetensors
 
 from tightrope import files
 from tightrope.files import FileError, Folder, Form, beside, replace_file, seal, sweep
@@ -55,8 +57,8 @@ def test_what_cannot_be_read_says_why(tmp_path):
 
     assert said().startswith("FILE cannot be read as a thing (")
     assert said(b"a letter").startswith("FILE cannot be read as a thing (")
-    assert said(save(ARRAYS)) == "FILE is not a tightrope thing file."
-    assert said(save(ARRAYS, {"tightrope": "[1]"})) == "FILE is not a tightrope thing file."
+    assert said(as_safetensors(ARRAYS)) == "FILE is not a tightrope thing file."
+    assert said(as_safetensors(ARRAYS, {"tightrope": "[1]"})) == "FILE is not a tightrope thing file."
     THING.write(path, ARRAYS, ABOUT)
     assert said(form=dataclasses.replace(THING, kind="other thing")) == "FILE is not a tightrope other thing file."
     assert said(form=dataclasses.replace(THING, number=4)) == "FILE was written by another version of tightrope."
@@ -65,8 +67,8 @@ def test_what_cannot_be_read_says_why(tmp_path):
     named = {"format": "tightrope thing 3"} | ABOUT
     sealed = {"tightrope": json.dumps(named | {"sha256": seal(named, {})})}
     damaged = "FILE was changed or damaged after it was written: its hash does not match."
-    assert said(save({"a": ARRAYS["a"]}, sealed)) == damaged
-    assert said(save({"a": ARRAYS["a"]}, {"tightrope": json.dumps(named)})) == damaged
+    assert said(as_safetensors({"a": ARRAYS["a"]}, sealed)) == damaged
+    assert said(as_safetensors({"a": ARRAYS["a"]}, {"tightrope": json.dumps(named)})) == damaged
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -126,6 +128,72 @@ def test_what_dead_processes_left_is_swept_and_nothing_else(tmp_path, monkeypatc
     assert files._lives(alive)
 
 
+# ---- folders -----------------------------------------------------------------------------------------------------------
+
+FOLDER = Folder(Form("model", 1, "Fit again."), "tests", "a.bin", "a.json", ("picture.png",))
+
+
+def save(folder, content, **about):
+    FOLDER.write(folder, lambda path: replace_file(path, content), about)
+
+
+def read(folder):
+    arrays, about = FOLDER.read(folder)
+    return arrays.read_bytes(), about["x"]
+
+
+def test_a_folder_that_was_changed_or_is_something_else_is_refused(tmp_path):
+    def said(change):
+        folder = tmp_path / str(len(os.listdir(tmp_path)))
+        save(folder, b"old", x=[1, 2])
+        assert read(folder) == (b"old", [1, 2])
+        change(folder)
+        with pytest.raises(FileError) as caught:
+            FOLDER.read(folder)
+        return str(caught.value).removeprefix(str(folder))
+
+    def edit(**values):
+        def change(folder):
+            known = json.loads((folder / "a.json").read_text())
+            (folder / "a.json").write_text(json.dumps(known | values))
+
+        return change
+
+    damaged = " was changed or damaged after it was written: its hash does not match. Fit again."
+    assert said(edit(x=[2, 1])) == f"/a.json{damaged}"
+    assert said(lambda folder: (folder / "a.bin").write_bytes(b"odd")) == f"/a.bin{damaged}"
+    assert said(edit(format="x")) == "/a.json is not a tightrope model file. Fit again."
+    other = edit(format="tightrope model 9", version="9.9")
+    assert said(other) == "/a.json was written by another version of tightrope, 9.9. Fit again."
+    assert said(lambda folder: (folder / "a.json").write_text("{")).startswith("/a.json cannot be read as a model (")
+    for name in ("a.json", "a.bin"):
+        gone = said(lambda folder, name=name: (folder / name).unlink())
+        assert gone == f" has no {name}; expected a folder that tests wrote."
+    with pytest.raises(FileError, match="is no folder; expected a folder that tests wrote"):
+        FOLDER.read(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("killed_at", range(1, 6))
+def test_a_save_that_is_killed_leaves_the_old_model_or_the_new_one(killed_at, tmp_path, monkeypatch):
+    """Whatever file it was about to put in its place, and saving again afterwards works."""
+    save(tmp_path, b"old", x=1)
+    put, calls = os.replace, itertools.count(1)
+
+    def killed(*paths):
+        if next(calls) == killed_at:
+            raise KeyboardInterrupt
+        put(*paths)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(os, "replace", killed)
+        save(tmp_path, b"new", x=2)
+        assert killed_at == 5  # four files are put in their places: two beside, then both
+    assert read(tmp_path) == ((b"old", 1) if killed_at < 4 else (b"new", 2))
+    save(tmp_path, b"newer", x=3)
+    assert read(tmp_path) == (b"newer", 3)
+    assert not list(tmp_path.glob("*.new"))
+
+
 # ---- a disk that is full ------------------------------------------------------------------------------------------------
 
 
@@ -159,15 +227,12 @@ def test_a_file_on_a_full_disk_stays_as_it_was_and_a_sentence_says_so(tmp_path, 
 
 @pytest.mark.parametrize("fails", ["fsync", "replace"])
 def test_a_model_on_a_full_disk_stays_as_it_was_and_no_half_of_another_is_left(tmp_path, full, fails):
-    folder = Folder(Form("model", 1, "Fit again."), "tests", "a.bin", "a.json", ())
-    folder.write(tmp_path, lambda path: replace_file(path, b"old"), {"x": 1})
+    save(tmp_path, b"old", x=1)
     full(fails)
     with pytest.raises(OSError, match="could not be written"):
-        folder.write(tmp_path, lambda path: replace_file(path, b"new"), {"x": 2})
+        save(tmp_path, b"new", x=2)
     assert sorted(os.listdir(tmp_path)) == ["a.bin", "a.json"]
-    arrays, about = folder.read(tmp_path)
-    assert arrays.read_bytes() == b"old"
-    assert about["x"] == 1
+    assert read(tmp_path) == (b"old", 1)
 
 
 def test_an_error_of_another_file_is_not_blamed_on_the_one_that_is_written(tmp_path):

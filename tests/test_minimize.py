@@ -44,7 +44,9 @@ def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
         (1001, 1, None, "svrg-csoa"),
         (200, 50, "curvature", "bundle"),
         (201, 1, "curvature", "svrg-csoa"),
-        (2, 51, None, "svrg-csoa"),
+        (200, 200, None, "sqp"),
+        (201, 51, None, "svrg-csoa"),
+        (2, 51, "curvature", "svrg-csoa"),
     ],
 )
 def test_auto_takes_exact_methods_up_to_their_size(coordinates, constraints, lacking, chosen):

@@ -24,9 +24,9 @@ _CERTAINLY_TOO_LARGE = 2**50
 """Bytes of one point that no machine has, whatever it says of itself: a pebibyte, a guess."""
 _NOT_ASKED_BELOW = 2**32
 """Bytes up to which the machine is not even asked how much it has: 4 GiB, a guess."""
-_KEPT = 3
+KEPT = 3
 """Points that every run keeps at the same time; derived: the iterate, the gradient, and the next iterate."""
-SURELY_FIT = _NOT_ASKED_BELOW // (8 * _KEPT)
+SURELY_FIT = _NOT_ASKED_BELOW // (8 * KEPT)
 """Coordinates of a point for which the machine is not asked."""
 AT_ONCE = 1 << 22
 """Numbers that are made, read or held at once, 32 MB of float64: a guess at what is soon done and fits anywhere."""
@@ -55,10 +55,10 @@ def refuse_points_beyond_memory(x: Any) -> None:
     """
     leaves = jax.tree.leaves(x)
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-    if beyond_memory(_KEPT * size):
+    if beyond_memory(KEPT * size):
         count = sum(leaf.size for leaf in leaves)
         raise ValueError(
-            f"The domain's points have {count:,} coordinates, {size / 2**30:,.0f} GiB each, of which a run keeps {_KEPT}: "
+            f"The domain's points have {count:,} coordinates, {size / 2**30:,.0f} GiB each, of which a run keeps {KEPT}: "
             "that is more than this machine has. Use a smaller shape; for matrices there is "
             "tr.StructuredMatrixCompletion, which keeps factors."
         )

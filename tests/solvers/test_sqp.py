@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.loop.choose import missing
-from tightrope.methods.curvature import lacks, updated
+from tightrope.loop.choose import lacks, missing
+from tightrope.methods.curvature import updated
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
 from tightrope.solvers.programmes import region_of, solve
@@ -213,7 +213,7 @@ def a_kink_or_none(x, theta, share):
 )
 def test_a_probe_sees_kinks_and_what_has_no_curvature(share, lacking):
     on = tr.Problem(many_kinds, a_kink_or_none, tr.L2Ball(5.0, shape=4), levels=0.5, params=jnp.array(share, float))
-    found = lacks(on, jnp.zeros(4), (jnp.asarray(X), jnp.asarray(Y)))
+    found = lacks(on, jnp.zeros(4), tr.Rows((X, Y)))
     assert found == lacking
     said = missing(tr.SQP(), lambda: found)
     assert (said is None) == (lacking is None)

@@ -66,9 +66,7 @@ def parts_of(files: Files, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
     for group in files.groups:
         for batch in files.batches(group, columns, AT_ONCE):
             frame = batch.to_pandas()
-            for name in frame.columns[
-                frame.dtypes == "category"
-            ]:  # whether a writer used a dictionary is no difference
+            for name in frame.columns[frame.dtypes == "category"]:  # a writer's dictionary is no difference
                 frame[name] = frame[name].astype(object)
             frame.index = pd.RangeIndex(first, first + len(frame))
             first += len(frame)

@@ -8,7 +8,7 @@ import numpy as np
 from tightrope.pages.elements import Html, text
 
 _LONG, _HIGH = 150, 16  # pixels of a bar; by hand
-_PANEL = (250, 120)  # pixels of a curve, with the names of its axes around it; by hand
+PANEL = (250, 120)  # pixels of a curve, with the names of its axes around it; by hand
 
 
 def bar(value: float, whole: float, broken: bool, error: float = math.nan, title: str = "") -> Html:
@@ -86,7 +86,7 @@ def curve(
     seen_y = np.concatenate([line[mask] for line, mask in zip(lines, known, strict=True)])
     seen_y = np.concatenate([seen_y, [] if level is None else [level], [dot[1]] if dot else []])
     logarithmic = logarithmic and seen_x.max() > 10 * seen_x.min()
-    wide, high = _PANEL
+    wide, high = PANEL
     left, top, right, bottom = 4.0, 20.0, wide - 4.0, high - 16.0
     scale = np.log if logarithmic else np.asarray
     first, last = float(scale(seen_x.min())), float(scale(seen_x.max()))

@@ -23,7 +23,13 @@ def _is_number(bound: Any) -> bool:
 def _spread(bound: Any, x: Tree) -> Tree:
     """A bound as a point like x: one number or one number per leaf goes to every coordinate there."""
     bound = jax.tree.map(lambda _: bound, x) if _is_number(bound) else bound
-    return jax.tree.map(lambda leaf, b: jnp.broadcast_to(jnp.asarray(b, float_dtype(leaf)), jnp.shape(leaf)), x, bound)
+
+    def spread(leaf: Any, b: Any) -> Any:
+        traced = isinstance(b, jax.Array) or isinstance(leaf, jax.core.Tracer)
+        xp: Any = jnp if traced else np  # which needs no device to be asked
+        return xp.broadcast_to(xp.asarray(b, float_dtype(leaf)), jnp.shape(leaf))
+
+    return jax.tree.map(spread, x, bound)
 
 
 def _refuse_unless_finite(name: str, bound: Any) -> None:
@@ -129,7 +135,7 @@ class Box(ConvexSet):
     def start(self, dtype: Any = None) -> Tree:
         """The centre of the box."""
         lower, upper = self._bounds(self._shape().full(0.0, dtype))
-        return jax.tree.map(lambda l, u: l / 2 + u / 2, lower, upper)
+        return jax.tree.map(lambda l, u: jnp.asarray(l / 2 + u / 2), lower, upper)
 
     def project(self, x: Tree) -> Tree:
         """Every coordinate moved to the nearest point of its interval."""

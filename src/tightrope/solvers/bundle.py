@@ -88,8 +88,9 @@ class Bundle(Solver):
 
     def looks(self, problem: Problem, rows: Tree, memory: "BundleMemory") -> Iterator[Look]:
         """Each where the last one said."""
+        conic = problem.domain.conic(memory.x)
         while True:
-            memory = BundleSurvey(problem, memory, rows).after(float(self.level), float(self.slack))
+            memory = BundleSurvey(problem, memory, rows, conic).after(float(self.level), float(self.slack))
             yield look_of(memory)
 
     def gradients(self, looks: int, n: int) -> int:

@@ -92,9 +92,9 @@ class SQP(Solver):
 
     def looks(self, problem: Problem, rows: Tree, memory: SQPMemory) -> Iterator[Look]:
         """Each where the last one said, and the step that follows from it."""
-        survey = LimitedSurvey if self.pairs else SQPSurvey
+        survey, conic = LimitedSurvey if self.pairs else SQPSurvey, problem.domain.conic(memory.x)
         while True:
-            memory = survey(problem, memory, rows).after(float(self.trust))
+            memory = survey(problem, memory, rows, conic).after(float(self.trust))
             yield look_of(memory, self._said(memory))
 
     def gradients(self, looks: int, n: int) -> int:

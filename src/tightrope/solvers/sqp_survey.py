@@ -10,7 +10,7 @@ from tightrope.precision import platform
 from tightrope.problem.full_data import Some, rows_a_slice_of, see
 from tightrope.problem.rounding import count
 from tightrope.sampling.rows import data_of
-from tightrope.sets import Box, L2Ball, LinfBall
+from tightrope.sets import L2Ball
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
@@ -228,19 +228,21 @@ class SQPSurvey(Survey):
         known = self.t == int(memory.bent)  # the curvature is that of this very point
         bend = bend if known else self._corrected(bend, move, change)
         lower = float(memory.lower)
-        memory = replace(memory, bend=bend)
-        step = self._programme(here, bend, memory)
-        if step is None:
-            return self._level(memory, here)
-        memory = self._with_lower(memory, step.lam)
+        memory, step = replace(memory, bend=bend), None
+        if lam.size:  # without constraints there are no multipliers to ask for, and no step from here may be wanted
+            step = self._programme(here, bend, memory)
+            if step is None:
+                return self._level(memory, here)
+        here_lam = lam if step is None else step.lam
+        memory = self._with_lower(memory, here_lam)
         slack = self.looks.f_error[-1] + price @ self.looks.h_error[-1]
         gain = centre.penalty(price) - here.penalty(price)
         promised = -_ENOUGH * float(memory.share) * float(memory.drop)
         left, was = here.penalty(price) - float(memory.lower), centre.penalty(price) - lower
         if gain >= promised - slack or left <= _HALVED * was:
             memory = replace(memory, centre=self.t, failures=0)
-            if not known and self._stale(thought, found, centre.slope(lam), here.slope(step.lam), int(memory.bent)):
-                bend = self._hessian(here.x, step.lam, here, self.rows_for_hessian)
+            if not known and self._stale(thought, found, centre.slope(lam), here.slope(here_lam), int(memory.bent)):
+                bend = self._hessian(here.x, here_lam, here, self.rows_for_hessian)
                 memory, step = replace(memory, bend=bend, bent=self.t), None
             return self._from(memory, here, step)
         if not memory.share:  # no step was tried: what it taught is in the curvature
@@ -358,17 +360,10 @@ class SQPSurvey(Survey):
         """The domain around a point, as the programme has it."""
         if self.radius is not None and len(self.units.h) <= MOST:
             return Ball(x, self.radius / self.widths[0])
-        if isinstance(self.problem.domain, Box | LinfBall) and len(x) > MOST:
-            low, high = (corner / self.widths - x for corner in self.corners)
+        if self.boxed and len(x) > MOST:
+            low, high = (side / self.widths - x for side in (self.conic.lower, self.conic.upper))
             return Bounds(low, high, lambda: region_of(self.conic, x * self.widths))
         return region_of(self.conic, x * self.widths)
-
-    @cached_property
-    def corners(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of a box: where all coordinates are lowest, and highest."""
-        like, ones = self.before.x, np.ones(len(self.widths), self.dtype)
-        low, high = (self._vector(self.problem.domain.lmo(shaped_like(like, sign * ones))) for sign in (1, -1))
-        return low, high
 
     @property
     def rows_for_hessian(self) -> int:

@@ -16,7 +16,7 @@ from tightrope.precision import digits
 from tightrope.problem import Problem
 from tightrope.problem.full_data import see
 from tightrope.problem.rounding import MANY, UNITS, counted_on_few, distance_across
-from tightrope.sets import ConvexSet
+from tightrope.sets import Box, ConvexSet, LinfBall
 from tightrope.sets.conic import Conic
 from tightrope.solvers.base import Look, NotFiniteLook
 from tightrope.solvers.cuts import Bound, Combination, Looks, Units
@@ -138,13 +138,15 @@ class Survey:
         problem: the problem.
         memory: what is known so far.
         data: all rows.
+        conic: the domain as programmes have it, the same at every look.
 
     Raises:
         NotFiniteLook: where what is seen is not finite.
     """
 
-    def __init__(self, problem: Problem, memory: Any, data: Tree):
-        self.problem, self.data, self.before = problem, data, memory
+    def __init__(self, problem: Problem, memory: Any, data: Tree, conic: Conic):
+        self.problem, self.data, self.before, self.conic = problem, data, memory, conic
+        self.boxed = isinstance(problem.domain, Box | LinfBall)  # then much is known without asking JAX
         self.t, self.dtype = int(memory.t), memory.lam.dtype
         self.widths = self._widths()
         seen = self._seen_stepping_back(memory.ahead)
@@ -154,11 +156,6 @@ class Survey:
         slopes = np.concatenate([self.looks.grad[-1:], self.looks.rows[-1]]) * self.widths
         self.steepest = np.maximum(np.asarray(memory.units, float), np.linalg.norm(slopes, axis=1))
         self.units = units_of(self.values, self.steepest)
-
-    @cached_property
-    def conic(self) -> Conic:
-        """The domain as programmes have it."""
-        return self.problem.domain.conic(self.before.x)
 
     def _widths(self) -> np.ndarray:
         """Of the domain; one for coordinates that are fixed."""
@@ -288,7 +285,11 @@ class Survey:
 
     def _point(self, x: np.ndarray) -> Tree:
         """A vector as a point of the domain: what a solver or a sum has left of it by rounding is put back."""
-        return into_domain(self.problem, shaped_like(self.before.x, x.astype(self.dtype)))
+        x = x.astype(self.dtype)
+        if self.boxed:
+            x = np.clip(x, self.conic.lower.astype(self.dtype), self.conic.upper.astype(self.dtype))
+            return shaped_like(self.before.x, x)
+        return into_domain(self.problem, shaped_like(self.before.x, x))
 
     @staticmethod
     def _vector(x: Tree) -> np.ndarray:
@@ -300,6 +301,8 @@ class Survey:
 
     def _support(self, g: np.ndarray) -> float:
         """The domain's support function, in float64 whatever the run's precision is."""
+        if self.boxed:
+            return float(np.sum(np.maximum(g * self.conic.lower, g * self.conic.upper)))
         with digits():
             return float(reach(self.problem.domain, shaped_like(self.before.x, np.asarray(g, float))))
 

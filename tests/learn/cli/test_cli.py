@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,14 +111,6 @@ def _check_comparison(fitted):
         assert [table.loc[f"selected, sex = {g}", name] for g in ("F", "M")] == pytest.approx(rates)
     assert table.loc["selected, sex = F", "rows"] == np.sum(sex == "F")
     assert table.loc["p%-rule", "with constraint"] > table.loc["p%-rule", "without"] + 0.1
-
-
-def test_csv_and_parquet_agree(folder):
-    frames = [read_table(folder / name) for name in ("people.csv", "people.parquet")]
-    a, b = (fit_table(frame, "pay", ["sex"], positive="high", covariance=0.01) for frame in frames)
-    np.testing.assert_array_equal(a.model.classifier.coef_, b.model.classifier.coef_)
-    csv, parquet = (call("predict", folder / "model", folder / f"people.{kind}") for kind in ("csv", "parquet"))
-    assert csv == parquet
 
 
 def test_a_p_rule_is_kept_and_its_frontier_drawn(folder, tmp_path):
@@ -381,40 +374,13 @@ def test_tables_that_predict_refuses(folder, tmp_path):
 
 
 def test_folders_that_predict_refuses(folder, tmp_path):
-    def said(change):
-        model = tmp_path / f"model{len(list(tmp_path.iterdir()))}"
-        model.mkdir()
-        for name in ("classifier.safetensors", "table.json"):
-            (model / name).write_bytes((folder / "model" / name).read_bytes())
-        change(model)
-        found = call("predict", model, folder / "people.csv")
+    """What a folder of a model may be is with its class, in tests/test_files.py."""
+    shutil.copytree(folder / "model", tmp_path / "model")
+    (tmp_path / "model" / "table.json").unlink()
+    for model, sentence in (("model", "has no table.json"), ("absent", "is no folder")):
+        found = call("predict", tmp_path / model, folder / "people.csv")
         assert (found.code, found.out) == (1, "")
-        return found.err
-
-    def edit(**values):
-        return lambda model: (model / "table.json").write_text(
-            json.dumps(json.loads((model / "table.json").read_text()) | values)
-        )
-
-    def spoil(model):
-        data = bytearray((model / "classifier.safetensors").read_bytes())
-        data[-1] ^= 1
-        (model / "classifier.safetensors").write_bytes(data)
-
-    assert "table.json was changed or damaged" in said(edit(labels=["high", "low"]))
-    assert "written by another version of tightrope, 9.9" in said(
-        edit(format="tightrope table classifier 9", version="9.9")
-    )
-    assert "table.json is not a tightrope table classifier file. Fit again, with tightrope fit." in said(
-        edit(format="x")
-    )
-    assert "table.json cannot be read" in said(lambda model: (model / "table.json").write_text("{"))
-    assert "has no table.json; expected a folder that tightrope fit wrote" in said(
-        lambda model: (model / "table.json").unlink()
-    )
-    assert "has no classifier.safetensors" in said(lambda model: (model / "classifier.safetensors").unlink())
-    assert "classifier.safetensors was changed or damaged" in said(spoil)
-    assert "is no folder" in call("predict", tmp_path / "absent", folder / "people.csv").err
+        assert f"{sentence}; expected a folder that tightrope fit wrote." in found.err
 
 
 # ---- several attributes, and those without groups --------------------------------------------------------------------
@@ -470,12 +436,6 @@ def test_reproduce_passes_its_words_on_and_prints_verdicts(tmp_path, monkeypatch
     assert all(word in said.out for word in ("fig1", "partly", "It works.", "1 of 2", "Written to"))
 
 
-def test_reproduce_refuses_figures_it_does_not_know(tmp_path):
-    said = call("reproduce", "fig99", "--out", tmp_path)
-    assert said.code == 1
-    assert "there is no figure 'fig99'; expected some of fig1" in said.err
-
-
 @pytest.mark.parametrize(("command", "names"), [("methods", tr.METHODS), ("sets", tr.SETS)])
 def test_what_there_is_comes_from_the_registries(command, names):
     found = json.loads(call(command, "--json").out)
@@ -503,7 +463,8 @@ def test_datasets_are_listed():
 
 def test_version_help_and_wrong_words():
     assert call("--version") == (0, f"tightrope {tr.__version__}\n", "")
-    assert all(word in call("--help").out for word in ("fit", "predict", "reproduce", "methods", "sets", "datasets"))
+    words = ("fit", "predict", "reproduce", "methods", "sets", "datasets", "--install-completion")
+    assert all(word in call("--help").out for word in words)
     assert call("fti").code == 2
     assert call("fit", "people.csv").code == 2
 
@@ -546,10 +507,6 @@ def test_what_has_nothing_to_compare_with_is_printed_and_json_has_no_nan(tmp_pat
         "folder": str(tmp_path),
         "files": ["a.png"],
     }
-
-
-def test_completion_of_the_shell_is_offered():
-    assert "--install-completion" in call("--help").out
 
 
 def test_a_traceback_only_with_debug(tmp_path):

@@ -206,7 +206,7 @@ def test_a_heavy_weight_that_no_judging_row_has_breaks_no_promise(cv):
     score.coef_, score.intercept_, score.classes_ = np.ones((1, 1)), np.zeros(1), np.array([False, True])
     asked: dict[str, Any] = {"estimator": score, "subject_to": {"fpr": 0.1}, "cv": cv}
     promised = 0
-    for _ in range(40):
+    for _ in range(20):
         y = rng.random(400) < 0.3
         heavy = ~y & (rng.random(400) < 0.004)
         x = np.where(heavy, 3 + 0.3 * rng.normal(size=400), rng.normal(size=400) + 1.2 * y)
@@ -239,12 +239,13 @@ TIED = np.array([(i, j) for i in range(3) for j in range(3)], float)
 
 @pytest.mark.parametrize(("law", "asked"), [(2, {"fpr": 0.2}), (19, {"fpr": 0.2}), (21, {"selection_rate": "<= 0.4"})])
 def test_folds_promise_what_the_model_handed_out_keeps_where_rows_tie(law, asked):
-    """Nine distinct rows: the refit has a lump of them on the other side of the threshold than the folds' models."""
+    """Nine distinct rows: the refit has a lump of them on the other side of the threshold than the folds' models. Where only
+    these judged, 7 of 12 and more were false."""
     draw = np.random.default_rng(law)
     mass, logit = draw.dirichlet(np.ones(9)), 1.2 * draw.normal(size=9) + 0.6 * (TIED.sum(axis=1) - 2)
     chance, false = 1 / (1 + np.exp(-logit)), 0
     (metric,) = asked
-    for repetition in range(40):
+    for repetition in range(12):
         rng = np.random.default_rng([law, repetition])
         cell = rng.choice(9, 600, p=mass)
         y = rng.random(600) < chance[cell]
@@ -252,12 +253,9 @@ def test_folds_promise_what_the_model_handed_out_keeps_where_rows_tie(law, asked
             warnings.simplefilter("ignore", CertificationWarning)
             model = fit(X=TIED[cell], y=y, subject_to=asked, cv=5, random_state=repetition)
         d = model.predict(TIED)
-        truth = {
-            "fpr": (mass * (1 - chance)) @ d / (mass @ (1 - chance)),
-            "selection_rate": mass @ d,
-        }
+        truth = {"fpr": (mass * (1 - chance)) @ d / (mass @ (1 - chance)), "selection_rate": mass @ d}
         false += model.certificate_.holds and not model.asked.constraints[0].holds(truth[metric])
-    assert binom.sf(false - 1, 40, 0.05) > 0.01, false
+    assert binom.sf(false - 1, 12, 0.05) > 0.01, false
 
 
 def test_copies_of_rows_are_one_draw_each():

@@ -298,12 +298,17 @@ EYE = scipy.sparse.eye(3, format="coo")
         (GOOD, {"hold": "sparse"}, "hold is 'sparse'; expected 'factored' or 'dense'"),
         (GOOD, {"rank": 0}, "rank"),
         (np.array([[0.0, np.nan], [0.0, 0.0]]), {}, "all observed values are 0"),
-        ((np.arange(5000), np.arange(5000), np.ones(5000)), {"hold": "dense"}, r"at most 20,000,000. Use hold="),
     ],
 )
 def test_bad_input_gets_a_sentence(matrix, options, said):
     with pytest.raises((ValueError, TypeError), match=said):
         structured_completion(matrix, **{"nuclear_norm": 1.0, "unobserved_energy": 1.0} | options)
+
+
+def test_a_matrix_that_is_held_dense_has_to_fit_into_memory(monkeypatch):
+    monkeypatch.setattr("tightrope.learn.problems.structured.beyond_memory", lambda size: size > 8 * 20 * 15)
+    with pytest.raises(ValueError, match=r"20 x 15 matrix has 300 entries; .* has the memory for. Use hold="):
+        build(hold="dense")
 
 
 def test_methods_that_average_are_refused_for_factored_points():

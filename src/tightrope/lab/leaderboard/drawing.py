@@ -14,8 +14,6 @@ from tightrope.plotting import new_figure
 AUTO = "auto"
 HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#777711")
 MARKS = ("o", "s", "^", "D", "v", "P")  # with the hues, a look of its own for every method
-_LINE, _AROUND = 0.115, 0.5  # inches: a line of the names at the ends of curves, and what is around a panel; by hand
-ABOVE, BELOW = 1.5, 2.5  # decades around the median of the last scores that a panel shows; by hand
 
 
 def looks(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -104,7 +102,7 @@ def draw_curves(standings: pd.DataFrame) -> Any:
         curves, reference = part[part.method != REFERENCE], part[part.method == REFERENCE]
         last = last_budget(curves)
         middle = float(last[last["rank"].notna()].score.median())
-        low, high = middle * 10**-BELOW, middle * 10**ABOVE
+        low, high = middle * 10**-2.5, middle * 10**1.5  # the decades that a panel shows
         low, high = max(low, curves.score.min() / 1.2), min(high, curves.score.max() * 1.2)
         axis.set_ylim(low, high)
         for method, curve in curves.groupby("method"):
@@ -143,8 +141,8 @@ def _name_ends(
     """
     low, high = (float(scale(end)) for end in axis.get_ylim())
     order = sorted(ends, key=lambda method: ends[method][2])
-    tall = axis.figure.get_figheight() / axis.get_gridspec().nrows - _AROUND
-    least = min(_LINE / tall, 1 / (len(order) + 1)) * (high - low)
+    tall = axis.figure.get_figheight() / axis.get_gridspec().nrows - 0.5  # inches, without what is around a panel
+    least = min(0.115 / tall, 1 / (len(order) + 1)) * (high - low)
     heights = _apart([float(scale(ends[method][2])) for method in order], least)
     # those that would leave the panel are pushed back into it, and push the others
     count = np.arange(len(order))

@@ -11,7 +11,7 @@ import numpy as np
 
 from tightrope._jaxlib import compiled
 from tightrope.lab.leaderboard.divisions import Counted, Source
-from tightrope.lab.leaderboard.hidden import hidden, is_hidden
+from tightrope.lab.leaderboard.hidden import ROWS, hidden, is_hidden
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.slsqp import BatchResult, slsqp
 from tightrope.loop import choose
@@ -26,8 +26,6 @@ from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, replace
 
 PENALTY, EXACT, INSIDE = "the optimal multipliers", "the constraints without noise", "a feasible start"
 """What a method may be given that others are not."""
-
-_LOOK = 512  # rows by which it is judged whether functions are smooth; by hand
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,7 +89,7 @@ def misfit(kind: type[Algorithm], solved: Solved, source: Source) -> str | None:
 def _lacks(solved: Solved) -> str | None:
     """What second order misses in the problem, by a look at some rows of it."""
     x = solved.problem.domain.start()
-    return choose.lacks(astype_problem(solved.problem, float_dtype(x)), x, Rows(solved.rows(_LOOK)))
+    return choose.lacks(astype_problem(solved.problem, float_dtype(x)), x, Rows(solved.rows(ROWS)))
 
 
 def enter(kind: type[Algorithm], solved: Solved, source: Source, first_budget: int) -> Entry:
@@ -101,9 +99,7 @@ def enter(kind: type[Algorithm], solved: Solved, source: Source, first_budget: i
         problem, given = penalised(problem, solved.dual), (PENALTY,)
     if "exact_constraints" in kind.needs:
         problem, given = replace(problem, exact_constraints=_exact(solved)), (EXACT,)
-        if (
-            issubclass(kind, Method) and kind.facts.margin and solved.feasible
-        ):  # all iterates are feasible if the first is
+        if issubclass(kind, Method) and kind.facts.margin and solved.feasible:  # all iterates are if the first is
             x0, given = feasible_point(solved), (EXACT, INSIDE)
     data = solved.samples if source == "streams" else Rows(solved.table)
     method = tunable(kind)

@@ -252,6 +252,5 @@ def runs(cases: Iterable[Case], seeds: Iterable[int], work: Amount, ends: bool =
         return pd.concat(list(pool.map(one, jobs)), ignore_index=True)
     finally:
         stopped.set()
-        pool.shutdown(
-            wait=False, cancel_futures=True
-        )  # an interrupted run ends at its next record, and is not waited for
+        # an interrupted run ends at its next record, and is not waited for
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -59,28 +59,21 @@ def simplex() -> Solved:
     p, b = solution + rows.T @ dual, rows @ solution
     at_vertices = np.abs(rows - b[:, None]).max()
     steepest = max(np.linalg.norm(vertex - p) for vertex in np.eye(5))
-    objective, constraints = squared_distance(p), linear(rows, b)
 
-    def f(x, theta):
-        return objective(x) + 0.5 * jnp.dot(theta["g"], x)
-
-    def h(x, theta):
-        return constraints(x) + 0.5 * theta["w"] @ x + 0.2 * theta["v"]
-
-    return Solved(
+    noise = Noise(0.5, 0.5, 0.2)
+    return Solved.under_noise(
         "simplex",
-        Problem(f, h, Simplex(shape=5)),
-        Generator(partial(normals, g=(5,), w=(2, 5), v=(2,))),
+        Simplex(shape=5),
+        squared_distance(p),
+        linear(rows, b),
+        noise,
         x=solution,
         dual=dual,
         optimum=float(np.sum((rows.T @ dual) ** 2) / 2),
-        objective=objective,
-        constraints=constraints,
         slater=0.15 + 1.025 / 3,
         constants=Constants.additive(
-            Noise(0.5, 0.5, 0.2), size=5, largest=1.0, D=2**0.5, G_f=steepest, G_h=1.5, H=at_vertices, L_f=1.0, mu=1.0
+            noise, size=5, largest=1.0, D=2**0.5, G_f=steepest, G_h=1.5, H=at_vertices, L_f=1.0, mu=1.0
         ),
-        noise="Gaussian in slopes and values",
     )
 
 

@@ -24,9 +24,7 @@ from tightrope.sets.low_rank import LowRank
 # A try is a completion with one pair of bounds, which starts from its neighbour on the path.
 _STEPS = 32  # steps at most; measured: ratings take 8 to 12, sharp optima all
 _FLAT = 1e-3  # a share of the error: smaller differences are none, and end a try; by hand
-_HOPELESS = 1e-2  # a share of the error: where twice the nuclear norm is worse by more, four times is, too; a guess
 _NEAR = 0.05  # a difference of logarithms of nuclear norms, below which they are not told apart; a guess
-_MOST_DOUBLINGS = 20  # tries from the smallest nuclear norm on, at most; a guess
 _MOST_REFINEMENTS = 6  # tries between neighbours, at most; a guess
 _FRACTIONS = (0.7, 0.5, 0.35, 0.25)  # of the energy without a bound on it, tried in turn; by hand
 
@@ -125,11 +123,11 @@ class _Path:
         """Double alpha until it helps no more, then look nearer the best one while that makes a difference."""
         effects = Effects.fit(self.kept) if self.options["centre"] else Effects.none(self.kept.shape)
         alpha, last = largest_singular_value(effects.taken_from(self.kept)), None
-        for _ in range(_MOST_DOUBLINGS):
+        while True:  # it ends: what fits the entries best has a nuclear norm, and a larger ball changes nothing
             last = self.try_bounds(alpha, beta, last)
             slack = self.found[last].singular_values.sum() < 0.9 * alpha  # a larger ball changes nothing
             best = self.best()
-            if slack or last - best >= 2 or self.error(last) > (1 + _HOPELESS) * self.error(best):
+            if slack or last - best >= 2 or self.error(last) > (1 + 10 * _FLAT) * self.error(best):
                 break
             alpha *= 2
         for _ in range(_MOST_REFINEMENTS):

@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tightrope._limits import beyond_memory
+from tightrope._limits import KEPT, beyond_memory
 from tightrope._threads import threads_for
 from tightrope.aside import aside
 from tightrope.learn import rules
@@ -21,6 +21,7 @@ from tightrope.learn.completion.training import RANK, Effects, Start, entries_of
 from tightrope.learn.problems.observed import Observed, observed
 from tightrope.methods import Method
 from tightrope.pages.elements import write_page
+from tightrope.sets.low_rank import LowRankBall
 
 _BOUND = rules.POSITIVE._replace(expected="a positive number, or None to choose one").or_none()
 _RULES = {
@@ -32,13 +33,6 @@ _RULES = {
     "held_out": rules.share("a share between 0 and 1, such as 0.1"),
     "method": rules.METHOD,
 }
-
-DENSE_LIMIT = 200_000_000
-"""The most entries that `transform` makes at once: 1.6 GB in float64; a guess at what a laptop has to spare."""
-_SEARCHED = 10
-"""Columns of the factors of a vertex; derived: one for each Lanczos round, of which `LowRankBall` takes ten."""
-_FACTORS = 3
-"""Pairs of factors that a step keeps at the same time; derived: the iterate, the vertex, and the next iterate."""
 
 
 class StructuredMatrixCompletion(BaseEstimator):
@@ -171,11 +165,12 @@ class StructuredMatrixCompletion(BaseEstimator):
     def _refuse_too_large(self, seen: Observed) -> None:
         """Refuse a shape whose factors do not fit into memory before anything of that shape is made."""
         rank = min(self.rank or RANK, *seen.shape)
-        factors = 8 * (rank + _SEARCHED) * sum(seen.shape)
-        if beyond_memory(_FACTORS * factors):
+        searched = LowRankBall.rounds  # columns of the factors of a vertex: one for each Lanczos round
+        factors = 8 * (rank + searched) * sum(seen.shape)
+        if beyond_memory(KEPT * factors):
             raise ValueError(
                 f"{NAME}: the matrix has the shape {seen.shape[0]:,} x {seen.shape[1]:,}; its factors of rank {rank} take "
-                f"{_FACTORS * factors / 2**30:,.0f} GiB while they are learnt; expected what this machine has the memory "
+                f"{KEPT * factors / 2**30:,.0f} GiB while they are learnt; expected what this machine has the memory "
                 "for. Give a smaller rank, or number the rows and columns that occur from 0 on."
             )
 
@@ -218,10 +213,10 @@ class StructuredMatrixCompletion(BaseEstimator):
         check_is_fitted(self, "factors_")
         m, n = self.shape_
         at = np.arange(m) if rows is None else np.atleast_1d(whole_numbers("rows", rows))
-        if len(at) * n > DENSE_LIMIT:
+        if beyond_memory(KEPT * 8 * len(at) * n):  # the effects, the product, and their sum
             raise ValueError(
-                f"{len(at):,} rows of {n:,} columns are {len(at) * n:,} entries; expected at most {DENSE_LIMIT:,} at once. "
-                "Ask for fewer rows, or use predict for single places."
+                f"{len(at):,} rows of {n:,} columns are {len(at) * n:,} entries; expected what this machine has the memory "
+                "for. Ask for fewer rows, or use predict for single places."
             )
         self.predict(at, 0)  # refuses rows that are not there
         left, right = self.factors_

@@ -26,9 +26,6 @@ from tightrope.result import Result
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree
 
-_CONSTANT = 10.0  # the intercept's feature; derived: rates of 1e-3 take an intercept of -7, and the ball has radius 10
-
-
 # Functions of a sample live at module level: a second problem of the same shapes then compiles nothing.
 
 
@@ -139,7 +136,7 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
             new.classes_ = np.array([False, True])
             scaling = Scaling.fit(X, weight, intercept=True)
             features = scaling.apply(X)
-            features[:, -1] = _CONSTANT
+            features[:, -1] = new.radius  # or the ball would hold the intercept down: rates of 1e-3 take one of -7
             bounds = [_objective(new.asked, positive, weight)]
             for c, mask in zip(new.limits, masks.T, strict=True):
                 bounds.append(coefficients(c.metric, c.at_most, c.limit, positive, weight * mask, new.asked.costs))
@@ -147,7 +144,7 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
             if len(bounds) > 1 and (new.result_.status.no_point or new.result_.violation > 1e-6):
                 new.result_, new.bounded_ = new._train(features, bounds[:1]), False
             x = np.array(new.result_.x, float)
-            x[X.shape[1]] *= _CONSTANT
+            x[X.shape[1]] *= new.radius
             coef, intercept = scaling.back(x)
             new.coef_, new.intercept_ = coef[None], np.array([intercept])
         return self

@@ -6,12 +6,10 @@ import numpy as np
 
 from tightrope.learn.constrained.certificate import Measured, ThresholdCertificate
 from tightrope.learn.constrained.held_out import HeldOut
-from tightrope.pages.drawings import curve, interval
+from tightrope.pages.drawings import PANEL, curve, interval
 from tightrope.pages.elements import Html, cell, element, facts, heading, joined, listed, page, paragraph, row, table
 from tightrope.pages.run import sections, verdict, versions
 from tightrope.result import Result
-
-_POINTS = 300  # points of the ROC curve that are drawn; by hand: more are not to be seen
 
 
 def threshold_page(certificate: ThresholdCertificate, judged: HeldOut | None, run: Result | None) -> Html:
@@ -63,7 +61,8 @@ def _row(measured: Measured) -> Html:
 
 def _roc(judged: HeldOut, threshold: float) -> Html:
     cuts = judged.cuts()
-    cuts = cuts[np.unique(np.linspace(0, len(cuts) - 1, _POINTS).astype(int))]
+    # as many points as pixels: more are not to be seen
+    cuts = cuts[np.unique(np.linspace(0, len(cuts) - 1, PANEL[0]).astype(int))]
     at = np.array([threshold])
     fpr, recall = (judged.estimate(name, cuts) for name in ("fpr", "recall"))
     dot = tuple(float(judged.estimate(name, at)[0]) for name in ("fpr", "recall"))

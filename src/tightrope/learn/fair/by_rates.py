@@ -21,7 +21,7 @@ CONSTRAINTS: dict[str, tuple[str, ...]] = {
     "rates": ("sharp",),
     "covariance": ("covariance",),
 }
-"""The paths that are walked for a constraint. A p%-rule by the covariance has a search of its own (`frontier.py`)."""
+"""The paths that are walked for a constraint. A p%-rule by the covariance has one of its own (`by_covariance.py`)."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from tightrope.aside import aside
 from tightrope.confidence import USUAL
 from tightrope.given import unmasked
 from tightrope.learn import rules
+from tightrope.learn.fair.by_covariance import SEARCHES, choose, walked
 from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint
-from tightrope.learn.fair.frontier import SEARCHES, choose, compute_frontier
 from tightrope.learn.fair.page import classifier_page
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fair.report import FairnessReport, fairness_report
@@ -248,9 +248,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             try:
                 with threads_for(*task.X.shape, worth=PRODUCT):
                     new._fit_by_covariance(task, seed) if asked_of(new) is None else new._fit_by_rates(task, seed)
-            except (
-                Refused
-            ) as refused:  # then there is no classifier, not even an earlier one, but the path that was tried
+            except Refused as refused:  # no classifier is left, not even an earlier one, but the path that was tried
                 new._forget()
                 new.frontier_ = refused.frontier
                 raise
@@ -351,8 +349,9 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         """Accuracy against the p%-rule along a path of thresholds, with intervals, from out-of-fold predictions.
 
         After `fit` with `p_rule` the path is there, also where the rule was refused; otherwise give the training data.
-        Columns: threshold, accuracy and p_rule with two-sided 95 % intervals (_low, _high), p_rule_bound (one-sided, for all
-        thresholds at once), selected (the share decided positive), and the pair of groups that binds (group, against).
+        Columns: threshold, accuracy and p_rule with two-sided 95 % intervals (_low, _high), p_rule_bound (one-sided, with
+        the confidence asked for), selected (the share decided positive), the pair of groups that binds (group, against), by
+        how many standard errors it keeps the rule (score), and passed: up to the first threshold that does not show it kept.
         """
         if X is None:
             known = getattr(self, "frontier_", None)
@@ -368,7 +367,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         with threads_for(*task.X.shape, worth=PRODUCT):
             if asked_of(twin) is not None:
                 return twin._walk(task, self._seed()).frontier(CONSTRAINTS[twin.constraint])
-            return compute_frontier(build(task), folds=self.folds, confidence=self.confidence, seed=self._seed())
+            asked: dict[str, Any] = {"p_rule": twin.p_rule, "folds": self.folds, "confidence": self.confidence}
+            return walked(build(task), **asked, seed=self._seed())[1]
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
         """Draw the frontier, with the threshold chosen; saved to `path` where one is given."""

@@ -26,16 +26,12 @@ LARGEST = 2**16  # cuts times pairs of groups; where there are many pairs, fewer
 
 
 class Model(NamedTuple):
-    """A linear score for features as given, and the point of the path that it is."""
+    """A linear score for features as given and, on a path by rates, the point of the path that it is."""
 
     coef: np.ndarray
     intercept: float
-    point: Point
-    limits: Limits
-
-    def score(self, X: np.ndarray) -> np.ndarray:
-        """The scores of rows; positive ones are decided positive."""
-        return X @ self.coef + self.intercept
+    point: Point | None = None
+    limits: Limits | None = None
 
 
 class Part:

@@ -117,9 +117,7 @@ class Rates:
             dz = self.rows @ direction
             moved = self._size(dz)
             length, merit = min(1.0, TRUST / max(moved, 1e-300)), loss + price * excess
-            least = min(
-                slope - price * excess, 0.0
-            )  # the merit falls along the direction, and a little of that is asked
+            least = min(slope - price * excess, 0.0)  # the merit falls along the direction; a little of that is asked
             for _ in range(HALVINGS):
                 new_x, new_z = x + length * direction, z + length * dz
                 ahead = self.values(new_x, new_z, recipe, limits)

@@ -30,18 +30,17 @@ class Refused(ValueError):
 
 
 def refusal(
-    asked: Asked, best: Any, where: str, task: Task, table: pd.DataFrame, *, confidence: float | None, further: str
+    asked: Asked, best: Any, task: Task, table: pd.DataFrame, *, confidence: float | None, every: bool
 ) -> Refused:
     """What to raise where no point of a path keeps the rule.
 
     Args:
         asked: the rule.
         best: the point that comes nearest, a row of the path.
-        where: which one that is, in words.
         task: what was judged.
         table: the path.
         confidence: that of the bounds by which points were judged; None where estimates judged.
-        further: what else reaches further, as a part of a sentence that ends in a comma; or nothing.
+        every: whether every path was walked, so that there is no other to be tried.
     """
     ratio, sure, more = asked.is_ratio, "on the rows it was solved on", ""
     reached = float(np.nan_to_num(best[asked.column], nan=0.0 if ratio else 1.0))
@@ -53,7 +52,7 @@ def refusal(
     binding = " and ".join(f"{name} ({rows:,} rows)" for name, rows in sizes.items())
     estimate = "not known, because nobody is selected," if np.isnan(best[asked.column]) else f"{best[asked.column]:.3f}"
     said = [
-        f"{asked.sentence} cannot be promised {sure}: {where}, {asked.column} is {estimate} and "
+        f"{asked.sentence} cannot be promised {sure}: where rates are most alike, {asked.column} is {estimate} and "
         f"{'at least' if ratio else 'at most'} {reached:.3f}, at accuracy {best['accuracy']:.3f}. The groups that bind are "
         f"{binding}."
     ]
@@ -78,6 +77,7 @@ def refusal(
         )
     if asked.selected is not None:
         said.append(f"The share selected was to lie within {asked.selected}; a wider interval leaves more to choose.")
+    further = "" if every else "try the other surrogates (constraint='auto', --constraint auto), "
     said.append(
         f"Ask for less, {further}{more}or leave out features that stand in for the sensitive attribute (--drop)."
     )

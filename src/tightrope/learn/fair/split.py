@@ -1,4 +1,4 @@
-"""Which rows train and which judge, for both searches (`walk.py`, by rates, and `frontier.py`, by covariance)."""
+"""Which rows train and which judge on a walk (`walk.py`)."""
 
 from typing import Any
 
@@ -9,6 +9,9 @@ from tightrope.confidence import TWO_SIDED
 from tightrope.learn.fair.task import Task
 
 JUDGES = ("cross-fit", "holdout")
+TRAINING = "training"
+"""Rows judge what they have trained; no user can ask for this, and it shows nothing (`by_covariance.py`)."""
+
 HELD_OUT = 0.3  # the share of the rows that judges, with "holdout"; a guess, between accuracy and the width of a bound
 
 
@@ -24,7 +27,10 @@ class Split:
     def __init__(self, task: Task, judge: str, folds: int, seed: int):
         assert task.sensitive is not None
         strata = task.sensitive.strata(task.y > 0)  # every part has some of each
-        self.keeps = judge == "holdout"
+        self.keeps = judge != "cross-fit"
+        if judge == TRAINING:
+            self.trained = self.judged = (np.arange(len(strata)),)
+            return
         if self.keeps:
             splitter = StratifiedShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
         else:

@@ -11,6 +11,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from tightrope._limits import KEPT, beyond_memory
 from tightrope.given import unmasked
 from tightrope.learn.drawn import FILES, drawn
 from tightrope.learn.fair.rare import intersected, judgeable
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 FEATURES = "a number in every cell; text and dates have to be encoded first, e.g. with pandas.get_dummies"
 LABELS = "labels of two kinds, text, numbers or booleans, one for each row"
 """What features and labels have to be, in refusals."""
-
-LARGEST = 2**30
-"""Entries of X, at most, once a sparse one is made dense: 8 GiB, a guess. Features are centred, which leaves no zeros."""
 
 
 class Task(NamedTuple):
@@ -146,10 +144,10 @@ def as_dense(X: Any) -> np.ndarray:
     """X as an array; a sparse matrix that would be too large is refused."""
     if not issparse(X):
         return X
-    if np.prod(X.shape, dtype=float) > LARGEST:
+    if beyond_memory(KEPT * 8 * np.prod(X.shape, dtype=float)):  # as given, standardised, and filled up
         raise ValueError(
-            f"X is sparse with {X.shape[0]:,} rows and {X.shape[1]:,} columns; expected at most {LARGEST:.1e} entries, "
-            "zeros included, because features are centred and then take 8 bytes each. Keep fewer columns, e.g. with "
+            f"X is sparse with {X.shape[0]:,} rows and {X.shape[1]:,} columns; expected what this machine has the memory "
+            "for, zeros included, because features are centred and then take 8 bytes each. Keep fewer columns, e.g. with "
             "min_frequency of OneHotEncoder, or TruncatedSVD."
         )
     return X.toarray()

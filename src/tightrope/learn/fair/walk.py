@@ -1,5 +1,7 @@
 """The walk along a path of classifiers, the safest first, as far as unseen rows show that what was asked is kept.
 
+Paths are of thresholds on smoothed rates (`paths.py`), or on the covariance of score and group (`by_covariance.py`).
+
 Every point is trained on some rows and decides about others. Its decisions pass if for every ordered pair of groups a score
 test says, with the full confidence, that the rates are as alike as was asked: "all pairs pass" needs no Bonferroni, because
 it is wrong only where the test of one wrong pair is. The points are tested one at a time, in an order that no row of the
@@ -12,7 +14,8 @@ own (`Split.views`). "holdout": a part of the rows judges, and the model that wa
 docs/fair_rates.md has the arguments and their conditions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,16 +44,25 @@ class Walk:
         self._cells = cells_of(task.sensitive, task.y > 0, task.notion)
         _refuse_empty(self._cells)
         self._split = Split(task, judge, folds, seed)
-        self._parts = [Part(task.take(rows), self._cells.take(rows), asked) for rows in self._split.trained]
         self._judge = Judge.of(task, self._cells, np.sort(np.concatenate(self._split.judged)), asked)
         self._handed_out: dict[tuple[str, float], Model] = {}
+
+    @property
+    def trained(self) -> list[Task]:
+        """The tasks of the parts that train; the last is that of the model handed out."""
+        return [self._task.take(rows) for rows in self._split.trained]
+
+    @cached_property
+    def _parts(self) -> list[Part]:
+        parts = zip(self.trained, self._split.trained, strict=True)
+        return [Part(task, self._cells.take(rows), self._asked) for task, rows in parts]
 
     def choose(self, paths: Sequence[str]) -> RatesRun:
         """The most accurate point of these paths that passed: trained on all rows, unless the judged one is kept."""
         frontier = self.frontier(paths, whole=False)
         passed = frontier[frontier["passed"]]
         if passed.empty:
-            raise self._refusal(frontier, paths)
+            raise self.refusal(self.frontier(paths), self._confidence, every=len(paths) == len(PATHS))
         wanted = passed[self._wanted(passed)]
         if wanted.empty:
             low, high = passed["selected"].min(), passed["selected"].max()
@@ -66,6 +78,8 @@ class Walk:
         name, threshold, part = str(best["path"]), float(best["threshold"]), self._parts[-1]
         model, recipe, beside = self._handed_out[name, threshold], PATHS[name], self._beside(frontier, paths)
         point, limits = model.point, model.limits
+        assert point is not None
+        assert limits is not None
         return RatesRun(
             path=name,
             threshold=threshold,
@@ -119,14 +133,21 @@ class Walk:
 
     def frontier(self, paths: Sequence[str], whole: bool = True) -> pd.DataFrame:
         """A row for each point of the paths; without `whole`, up to the first of each path that fails at any confidence."""
-        return pd.concat([self._table(name, len(paths), whole) for name in paths], ignore_index=True)
+        found = [
+            self.table(name, self._asked.path, [part.path(name) for part in self._parts], len(paths), whole)
+            for name in paths
+        ]
+        return pd.concat(found, ignore_index=True)
 
-    def _table(self, name: str, paths: int, whole: bool) -> pd.DataFrame:
+    def table(
+        self, name: str, thresholds: Iterable[float], models: Sequence[Iterable[Model]], paths: int, whole: bool = True
+    ) -> pd.DataFrame:
+        """A row for each threshold of one of several paths, the safest first, by the models that each part trained."""
         critical, rows = _critical(self._confidence, paths), []
         lowest = min(critical, _critical(min(CONFIDENCES), paths))
-        for threshold, *models in zip(self._asked.path, *(part.path(name) for part in self._parts), strict=True):
-            self._handed_out[name, threshold] = models[-1]
-            found = self._judge.row(self._views(models), 1 - (1 - self._confidence) / paths)
+        for threshold, *point in zip(thresholds, *models, strict=True):
+            self._handed_out[name, threshold] = point[-1]
+            found = self._judge.row(self._views(point), 1 - (1 - self._confidence) / paths)
             rows.append({"path": name, "threshold": threshold, **found})
             if found["score"] < lowest and not whole:
                 break
@@ -138,14 +159,18 @@ class Walk:
         coef, intercept = np.stack([m.coef for m in models], axis=1), np.array([m.intercept for m in models])
         return self._split.views(self._task.X @ coef + intercept > 0)
 
-    def _refusal(self, frontier: pd.DataFrame, tried: Sequence[str]) -> Refused:
-        """Why nothing passed, by the safest points alone: nothing was chosen among them, so their bounds are true."""
-        first = frontier.groupby("path", sort=False).head(1)
+    def refusal(self, whole: pd.DataFrame, confidence: float | None, every: bool = False) -> Refused:
+        """Why nothing passed, by the safest points alone: nothing was chosen among them, so their bounds are true.
+
+        Args:
+            whole: all points of the paths that were walked.
+            confidence: that of the bounds by which points were judged; None where estimates judged.
+            every: whether there is no other path.
+        """
+        first = whole.groupby("path", sort=False).head(1) if "path" in whole else whole.head(1)
         bounds = first[f"{self._asked.column}_bound"].to_numpy(float)
         best = first.iloc[int(np.argmax(bounds if self._asked.is_ratio else -bounds))]
-        others = "" if len(tried) == len(PATHS) else "try the other surrogates (constraint='auto', --constraint auto), "
-        where, whole = "where rates are most alike", self.frontier(tried)
-        return refusal(self._asked, best, where, self._task, whole, confidence=self._confidence, further=others)
+        return refusal(self._asked, best, self._task, whole, confidence=confidence, every=every)
 
 
 class Judge(NamedTuple):

@@ -256,22 +256,9 @@ def p_rule_bounds(
             "for each classifier."
         )
     flat = is_positive(given.reshape(-1), "predictions", given.size).reshape(len(read), -1)
-    return bounds_of_means(flat, read, confidence, seed, weights(sample_weight, len(read)))
-
-
-def bounds_of_means(flat: np.ndarray, read: Sensitive, confidence: float, seed: int, weight: np.ndarray) -> PRuleBounds:
-    """`p_rule_bounds` of (n, L) decisions, booleans, or of any numbers that have rates as their means.
-
-    Example:
-        >>> from tightrope.fairness import read_sensitive
-        >>> decided, people = np.arange(100)[:, None] % 3 < 1, read_sensitive(["a", "b"] * 50)
-        >>> bounds = bounds_of_means(decided.astype(float), people, 0.95, 0, np.ones(100))
-        >>> bool(bounds.lower[0] == p_rule_bounds(decided, people).lower[0])
-        True
-    """
-    if not np.all(weight > 0):
-        counted = weight > 0
-        flat, read, weight = flat[counted], read.take(counted), weight[counted]
+    weight = weights(sample_weight, len(read))
+    counted = weight > 0
+    flat, read, weight = flat[counted], read.take(counted), weight[counted]
     # equal classifiers need no second bound; without this, their number would still change the random draws
     columns = np.array([column.tobytes() for column in flat.T], object)  # as bytes they are sorted ten times as fast
     _, first, back = np.unique(columns, return_index=True, return_inverse=True)

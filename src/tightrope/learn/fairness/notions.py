@@ -29,16 +29,6 @@ def labels_of(notion: str) -> tuple[bool | None, ...]:
     return tuple(dict.fromkeys((None, *NOTIONS[notion])))
 
 
-def parts_of(notion: str) -> tuple[str, ...]:
-    """The notions of one label each that a notion is made of.
-
-    Example:
-        >>> parts_of("equalized_odds")
-        ('equal_opportunity', 'false_positive_rate_parity')
-    """
-    return tuple(name for label in NOTIONS[notion] for name, labels in NOTIONS.items() if labels == (label,))
-
-
 class Cells(NamedTuple):
     """Groups of people whose rates are compared.
 

@@ -267,9 +267,8 @@ def _laid_out(
     widths: tuple[int, int] | None = None,
 ) -> tuple[Blocks, Blocks, np.ndarray, np.ndarray]:
     """What `Entries` is made of, on the host."""
-    rows, columns = (
-        at.astype(np.min_scalar_type(n)) for at, n in zip((rows, columns), shape, strict=True)
-    )  # to sort fast
+    small = map(np.min_scalar_type, shape)  # to sort fast
+    rows, columns = (at.astype(kind) for at, kind in zip((rows, columns), small, strict=True))
     order = np.lexsort((columns, rows))
     wide, high = widths or (None, None)
     by_row, at = _blocks(rows[order], columns[order], np.bincount(all_rows, minlength=shape[0]), wide)

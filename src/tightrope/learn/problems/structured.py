@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import whole_number
+from tightrope._limits import KEPT, beyond_memory
 from tightrope.learn.problems.entries import Grid, entries, spread_entries
 from tightrope.learn.problems.observed import Observed, observed
 from tightrope.methods import CFWCSOA
@@ -26,9 +27,6 @@ from tightrope.sampling.mesh.shards import flat_mesh
 from tightrope.sets import NuclearBall
 from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.tree import Array, Tree, pytree, static
-
-DENSE_LIMIT = 20_000_000
-"""The most entries that a matrix held dense may have: 160 MB, of which a run holds several; a guess."""
 
 CONSTRAINT = "unobserved energy"
 
@@ -297,10 +295,10 @@ def _random_bits(key: Array) -> Array:
 
 def _dense(seen: Observed, domain: NuclearBall, params: dict[str, Any], sampled: bool, dtype: Any) -> Problem:
     m, n = seen.shape
-    if m * n > DENSE_LIMIT:
+    if beyond_memory(KEPT * 8 * m * n):
         raise ValueError(
-            f'structured_completion: a {m:,} x {n:,} matrix has {m * n:,} entries; hold="dense" takes at most '
-            f'{DENSE_LIMIT:,}. Use hold="factored".'
+            f'structured_completion: a {m:,} x {n:,} matrix has {m * n:,} entries; hold="dense" takes what this machine has '
+            'the memory for. Use hold="factored".'
         )
     mask = np.zeros(seen.shape, bool)
     mask[seen.rows, seen.columns] = True

@@ -5,9 +5,8 @@ import pytest
 
 import tightrope as tr
 from tightrope.datasets import GroupedGaussians
-from tightrope.learn.fair import covariance_path as module
-from tightrope.learn.fair.covariance_path import covariance_path
-from tightrope.learn.fair.frontier import path_of_thresholds
+from tightrope.learn.fair import by_covariance as module
+from tightrope.learn.fair.by_covariance import covariance_path, path_of_thresholds
 from tightrope.learn.fair.rates import Rates
 from tightrope.learn.fair.task import Task, read_task
 from tightrope.learn.fair.training import build, covariances, train
