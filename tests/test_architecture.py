@@ -50,7 +50,7 @@ ENGINE = [
 ]
 LEARN = [
     {"learn.sentences"},
-    {"learn.rules", "learn.runs", "learn.model_file", "learn.drawn", "learn.fairness", "learn.datasets"},
+    {"learn.parameters", "learn.runs", "learn.model_file", "learn.drawn", "learn.fairness", "learn.datasets"},
     {"learn.problems"},
     {"learn.fair"},
     {"learn.constrained", "learn.completion"},

@@ -21,8 +21,8 @@ from tightrope.result import Result
 ETA0 = 2.5  # CSOA's step for standardised features; measured on Adult, where it did best at ten passes
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled; a guess
 _COLUMNS = 8  # the number of columns is filled up to a multiple of this one, for the same reason; a guess
-_VISIBLE = 0.005  # an error of predicted probabilities, root mean square, that one may want to hear of; by hand
-_LOST = 0.1  # of the error that they have from so many rows: a smaller one is lost in it; by hand
+_VISIBLE = 0.005  # the smallest root mean square error of predicted probabilities that a user is warned of; by hand
+_LOST = 0.1  # a share of the error that probabilities have by sampling: no warning is given below it; by hand
 
 
 class Scaling(NamedTuple):
