@@ -21,17 +21,7 @@ SOURCE = Path(tr.__file__).parent
 
 # Three wings: the engine, what people with tables use, what people who compare use. A wing knows those below it only.
 ENGINE = [
-    {
-        "_compilation_cache",
-        "_errors",
-        "_limits",
-        "aside",
-        "columns",
-        "given",
-        "names",
-        "precision",
-        "_threads",
-    },
+    {"_compilation_cache", "_errors", "_limits", "aside", "columns", "given", "names", "precision", "_threads"},
     {"files"},
     {"_self_test"},
     {"_jaxlib"},

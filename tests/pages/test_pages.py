@@ -157,9 +157,8 @@ def test_a_fit_by_rates(tmp_path):
     run = RatesRun("sharp", 0.9, 0.4, *made)
     seen = read(run.report(tmp_path / "rates.html").read_text())
     assert seen.words.index(f"Kept: {EVIL}.") < seen.words.index("0.4")
-    assert (
-        seen.tags.count("circle") == 2 + 3
-    )  # the chosen point in its two panels, and a path of one point: rule, bound, accuracy
+    # the chosen point in its two panels, and a path of one point: rule, bound, accuracy
+    assert seen.tags.count("circle") == 2 + 3
     assert (
         "Accuracy is 0.9000 without the rule (p_rule 0.300), 0.7000 with nobody selected; with the rule it is"
         in run.price

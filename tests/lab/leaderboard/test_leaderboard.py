@@ -221,9 +221,8 @@ def test_winners_ranks_and_exceptions():
 def test_divisions_are_ranked_each_for_itself_and_auto_has_a_place():
     parts = [
         made_up("csoa", (1.0, 0.3)),
-        made_up(
-            "csoa", (1.0, 0.1), tuned=False, default=True, auto=True
-        ),  # it measures its scales, and is better for it
+        # it measures its scales, and is better for it
+        made_up("csoa", (1.0, 0.1), tuned=False, default=True, auto=True),
         made_up("fw-csoa", (1.0, 0.2)),
         made_up("fw-csoa", (1.0, 0.05), tuned=False, default=True),
         made_up("fw-csoa", (1.0, 0.4), counted="lmos"),

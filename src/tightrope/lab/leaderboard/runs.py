@@ -15,16 +15,7 @@ import pandas as pd
 from tightrope._jaxlib import compiled
 from tightrope._sweep import sweep
 from tightrope.lab.leaderboard.divisions import SOURCES, Counted, Source, counts
-from tightrope.lab.leaderboard.entrants import (
-    Entry,
-    automatic,
-    challenge,
-    enter,
-    misfit,
-    settings,
-    tunable,
-    untouched,
-)
+from tightrope.lab.leaderboard.entrants import Entry, automatic, challenge, enter, misfit, settings, tunable, untouched
 from tightrope.lab.leaderboard.hidden import SEED, is_hidden, name_of
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.work import TUNING, Tables, Unit

@@ -171,12 +171,7 @@ def train(
 def solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
     """Minimise to a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
     start = np.zeros(problem.params["V"].shape[1])  # its score is constant: no covariance at all
-    options = {
-        "passes": passes,
-        "output": "feasible",
-        "feasible_point": start,
-        "seed": seed,
-    } | options
+    options = {"passes": passes, "output": "feasible", "feasible_point": start, "seed": seed} | options
     objective = float(np.log(2))  # at the start
     result = minimize(problem, data, tol=tol * objective, **options)
     while result.status.proven and objective > 1e-12 and (result.objective or 0.0) < objective / 10:

@@ -32,11 +32,8 @@ from tightrope.learn.fair.split import Split, accuracy
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 
-CONFIDENCES = (
-    0.5,
-    0.8,
-    USUAL,
-)  # the report says what the rule costs at each: even odds, four to one, and the usual one
+# the report says what the rule costs at each: even odds, four to one, and the usual one
+CONFIDENCES = (0.5, 0.8, USUAL)
 
 
 class Walk:
