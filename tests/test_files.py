@@ -77,9 +77,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     synced = []
     monkeypatch.setattr(files.os, "fsync", lambda number: synced.append(os.fstat(number).st_size))
     replace_file(path, b"new")
-    assert synced == [
-        len(b"new")
-    ]  # written before it is asked to be kept, and before it takes the place of the old one
+    # written before it is asked to be kept, and before it takes the place of the old one
+    assert synced == [len(b"new")]
 
     def fails(*given):
         raise OSError("no")

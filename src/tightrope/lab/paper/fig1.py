@@ -8,16 +8,7 @@ import pandas as pd
 from tightrope._sweep import sweep
 from tightrope.lab.paper.claims import ALMOST_ZERO, Claim, band, decide, trend
 from tightrope.lab.paper.drawing import curve, label, legend_below, optimum, shades, zero
-from tightrope.lab.paper.fairness import (
-    PAPER,
-    C,
-    Task,
-    adult_task,
-    coordinates,
-    measure,
-    paper_problem,
-    points,
-)
+from tightrope.lab.paper.fairness import PAPER, C, Task, adult_task, coordinates, measure, paper_problem, points
 from tightrope.lab.paper.figure import Figure, Report, Size, coefficients, groups
 from tightrope.lab.paper.tuning import SACRIFICE, UPSILON0
 from tightrope.lab.work import Tables, Unit
@@ -150,10 +141,7 @@ def predictions(ends: pd.DataFrame, task: Task, where: str) -> list[Claim]:
     drift = Claim(
         f"Where upsilon >= c (upsilon0 = {which}), no point meets both tightened sides and both multipliers grow together "
         f"({where}).",
-        decide(
-            up.low > task.optimum.multiplier > down.high,
-            up.middle > task.optimum.multiplier > down.middle,
-        ),
+        decide(up.low > task.optimum.multiplier > down.high, up.middle > task.optimum.multiplier > down.middle),
         f"the smaller of the two mean multipliers is {up} there and {down} where upsilon < c; the optimal multiplier of "
         f"the problem is {task.optimum.multiplier:.3g}",
         "analysis",

@@ -13,27 +13,9 @@ import pandas as pd
 
 from tightrope.lab.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide
 from tightrope.lab.paper.drawing import COLOURS, STYLES, curve, label, legend_below, optimum, zero
-from tightrope.lab.paper.fairness import (
-    PAPER,
-    C,
-    People,
-    Task,
-    adult_task,
-    batch_optimum,
-    fairness,
-    follow,
-    together,
-)
+from tightrope.lab.paper.fairness import PAPER, C, People, Task, adult_task, batch_optimum, fairness, follow, together
 from tightrope.lab.paper.figure import Figure, Report, Size, coefficients, groups
-from tightrope.lab.paper.tuning import (
-    RULE,
-    SACRIFICE,
-    UPSILON0,
-    TunedCoefficients,
-    as_methods,
-    tuned,
-    tuning_table,
-)
+from tightrope.lab.paper.tuning import RULE, SACRIFICE, UPSILON0, TunedCoefficients, as_methods, tuned, tuning_table
 from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
 

@@ -25,16 +25,7 @@ from tightrope.lab.paper.fig3_claims import (
     tuning_claim,
 )
 from tightrope.lab.paper.figure import Figure, Report, Size, groups
-from tightrope.lab.paper.matrices import (
-    BATCH,
-    Amount,
-    Case,
-    SeparateTrackers,
-    amount,
-    follow,
-    paper_cases,
-    runs,
-)
+from tightrope.lab.paper.matrices import BATCH, Amount, Case, SeparateTrackers, amount, follow, paper_cases, runs
 from tightrope.lab.paper.matrix_tuning import (
     TUNING_SEED,
     attempt,

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 from tightrope.aside import aside
 from tightrope.confidence import USUAL
 from tightrope.given import unmasked
-from tightrope.learn import rules
+from tightrope.learn import parameters
 from tightrope.learn.constrained.asked import Asked, Constraint, read_asked
 from tightrope.learn.constrained.certificate import (
     CertificationError,
@@ -49,13 +49,15 @@ DEFAULT = {"fpr": 0.05}
 """What `subject_to=None` means; by hand."""
 
 _RULES = {
-    "confidence": rules.share("a number between 0 and 1"),
-    "max_weight": rules.Rule(
-        lambda v: all(rules.POSITIVE.holds(w) for w in (v if isinstance(v, list | tuple) and len(v) == 2 else [v])),
+    "confidence": parameters.share("a number between 0 and 1"),
+    "max_weight": parameters.Rule(
+        lambda v: all(
+            parameters.POSITIVE.holds(w) for w in (v if isinstance(v, list | tuple) and len(v) == 2 else [v])
+        ),
         "a positive number, the largest weight that a row can have, or two of them, for negative and for positive rows",
     ).or_none(),
-    "uncertified": rules.one_of(("warn", "raise")),
-    "random_state": rules.whole_number(0),
+    "uncertified": parameters.one_of(("warn", "raise")),
+    "random_state": parameters.whole_number(0),
 }
 
 
@@ -172,7 +174,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             sensitive_features: a column or several of groups, for limits "by group".
         """
         with aside(self) as new:
-            rules.check_parameters(new, _RULES)
+            parameters.check_parameters(new, _RULES)
             asked = new.asked
             task = new._read(X, y, sample_weight, sensitive_features, asked)
             limits = asked.in_groups(list(task.groups))
