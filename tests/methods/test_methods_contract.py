@@ -214,7 +214,7 @@ def test_a_refresh_costs_what_it_declares(name, without_lmo):
         problem, jnp.zeros(3), jnp.zeros(n_constraints(problem, jnp.zeros(3), THETA[0])), jnp.asarray(10)
     )
     jax.eval_shape(lambda state: method.refresh(problem, state, jnp.asarray(THETA)), state)
-    declared = method.cost_of_refresh(problem.domain)
+    declared = method.steps.looks(1, len(THETA), problem.domain)
     assert Counting.calls == {"project": declared.projections, "lmo": declared.lmos}
     steps = 2 * (method.refresh_every or 1) + 1
     in_all, of_steps = cost_of(method, problem.domain, steps, 1, len(THETA)), method.steps.cost(steps)
