@@ -47,11 +47,6 @@ def draws_of(algorithm: Algorithm) -> int:
     return cost_of_a_step(type(algorithm)).samples
 
 
-def default_batch(algorithm: Algorithm, n: int | None) -> int:
-    """The batch size where the user gives none; n is the number of rows, None without rows."""
-    return algorithm.steps.batch(n) if n is not None and isinstance(algorithm, Method) else 1
-
-
 def for_rows(algorithm: Algorithm, n: int | None, batch_size: int) -> Algorithm:
     """The method fitted to data of n rows, where they are at hand."""
     return algorithm.for_rows(n, batch_size) if isinstance(algorithm, Refreshing) and n is not None else algorithm
