@@ -255,7 +255,7 @@ def test_methods_solvers_and_problems_have_few_members():
     assert len(members(tr.Method)) <= 10
     assert len(members(tr.Solver)) <= 8
     assert len(members(tr.Problem)) <= 16
-    assert len(members(tr.Refreshing)) <= 18, "what was reached, never to be passed again"
+    assert len(members(tr.Refreshing)) <= 15, "what was reached, never to be passed again"
 
 
 def test_kinds_of_problems_have_the_methods_of_a_problem():
