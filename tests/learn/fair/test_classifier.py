@@ -573,10 +573,13 @@ def test_the_frontier_of_given_data_and_its_picture(promised, fitted, tmp_path):
 def test_the_papers_search_judges_by_the_rows_it_was_solved_on():
     model = tr.FairLogisticRegression(p_rule=0.5, search="batch").fit(X, Y, sensitive_features=S)
     table = model.frontier()
-    assert model.threshold_ == table["threshold"][table["p_rule"] >= 0.5].max()
+    np.testing.assert_array_equal(table["passed"], table["p_rule"] >= 0.5)
+    assert model.threshold_ == table["threshold"][table["passed"]].max()
     nearest = table[table["threshold"] == model.threshold_].iloc[0]
     rate = [np.mean(model.predict(X)[s == S] > 0) for s in (0, 1)]
     assert nearest["p_rule"] == pytest.approx(min(rate) / max(rate), abs=0.01)
+    with pytest.raises(Refused, match="cannot be promised on the rows it was solved on: where rates are most alike"):
+        model.set_params(p_rule=0.99).fit(X, Y, sensitive_features=S)
 
 
 def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(promised, tmp_path):
