@@ -22,8 +22,8 @@ from tightrope.solvers import Look, NotFiniteLook, Solver
 from tightrope.tree import Tree, float_dtype, shaped_like
 
 _NO_ROOM = (
-    "No point satisfies every constraint strictly, or only by a billionth of its range, as where an equality is written as two "
-    "inequalities"
+    "No point satisfies every constraint strictly, or only by a billionth of its range, as where an equality is written as "
+    "two inequalities"
 )
 
 
