@@ -331,7 +331,7 @@ def test_a_start_that_more_digits_would_put_outside_is_no_cause_to_warn():
 def test_many_constraints_take_steps_for_rows():
     """More than two hundred of them: a method for rows solves on the samples."""
     many = tr.Problem(
-        objective, lambda x, theta: theta[0] * x[0] * jnp.linspace(0.5, 1.0, 220), tr.L2Ball(3.0, shape=D), 0.5
+        objective, lambda x, theta: theta[0] * x[0] * jnp.linspace(0.5, 1.0, 201), tr.L2Ball(3.0, shape=D), 0.5
     )
     result = tr.minimize(many, stream(2560), steps=2560)
     assert result.method.name == "svrg-csoa"

@@ -9,6 +9,7 @@ import numpy as np
 
 from tightrope._jaxlib import compiled
 from tightrope.confidence import ENOUGH, TESTED, serial_dependence
+from tightrope.confidence.independence import LEAST_BLOCKS
 from tightrope.confidence.means import skewness
 from tightrope.evidence.constraint_bounds import values_at
 from tightrope.precision import digits
@@ -133,7 +134,17 @@ def along(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, Along]:
         inflation[tested] = told
         inflation = np.where(n / inflation < ENOUGH, np.inf, inflation)
         note = dependence_note(float(told.max()), n)
-    return values, Along(inflation, skewness(np.where(known, values, 0.0)), n, note)
+    skewed = np.maximum(skewness(np.where(known, values, 0.0)), 0)
+    rare = (
+        LEAST_BLOCKS * skewed[1:] ** 2 > n / inflation[1:]
+    )  # of Bernoulli draws that square is one over the probability
+    inflation[1:][rare] = np.inf
+    if note is None and np.any(rare):
+        note = (
+            f"what decides the mean of {np.count_nonzero(rare)} of the constraints was seen fewer than {LEAST_BLOCKS} "
+            f"times in {n:,} samples: no error of it is known, and nothing is decided"
+        )
+    return values, Along(inflation, skewed, n, note)
 
 
 def _values(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, np.ndarray]:

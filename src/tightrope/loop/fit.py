@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import plain_errors
 from tightrope.evidence.at_a_point import Along, Means, Worth
 from tightrope.evidence.folds import (
     FOLDS,
@@ -66,12 +65,8 @@ def run_fit(
     """
     fit = _Fit(ready, options, checkpoint, keep, most)
     fit.resume()
-    with Progress(ready.steps, options.progress) as bar:
-        try:
-            with plain_errors(), _wide():
-                fit.go(bar)
-        except KeyboardInterrupt:
-            fit.stop(Status.INTERRUPTED)
+    with fit.running() as bar, _wide():
+        fit.go(bar)
     fit.save_the_last()
     return fit.taken, fit.ended()
 
