@@ -262,9 +262,8 @@ def test_it_declares_what_it_is(name):
     known = list(kind.facts.published_by_steps.values())
     assert kind.facts.published in (known or [kind.facts.published])
     assert all(rates.standing == "proven" for rates in (kind.facts.published, *known[:1]))
-    assert not known or (
-        known[0] != kind.facts.published and kind.facts.published.proof
-    )  # the default is said to be another
+    # the default is said to be another
+    assert not known or (known[0] != kind.facts.published and kind.facts.published.proof)
 
 
 def test_the_page_of_methods_says_what_they_declare():

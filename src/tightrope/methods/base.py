@@ -1,6 +1,7 @@
 """What a method is: an initial state and a step that sees a sample. Averaging, batches and the loop live elsewhere."""
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
@@ -250,6 +251,10 @@ class Steps:
         """A line for the report on what the run chose for itself; None for methods that choose nothing."""
         return None
 
+    def at_start(self, state: Any) -> float:
+        """What the run has seen of f at x_1; NaN where it has chosen nothing by that."""
+        return math.nan
+
     def least_errors(self, state: Any) -> Any:
         """What two standard errors of every constraint are at least, by what the run saw; 0 where it knows no better."""
         return 0.0
@@ -286,10 +291,10 @@ class Powers(Steps):
         return lam
 
     def taken(
-        self, domain: ConvexSet, memory: Any, x: Tree, lam: Array, g: Tree, h: Array, t: Array, horizon: Array
+        self, domain: ConvexSet, memory: Any, x: Tree, lam: Array, f: Array, g: Tree, h: Array, t: Array, horizon: Array
     ) -> tuple[Any, Tree, Array, Array]:
-        """After step t from x and lam against the gradient g, where h was seen: what is remembered, the next point and
-        multipliers, and the weight of x in the output."""
+        """After step t from x and lam against the gradient g, where f and h were seen: what is remembered, the next point
+        and multipliers, and the weight of x in the output."""
         method = self.method
         eta = Power(method.eta0, self.p, method.anytime)(t, horizon)
         upsilon = Power(method.upsilon0, self.q, method.anytime)(t, horizon)

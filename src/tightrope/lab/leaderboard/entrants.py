@@ -54,7 +54,7 @@ class Entry:
         return self.data.n or 0
 
     def calls(self, steps: int) -> int:
-        """Oracle calls of so many steps: samples of a stream; of rows, gradients or samples, whichever are more."""
+        """Oracle calls of this number of steps: samples of a stream; of rows, gradients or samples, whichever are more."""
         cost = self.cost(steps)
         if not self.n:
             return cost.samples
@@ -62,7 +62,7 @@ class Entry:
         return cost.gradients + max(cost.samples - of_steps, 0)
 
     def cost(self, steps: int) -> Cost:
-        """What so many steps cost."""
+        """What this number of steps costs."""
         return cost_of(self.method, self.problem.domain, steps, self.batch_size, self.n)
 
     def steps(self, budget: int, counted: Counted = "calls") -> int:
@@ -115,7 +115,7 @@ def tunable(kind: type[Algorithm]) -> Algorithm:
 
 
 def untouched(entry: Entry, steps: int) -> Algorithm:
-    """The method as `minimize` takes it from its name alone, for a run of so many steps."""
+    """The method as `minimize` takes it from its name alone, for a run of this number of steps."""
     method = for_rows(type(entry.method)(), entry.data.n, entry.batch_size)
     return _within_room(dataclasses.replace(entry, method=method), steps)
 
