@@ -167,10 +167,11 @@ takes n steps of
     eta     = R / (2 sigma_g sqrt n)        sigma_g: root mean square of |w o (grad f + lambda' grad h)|
     gamma_i = Lam_i / (2 sigma_i sqrt n)    sigma_i: root mean square of h_i; lambda_i stays below 4 Lam_i
 
-R is how far the solution may still be: first the diameter, later twice the distance from where the epoch before began to its
-mean, but at least 0.71 of the R before. Lam_i is how large the multiplier may be: first what would make up for all that f
-can change, |w o mean grad f| R / (sigma_i sqrt N), later what the epoch before has found. A scale that the pilot did not
-see is caught up with: Lam_i is multiplied by 4 whenever lambda_i reaches 4 Lam_i, up to T times its first value, and where
+R is how far the solution may still be: first the diameter D, or a quarter of it where f is higher as far off as it
+pulls than at x_1; later twice the distance from where the epoch before began to its mean, but at least 0.71 of the R before
+and what x has travelled in the epoch. Lam_i is how large the multiplier may be: first what would make up for all that f can
+change, |w o mean grad f| D / (sigma_i sqrt N), later what the epoch before has found. A scale that the pilot did not see is
+caught up with: Lam_i is multiplied by 4 whenever lambda_i reaches 4 Lam_i, up to T times its first value, and where
 the pilot saw no slope of f at all Lam_i becomes sigma_g R / (sigma_i sqrt N) with the first slope.
 
 The margin is steered. The output is the mean that weighs x_t by t, and by Jensen's inequality its H_i is at most the same

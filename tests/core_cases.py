@@ -43,11 +43,7 @@ PROBLEM = tr.Problem(objective, constraints, BALL, levels=(0.5, 0.4))
 CSOA = tr.CSOA(eta0=0.8, upsilon0=0.3)
 FWCSOA = tr.FWCSOA(upsilon0=0.3)
 METHODS = {"csoa": CSOA, "fw-csoa": FWCSOA}
-SAMPLERS = {
-    "rows": lambda: tr.Rows(ROWS),
-    "generator": lambda: tr.Generator(draw),
-    "stream": lambda: tr.Stream(ragged),
-}
+SAMPLERS = {"rows": lambda: tr.Rows(ROWS), "generator": lambda: tr.Generator(draw), "stream": lambda: tr.Stream(ragged)}
 
 
 def assert_same_run(one, other):

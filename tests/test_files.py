@@ -6,6 +6,8 @@ import hashlib
 import itertools
 import json
 import os
+import subprocess
+import sys
 from contextlib import suppress
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from safetensors.numpy import save as as_safetensors
 
 from tightrope import files
-from tightrope.files import FileError, Folder, Form, beside, replace_file, seal, sweep
+from tightrope.files import FileError, Folder, Form, as_path, beside, replace_file, seal, sweep
 
 ARRAYS = {"b": np.arange(6.0).reshape(2, 3).T, "a": np.array([1, 2], np.int32)}
 ABOUT = {"z": 1, "a": [None, "x"]}
@@ -77,9 +79,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     synced = []
     monkeypatch.setattr(files.os, "fsync", lambda number: synced.append(os.fstat(number).st_size))
     replace_file(path, b"new")
-    assert synced == [
-        len(b"new")
-    ]  # written before it is asked to be kept, and before it takes the place of the old one
+    # written before it is asked to be kept, and before it takes the place of the old one
+    assert synced == [len(b"new")]
 
     def fails(*given):
         raise OSError("no")
@@ -192,6 +193,35 @@ def test_a_save_that_is_killed_leaves_the_old_model_or_the_new_one(killed_at, tm
     save(tmp_path, b"newer", x=3)
     assert read(tmp_path) == (b"newer", 3)
     assert not list(tmp_path.glob("*.new"))
+
+
+def test_a_save_that_fails_halfway_leaves_nothing_of_itself(tmp_path):
+    save(tmp_path, b"old", x=1)
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        save(tmp_path, b"new", x=object())  # the arrays are written by then
+    assert sorted(os.listdir(tmp_path)) == ["a.bin", "a.json"]
+    assert read(tmp_path) == (b"old", 1)
+
+
+def test_words_are_read_as_they_were_written(tmp_path):
+    words = ["größer", "ß", "北京"]
+    save(tmp_path, b"", x=words)
+    folder = 'Folder(Form("model", 1, "Fit again."), "tests", "a.bin", "a.json", ())'
+    code = f"from tightrope.files import Folder, Form; print(ascii({folder}.read({str(tmp_path)!r})[1]['x']))"
+    plain = os.environ | {
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+        "LC_ALL": "C",
+    }  # where text is ASCII by default
+    said = subprocess.run([sys.executable, "-c", code], env=plain, capture_output=True, text=True)
+    assert said.stdout.strip() == ascii(words), said.stderr
+
+
+def test_the_path_of_a_file_is_a_path_or_text(tmp_path):
+    assert as_path(tmp_path / "a") == as_path(str(tmp_path / "a")) == tmp_path / "a"
+    for given in (None, 3, b"a", "", "a\0b", "/"):
+        with pytest.raises(TypeError, match=r"path is .*; expected the path of a file"):
+            as_path(given)
 
 
 # ---- a disk that is full ------------------------------------------------------------------------------------------------

@@ -84,8 +84,7 @@ def test_a_method_by_name_is_the_one_with_default_coefficients(name):
 
 
 @pytest.mark.parametrize(
-    ("method", "batch_size", "steps"),
-    [(CSOA, 1, 74), (FWCSOA, 1, 37), (CSOA, 4, 18), (CSOA, (2, 4), 18)],
+    ("method", "batch_size", "steps"), [(CSOA, 1, 74), (FWCSOA, 1, 37), (CSOA, 4, 18), (CSOA, (2, 4), 18)]
 )
 def test_a_pass_is_as_many_gradients_as_there_are_rows(method, batch_size, steps):
     result = solve(method=method, batch_size=batch_size, steps=None, passes=2)

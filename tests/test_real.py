@@ -25,9 +25,8 @@ def solved(request):
 
 def test_a_hash_and_nobody_else_decides_which_half_a_problem_is_in():
     found = entries()
-    assert not {"skfolio", "statsmodels"} & set(
-        sys.modules
-    )  # problems load the libraries of their tables when they are made
+    # problems load the libraries of their tables when they are made
+    assert not {"skfolio", "statsmodels"} & set(sys.modules)
     assert len(found) >= 60
     assert {name: e.half for name, e in found.items()} == {name: half_of(name) for name in found}
     develop, unseen = entries("develop"), entries("unseen")

@@ -163,9 +163,8 @@ def test_no_feasible_point_by_the_amount_that_was_built_in(seed):
     one = stranger(seed)
     assert not one.feasible
     assert 0.01 <= one.least_violation <= 0.3
-    assert -one.reference.margin == pytest.approx(
-        one.least_violation, abs=1e-6
-    )  # which the solver found without knowing it
+    # which the solver found without knowing it
+    assert -one.reference.margin == pytest.approx(one.least_violation, abs=1e-6)
     assert one.reference.dual.sum() == pytest.approx(1.0)
     assert recognisable(one, one.reference, 10_000)
     assert not recognisable(one, one.reference, 1)

@@ -25,9 +25,8 @@ def one_run(method, row, data, **options):
     return tr.minimize(PROBLEM, data, method=chosen, seed=int(row["seed"]), **options)
 
 
-@pytest.mark.parametrize(
-    "sampler", quick_first(["generator", "rows"], 1)
-)  # for streams see test_all_seeds_share_a_stream
+# for streams see test_all_seeds_share_a_stream
+@pytest.mark.parametrize("sampler", quick_first(["generator", "rows"], 1))
 def test_a_sweep_equals_minimize_run_by_run(sampler):
     size = 2 if sampler == "rows" else 1
     table = tr.sweep(PROBLEM, SAMPLERS[sampler](), GRIDS, steps=300, seeds=(0, 7), batch_size=size, track=first)
@@ -99,8 +98,7 @@ def test_one_compilation_serves_all_combinations_of_a_method():
 
 
 @pytest.mark.parametrize(
-    ("record", "steps"),
-    [(1, [50]), (4, [12, 25, 38, 50]), ([5, 20], [5, 20]), (1000, list(range(1, 51)))],
+    ("record", "steps"), [(1, [50]), (4, [12, 25, 38, 50]), ([5, 20], [5, 20]), (1000, list(range(1, 51)))]
 )
 def test_steps_are_recorded_where_asked_for(record, steps):
     table = tr.sweep(PROBLEM, ROWS, METHODS["csoa"], steps=50, record=record)

@@ -290,9 +290,8 @@ def test_a_lower_bound_of_a_batch_is_one_and_close(kinks: bool):
 
 def test_without_a_form_for_solvers_a_run_bounds_a_batch():
     rows = np.random.default_rng(7).normal(1.0, 1.0, size=(200, 600)).astype(np.float32)
-    problem = tr.Problem(
-        lambda x, theta: ((x - theta) ** 2).sum() / 2, None, tr.L2Ball(2.0, shape=600)
-    )  # too many coordinates
+    # too many coordinates
+    problem = tr.Problem(lambda x, theta: ((x - theta) ** 2).sum() / 2, None, tr.L2Ball(2.0, shape=600))
     mean = rows.mean(axis=0)
     least = ((2.0 * mean / np.linalg.norm(mean) - rows) ** 2).sum(axis=1).mean() / 2
     found = _lowest(problem, jnp.zeros(600), rows)

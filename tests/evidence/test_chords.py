@@ -42,10 +42,7 @@ class Truth:
     def best(self) -> float:
         from scipy.optimize import minimize
 
-        room = [
-            {"type": "ineq", "fun": lambda x: -self.violation(x)},
-            {"type": "ineq", "fun": lambda x: 4 - x @ x},
-        ]
+        room = [{"type": "ineq", "fun": lambda x: -self.violation(x)}, {"type": "ineq", "fun": lambda x: 4 - x @ x}]
         starts = (self.m * share for share in (0.2, 0.6, 1.0))
         found = [minimize(lambda x: COST @ x, x, constraints=room, method="SLSQP", tol=1e-13) for x in starts]
         return min(r.fun for r in found if r.success)
@@ -123,8 +120,7 @@ def network(x, theta):
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("method", ["auto", "bundle", "svrg-csoa"])
 @pytest.mark.parametrize(
-    ("f", "h", "culprit"),
-    [(concave, None, "The objective"), (wavy, None, "The objective"), (squares, outside, "H[0]")],
+    ("f", "h", "culprit"), [(concave, None, "The objective"), (wavy, None, "The objective"), (squares, outside, "H[0]")]
 )
 def test_nothing_is_proven_of_functions_that_are_not_convex(f, h, culprit, method, x64):
     theta = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float64 if x64 else np.float32)

@@ -304,3 +304,28 @@ def test_epochs_of_fw_csoa_are_those_of_its_horizon():
 
     after = jax.jit(lambda state: jax.lax.fori_loop(0, 31, step, state))(first).scales
     assert (int(after.stage), int(after.begin), int(after.end)) == (1, 31, 62)
+
+
+# ---- sets that are wide -------------------------------------------------------------------------------------------------
+
+
+def softplus(x, theta):
+    """A logistic loss in many directions, whose solution is far nearer than the set is wide."""
+    return jax.nn.softplus(-jnp.dot(theta["a"], x) * theta["y"])
+
+
+@pytest.mark.parametrize("steps", [200, 2000])
+def test_a_set_far_wider_than_what_is_looked_for_does_not_throw_x_away(steps):
+    d, rng = 200, np.random.default_rng(0)
+    w = rng.normal(size=d) * 2 / d**0.5
+
+    def rows(n):
+        a = rng.normal(size=(n, d))
+        y = np.where(rng.random(n) < 1 / (1 + np.exp(-a @ w)), 1, -1)
+        return {"a": a.astype(np.float32), "y": y.astype(np.float32)}
+
+    fresh = rows(4000)
+    problem = tr.Problem(softplus, lambda x, theta: (jnp.dot(theta["a"], x) - 1.0)[None], tr.L2Ball(20.0, shape=d))
+    x = np.asarray(tr.minimize(problem, tr.Stream([rows(steps)]), method="csoa", steps=steps).x)
+    loss = np.logaddexp(0, -fresh["y"] * (fresh["a"] @ x)).mean()
+    assert loss < np.log(2) + 0.05  # that of the start

@@ -13,11 +13,7 @@ from studies.finite_sums import error, finite
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("ours", "theirs", "name"),
-    [
-        ("svrg-csoa", "csoa", "l1-lp"),
-        ("svrg-csoa", "csoa", "simplex-lp"),
-        ("svrf-csoa", "fw-csoa", "l1-lp"),
-    ],
+    [("svrg-csoa", "csoa", "l1-lp"), ("svrg-csoa", "csoa", "simplex-lp"), ("svrf-csoa", "fw-csoa", "l1-lp")],
 )
 def test_it_is_never_worse_than_the_plain_method_at_equal_passes(ours, theirs, name):
     problem, data, optimum = finite(name)

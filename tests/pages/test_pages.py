@@ -10,7 +10,7 @@ import pytest
 
 import tightrope as tr
 from tightrope.certificate import Certificate, ConstraintBound
-from tightrope.learn.constrained.certificate import Measured, ThresholdCertificate
+from tightrope.learn.constrained.certificate import MeasuredMetric, ThresholdCertificate
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.constrained.page import threshold_page
 from tightrope.learn.fair.by_rates import RatesRun
@@ -135,8 +135,8 @@ def test_the_certificate_comes_first(tmp_path):
 
 
 def test_a_threshold_and_its_limits(tmp_path):
-    fpr = Measured("fpr", 0.012, 0.007, 0.0198, "1,039 negative rows", "<= 0.02")
-    cost = Measured(f"cost {EVIL}", 3.5, None, None, "1,500 rows")
+    fpr = MeasuredMetric("fpr", 0.012, 0.007, 0.0198, "1,039 negative rows", "<= 0.02")
+    cost = MeasuredMetric(f"cost {EVIL}", 3.5, None, None, "1,500 rows")
     certificate = ThresholdCertificate(True, 0.95, True, 0.5, ("fpr <= 0.02",), (fpr,), cost, "1,500 rows judged.")
     scores, positive = np.linspace(0, 1, 50), np.arange(50) % 3 == 0
     seen = read(threshold_page(certificate, HeldOut(scores, positive, np.ones(50), {}), a_run()))
@@ -157,9 +157,8 @@ def test_a_fit_by_rates(tmp_path):
     run = RatesRun("sharp", 0.9, 0.4, *made)
     seen = read(run.report(tmp_path / "rates.html").read_text())
     assert seen.words.index(f"Kept: {EVIL}.") < seen.words.index("0.4")
-    assert (
-        seen.tags.count("circle") == 2 + 3
-    )  # the chosen point in its two panels, and a path of one point: rule, bound, accuracy
+    # the chosen point in its two panels, and a path of one point: rule, bound, accuracy
+    assert seen.tags.count("circle") == 2 + 3
     assert (
         "Accuracy is 0.9000 without the rule (p_rule 0.300), 0.7000 with nobody selected; with the rule it is"
         in run.price

@@ -30,9 +30,8 @@ def test_all_that_conflict_are_named_and_no_others(price, learned):
     """A constraint without noise belongs to them, in whatever units, and one whose multiplier is only left over does not."""
     found = conflict(storage(price=price), X, np.array([2.0, 1.2 / price, 0.03, 0.02]), DRAWN, learned)
     assert list(found) == [0, 1]
-    least = min(
-        max((3 - x) ** 2 / 6 - 0.2, (x - 1) / 5 * 3) for x in np.linspace(1, 3, 200)
-    )  # in units of their spread
+    # in units of their spread
+    least = min(max((3 - x) ** 2 / 6 - 0.2, (x - 1) / 5 * 3) for x in np.linspace(1, 3, 200))
     assert 0 < found[0] < 1.1 * least
     assert found[1] == pytest.approx(found[0] * 5 * price / 3, rel=0.2)
 

@@ -29,9 +29,8 @@ def test_a_part_has_the_rows_that_are_left_and_a_fold_those_that_are_not(begin, 
     expected = np.delete(ROWS, np.s_[begin : begin + count], axis=0)
     np.testing.assert_array_equal(rest.few(), expected)
     np.testing.assert_array_equal(fold.few(), ROWS[begin : begin + count])
-    for start in sorted(
-        {0, *np.clip([begin - 3, begin + 2], 0, rest.n - 8), rest.n - 8}
-    ):  # before, across and behind the gap
+    # before, across and behind the gap
+    for start in sorted({0, *np.clip([begin - 3, begin + 2], 0, rest.n - 8), rest.n - 8}):
         np.testing.assert_array_equal(rest.take(start, 8), expected[start : start + 8])
     np.testing.assert_array_equal(rest.take(0, 4, 100), expected[:400:100])
 

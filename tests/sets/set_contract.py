@@ -71,9 +71,7 @@ def oracles(case: Case, dtype: str) -> Oracles:
     return Oracles(case, dtype)
 
 
-def on_random_inputs(
-    check: Callable[[Oracles, np.random.Generator, float], None],
-) -> Callable[[Oracles], None]:
+def on_random_inputs(check: Callable[[Oracles, np.random.Generator, float], None]) -> Callable[[Oracles], None]:
     """Run a check for several seeds and scales. Numbers are generated rather than arrays: shapes stay fixed."""
 
     @functools.wraps(check)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tightrope._jaxlib import compiled
 from tightrope.confidence import ENOUGH, TESTED, serial_dependence
+from tightrope.confidence.independence import LEAST_BLOCKS
 from tightrope.confidence.means import skewness
 from tightrope.evidence.constraint_bounds import values_at
 from tightrope.precision import digits
@@ -133,7 +134,17 @@ def along(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, Along]:
         inflation[tested] = told
         inflation = np.where(n / inflation < ENOUGH, np.inf, inflation)
         note = dependence_note(float(told.max()), n)
-    return values, Along(inflation, skewness(np.where(known, values, 0.0)), n, note)
+    skewed = np.maximum(skewness(np.where(known, values, 0.0)), 0)
+    rare = (
+        LEAST_BLOCKS * skewed[1:] ** 2 > n / inflation[1:]
+    )  # of Bernoulli draws that square is one over the probability
+    inflation[1:][rare] = np.inf
+    if note is None and np.any(rare):
+        note = (
+            f"what decides the mean of {np.count_nonzero(rare)} of the constraints was seen fewer than {LEAST_BLOCKS} "
+            f"times in {n:,} samples: no error of it is known, and nothing is decided"
+        )
+    return values, Along(inflation, skewed, n, note)
 
 
 def _values(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, np.ndarray]:
@@ -149,6 +160,21 @@ def _in_float64(fn: Callable[[Problem, Tree, Tree], Any], problem: Problem, x: T
             return jax.device_get(fn(astype_problem(problem, wide), astype(x, wide), samples))
     except (TypeError, ValueError):
         return jax.device_get(fn(problem, x, samples))
+
+
+def not_beyond(problem: Problem, start: Tree, x: Tree, samples: Tree) -> float:
+    """The share of the way from the start to x, halved as often as samples surely have f higher there than at the start.
+
+    All of it where the start does not keep the constraints, which may be what the way is for.
+    """
+    f0, h0 = values_at(problem, start, samples)
+    if np.any(h0.mean(axis=0) > 0):
+        return 1.0
+    for share in 0.5 ** np.arange(6):
+        higher = values_at(problem, problem.domain.mix(start, x, share), samples)[0] - f0
+        if not higher.mean() > 2 * higher.std() / np.sqrt(len(higher)):
+            return float(share)
+    return 0.0
 
 
 def inflation_of(values: np.ndarray) -> np.ndarray:

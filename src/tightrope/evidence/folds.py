@@ -160,18 +160,11 @@ def quantile(confidence: float, order: Along) -> np.ndarray:
     """
     from scipy.special import stdtrit  # a third of a second, for those who ask for a probability
 
-    known = told(order)
+    known = np.isfinite(order.inflation)
     inflation = np.where(known, order.inflation, 1.0)
     t = stdtrit(np.where(inflation > 1, LEAST_BLOCKS - 1, np.inf), confidence)
-    skewed = np.maximum(order.skewness, 0) * (1 + 2 * t**2) / 6 * np.sqrt(inflation / order.n)
+    skewed = order.skewness * (1 + 2 * t**2) / 6 * np.sqrt(inflation / order.n)
     return np.where(known, (t + skewed) * np.sqrt(inflation), 0.0)
-
-
-def told(order: Along) -> np.ndarray:
-    """(1 + N,) whether the order of the samples leaves enough independent ones, and enough rare events, to know an error:
-    of Bernoulli draws, the square of the skewness is one over the probability."""
-    independent = order.n / order.inflation
-    return np.isfinite(order.inflation) & (LEAST_BLOCKS * np.maximum(order.skewness, 0) ** 2 <= independent)
 
 
 # ---- the way there ---------------------------------------------------------------------------------------------------
@@ -225,7 +218,7 @@ def verdict(
         )
     if not len(worth.constraints):
         return Status.FINISHED, said
-    if keep != "expectation" and not np.all(told(order)[1:]):
+    if keep != "expectation" and not np.all(np.isfinite(order.inflation[1:])):
         said += (
             f" Constraints are not known to be kept with probability {keep:.4g}: too few of the samples are independent, or "
             "too few of them rare events that decide a mean, for an error to be known."

@@ -61,7 +61,7 @@ def slsqp(problem: Problem, data: Any, x0: Tree = None, tol: float = 1e-10, max_
         data: a pytree of arrays with a row per sample, or a `Rows`.
         x0: where to start; the domain's own starting point by default.
         tol: SLSQP's tolerance on the objective.
-        max_iterations: after so many it gives up.
+        max_iterations: the number after which it gives up.
 
     Example:
         >>> import numpy as np, tightrope as tr

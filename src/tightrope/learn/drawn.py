@@ -39,7 +39,7 @@ class Drawn(NamedTuple):
 
 
 def drawn(path: str | Path | Parquet, seed: int) -> Drawn:
-    """All rows, or `MOST_ROWS` of them: every choice of so many is as likely, and the seed decides.
+    """All rows, or `MOST_ROWS` of them at random: every subset of this size has the same chance, and the seed decides.
 
     Example:
         >>> import tempfile

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from tightrope.files import About, Arrays, FileError, Form
 
-Model = TypeVar("Model", bound=BaseEstimator)
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
 
 def write_model(form: Form, path: Path, model: BaseEstimator, arrays: Arrays, about: About) -> None:
@@ -27,7 +27,7 @@ def write_model(form: Form, path: Path, model: BaseEstimator, arrays: Arrays, ab
         raise FileError(f"{path} was not written: {error}; {expected}.") from error
 
 
-def read_model(form: Form, kind: type[Model], path: Path) -> tuple[Model, dict[str, np.ndarray], About]:
+def read_model(form: Form, kind: type[Estimator], path: Path) -> tuple[Estimator, dict[str, np.ndarray], About]:
     """A model with its parameters, labels and names of features, its arrays, and what is said about them."""
     arrays, about = form.read(path)
     model: Any = kind(**about["parameters"])

@@ -14,7 +14,7 @@ _OWN = str(Path(tightrope.__file__).parent)
 def in_a_sentence(what: str, expected: str) -> Iterator[None]:
     """Turn errors of NumPy, pandas and others about what was given into a sentence; those of scikit-learn are sentences.
 
-    A TypeError stays one, so that whoever tells the kinds apart still can; all others become a ValueError.
+    A TypeError stays one, for callers that tell the kinds apart; all others become a ValueError.
 
     Args:
         what: what it is called, "X".

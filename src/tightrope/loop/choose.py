@@ -1,6 +1,7 @@
 """Which method: what "auto" means, and whether a method fits a problem, its functions and its data, and if not, why."""
 
 import difflib
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -83,16 +84,24 @@ class Stored(NamedTuple):
     bytes_a_sample: int
     memory: int  # bytes that samples may take
 
+    @property
+    def most(self) -> int:
+        """How many samples fit."""
+        return int(min(self.samples, self.memory // max(1, self.bytes_a_sample)))
+
 
 def keeps_samples(asked: Asked, stored: Stored) -> str | None:
-    """Why "auto" does not keep the samples of a stream and solve on them, which comes nearest to what they tell; "" where
-    nobody would ask, None where it does."""
+    """Why "auto" does not keep samples of a stream and solve on them, which comes nearest to what they tell; "" where nobody
+    would ask, None where it does. Of more than fit it keeps what it needs of the others, where those that fit show curvature
+    in every direction."""
     if asked.rows or asked.nested or not asked.values or not asked.domain.additive or not stored.memory:
         return ""
     if stored.samples < LEAST_KEPT:
         return ""
-    needed = stored.samples * stored.bytes_a_sample
-    if needed > stored.memory:
+    few = asked.coordinates <= COORDINATES and asked.constraints <= CONSTRAINTS
+    enough = few and stored.most >= LEAST_KEPT * max(1, asked.coordinates)
+    if stored.most < stored.samples and not enough:
+        needed = stored.samples * stored.bytes_a_sample
         return (
             f"the samples would take {needed / 2**20:,.0f} MiB and memory= allows {stored.memory / 2**20:,.0f}, so each is "
             "seen once and forgotten; with room for them the answer would be nearer to the optimum"
@@ -251,10 +260,10 @@ def lacks(problem: Problem, x: Tree, sampler: Sampler) -> str | None:
     """What the functions lack for a method of second order: "second derivatives", "curvature" or "smoothness"; None for
     nothing.
 
-    On some of the rows, along the line from x to where the objective pulls, or away from there if that is farther: the
-    slope of f + sum h_i, each h_i in the units in which it weighs as much as f. Of an interval the half is kept in which
-    the slope changes more.
-    For a smooth function the change goes to zero with the interval; at a kink it stays.
+    On some of the rows: the slope of f, and that of sum h_i with each h_i in the units in which it weighs as much as f,
+    along lines from x to where either pulls, or away from there if that is farther. Of an interval the half is kept in
+    which the slope changes more. For a smooth function the change goes to zero with the interval; at a kink it stays. Each
+    is asked by itself: what bends strongly would hide the kinks of the other, and where f pulls there may be none of h.
     """
     if not bends(problem):
         return "second derivatives"
@@ -264,39 +273,37 @@ def lacks(problem: Problem, x: Tree, sampler: Sampler) -> str | None:
         steep, lengths = float(np.linalg.norm(grad)), np.linalg.norm(rows, axis=1)
         lam = np.divide(steep, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (steep > 0))
         slope = grad + lam @ rows
-        pulls = next((g for g in (grad, slope) if np.any(g)), np.ones_like(slope))
+        ways = [next((g for g in (own, slope) if np.any(g)), np.ones_like(slope)) for own in (grad, slope - grad)]
         dtype = float_dtype(x)
-        pulls = shaped_like(x, pulls.astype(dtype))
-        changes = np.full(4, np.nan)
+        pulls = [shaped_like(x, way.astype(dtype)) for way in ways[: 1 + min(len(lam), 1)]]
+        pulls = jax.tree.map(lambda *v: np.stack(v), *pulls)
+        changes = np.full((1, 4), np.nan)
         for share in _SHARES:  # of the line, until nothing overflows on it
             changes = np.asarray(_changes(problem, x, pulls, lam.astype(dtype), data, np.asarray(share, dtype)), float)
             if np.all(np.isfinite(changes)):
                 break
     except TypeError:  # a derivative of its own that was given for backward passes only
         return "second derivatives"
-    whole, late, last, noise = changes
-    if whole <= noise:
+    whole, late, last, noise = changes.T
+    if np.all(whole <= noise):
         return "curvature"
-    return "smoothness" if last > _JUMP * late and last > noise else None
+    return "smoothness" if np.any((last > _JUMP * late) & (last > noise)) else None
 
 
 @compiled(soon=True)
 @full_precision
 def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, share: Array) -> Array:
     """By how much the slope changes along a share of the line, in the interval that is left late, and at last; and what
-    rounding does."""
+    rounding does: of the objective, and of the constraints where there are any."""
     rows = few(data)
-    down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
-    ahead = jax.tree.map(lambda a, b: share * jnp.where(norm(down) >= norm(up), a, b), down, up)
+    halvings = jnp.finfo(lam.dtype).nmant + 1  # as many as there are digits: kinks may lie close together
 
-    halvings = jnp.finfo(lam.dtype).nmant + 1  # as many as there are digits: kinks may be close together
-
-    def look(k: Any, seen: Any) -> Any:
+    def look(weights: Array, ahead: Tree, k: Any, seen: Any) -> Any:
         """First at the two ends, then in the middle of what is left; the change is noted at first, late, and at last."""
         low, high, at_low, at_high, changes = seen
         a: Any = jnp.where(k < 2, k, (low + high) / 2)
         _, (df, dh) = jax.jvp(lambda p: problem.values(p, rows), (add_scaled(x, a, ahead),), (ahead,))
-        at = df + jnp.dot(lam, dh)
+        at = jnp.dot(weights, jnp.stack([df, jnp.dot(lam, dh)]))
         upper = (k != 1) & ((k == 0) | (at - at_low < at_high - at))
         low, at_low = jnp.where(upper, a, low), jnp.where(upper, at, at_low)
         high, at_high = jnp.where(upper, high, a), jnp.where(upper, at_high, at)
@@ -309,6 +316,12 @@ def _changes(problem: Problem, x: Tree, pulls: Tree, lam: Array, data: Tree, sha
             jnp.where(now, jnp.stack([at_high - at_low] * 3 + [abs(at_low) + abs(at_high)]), changes),
         )
 
-    zero = jnp.zeros((), lam.dtype)
-    *_, changes = jax.lax.fori_loop(0, halvings + 2, look, (zero, zero + 1, zero, zero, jnp.zeros((4,), lam.dtype)))
-    return changes.at[3].multiply(1e3 * float(jnp.finfo(lam.dtype).eps))
+    def of(weights: Array, pulls: Tree) -> Array:
+        down, up = (subtract(problem.domain.lmo(g), x) for g in (pulls, jax.tree.map(jnp.negative, pulls)))
+        ahead = jax.tree.map(lambda a, b: share * jnp.where(norm(down) >= norm(up), a, b), down, up)
+        zero = jnp.zeros((), lam.dtype)
+        begin = zero, zero + 1, zero, zero, jnp.zeros((4,), lam.dtype)
+        return jax.lax.fori_loop(0, halvings + 2, functools.partial(look, weights, ahead), begin)[-1]
+
+    changes = jax.vmap(of)(jnp.eye(2, dtype=lam.dtype)[: 1 + min(lam.size, 1)], pulls)
+    return changes.at[:, 3].multiply(1e3 * float(jnp.finfo(lam.dtype).eps))

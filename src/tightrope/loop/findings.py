@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tightrope._errors import UnreadableError, plain_errors
-from tightrope.evidence.at_a_point import Worth, conflict_of, worth_of
+from tightrope.evidence.at_a_point import Worth, conflict_of, not_beyond, worth_of
 from tightrope.evidence.chords import above_a_chord
 from tightrope.evidence.held_out_rows import marks_of_sampler
 from tightrope.evidence.margin import Margin, margin_note
@@ -84,6 +84,15 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
     worth = outcome.worth or worth_of(problem, x, sampler, ready.plan, step, outcome.means)
     said = outcome.message
+    if sampled is not None and step and chosen == "average" and sampler.n is None and worth.samples is not None:
+        share = 1.0  # of the way from the start: the last line of defence of steps that nobody has chosen
+        if worth.objective > sampled.steps.at_start(outcome.state):
+            share = not_beyond(problem, ready.x, x, worth.samples)
+        if share < 1:
+            x = problem.domain.mix(ready.x, x, share)
+            worth = worth_of(problem, x, sampler, ready.plan, step, outcome.means)
+            where = f"{100 * share:.3g} % of the way from the start to the {what}"
+            said = f"All of that way samples have the objective higher than at the start: more steps would tell. {said}"
     if step:
         least = np.broadcast_to(outcome.least_errors, worth.errors.shape)
         worth = worth._replace(errors=np.where(least > 0, np.fmax(worth.errors, least), worth.errors))

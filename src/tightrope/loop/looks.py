@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import UnreadableError, plain_errors
 from tightrope.evidence.at_a_point import Means
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.prepare import Prepared
@@ -21,26 +20,17 @@ from tightrope.sampling.mesh.processes import agreed
 from tightrope.solvers import Look, NotFiniteLook, Solver
 from tightrope.tree import Tree, float_dtype, shaped_like
 
-_NO_ROOM = "No point satisfies every constraint strictly, as where an equality is written as two inequalities"
+_NO_ROOM = (
+    "No point satisfies every constraint strictly, or only by a billionth of its range, as where an equality is written as "
+    "two inequalities"
+)
 
 
 def run_looks(ready: Prepared, options: Options, checkpoint: Checkpoint | None = None) -> Outcome:
     """Look until every look of the budget is taken or something ends the run; what is known then is always returned."""
     loop = _Looks(ready, options, checkpoint)
-    with Progress(ready.steps, options.progress if loop.leads else False) as bar:
-        try:
-            with plain_errors():
-                loop.go(bar)
-        except NotFiniteLook as error:
-            loop.back_to_the_last(error)
-        except UnreadableError as error:  # in a pass over files; it must not cost the run
-            if loop.step == 0:
-                raise
-            loop.unreadable(error)
-        except KeyboardInterrupt:
-            if loop.together:  # the other processes have no way to know where this one stands
-                raise
-            loop.stop(Status.INTERRUPTED)
+    with loop.running(NotFiniteLook) as bar:
+        loop.go(bar)
     loop.save_the_last()
     return loop.ended()
 

@@ -1,15 +1,16 @@
 """What a run of either kind records and says: its options, rows of its trace, callbacks, its gap, how it ended."""
 
+import contextlib
 import dataclasses
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from tightrope._errors import UnreadableError
+from tightrope._errors import UnreadableError, plain_errors
 from tightrope.columns import of_means, on_all_rows
 from tightrope.evidence.at_a_point import Means, Worth
 from tightrope.evidence.gap import Inside
@@ -109,6 +110,32 @@ class Recorder:
         self.step = 0
         self.resumed_at = 0.0  # seconds that the run had taken when it was resumed
         self.began = time.perf_counter()
+
+    @contextlib.contextmanager
+    def running(self, not_finite: type[FloatingPointError] = FloatingPointError) -> Iterator[Progress]:
+        """A bar, and what breaks a run off does not cost it: what there is then is kept.
+
+        Args:
+            not_finite: what is raised at a value that is not finite.
+        """
+        with Progress(self.ready.steps, self.options.progress if self.leads else False) as bar:
+            try:
+                with plain_errors():
+                    yield bar
+            except not_finite as error:
+                self.back_to_the_last(error)
+            except UnreadableError as error:  # in a pass over files
+                if self.step == 0:
+                    raise
+                self.unreadable(error)
+            except KeyboardInterrupt:
+                if self.together:  # the other processes have no way to know where this one stands
+                    raise
+                self.stop(Status.INTERRUPTED)
+
+    def back_to_the_last(self, error: Any) -> None:
+        """Stand where everything was finite, and say what was not."""
+        raise error
 
     def clock(self) -> bool:
         """Look at the clock; whether the time limit has passed."""

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import UnreadableError, plain_errors
 from tightrope.evidence.at_a_point import Means
 from tightrope.evidence.gap import Bound, Gap, gap_of
 from tightrope.evidence.stopping import Judge
@@ -31,20 +30,8 @@ def run_steps(ready: Prepared, options: Options, checkpoint: Checkpoint | None =
     loop = _Steps(ready, options, checkpoint)
     if checkpoint is not None and checkpoint.exists():
         loop.resume(checkpoint)
-    with Progress(ready.steps, options.progress if loop.leads else False) as bar:
-        try:
-            with plain_errors():
-                loop.go(bar)
-        except NotFiniteError as error:
-            loop.back_to_last_good(error)
-        except UnreadableError as error:  # in a pass over files; it must not cost the run
-            if loop.step == 0:
-                raise
-            loop.unreadable(error)
-        except KeyboardInterrupt:
-            if loop.together:  # the other processes have no way to know where this one stands
-                raise
-            loop.stop(Status.INTERRUPTED)
+    with loop.running(NotFiniteError) as bar:
+        loop.go(bar)
     loop.save_position()
     return loop.ended()
 
@@ -188,7 +175,7 @@ class _Steps(Recorder):
             stops.append(step + self.options.chunk)
         return min(stops)
 
-    def back_to_last_good(self, error: NotFiniteError) -> None:
+    def back_to_the_last(self, error: NotFiniteError) -> None:
         """Stand where everything was finite, and say what was not: the last step may have left the place where there are
         any finite values, and only the next one saw it."""
         sums = self._means(error.broken)

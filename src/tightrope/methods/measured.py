@@ -12,13 +12,15 @@ An epoch starts from the mean point and multipliers of the second half of the on
     eta     = R / (2 sigma_g sqrt n)                      sigma_g: root mean square of |w o (grad f + lambda' grad h)|
     gamma_i = Lam_i / (2 sigma_i sqrt n)                  sigma_i: of h_i;  lambda_i stays below 4 Lam_i
 
-R is how far the solution may still be, Lam_i how large its multipliers are. At first R is the diameter and Lam_i what would
-make up for all that f can change, |w o mean grad f| R / (sigma_i sqrt N); later they follow what the epochs found, as in DoG
-(M. Ivgi, O. Hinder, Y. Carmon, ICML 2023). Within an epoch, too, Lam_i is multiplied by 4 whenever lambda_i has reached
-4 Lam_i, which takes some sqrt n steps of violation: what was rare or small in the pilot may become c times as large, and
-the sum of h stays below a multiple of sqrt T log c. Where the pilot saw no slope of f, Lam_i is sigma_g R / (sigma_i sqrt N)
-as soon as there is one. T Lam_i as it was first is the most, so that multipliers of an infeasible problem stay
-finite. Steps of c/(sigma sqrt n) are those of A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro, SIAM J. Optim. 2009.
+R is how far the solution may still be, Lam_i how large its multipliers are. At first R is the diameter, or a quarter of it
+where f is higher as far off as it pulls than at x_1: then the set is wider than what is looked for, and the noise of many
+coordinates would throw x to its far end. Within an epoch R is at least what x has travelled. Lam_i is first what would make
+up for all that f can change, |w o mean grad f| D / (sigma_i sqrt N) with D the diameter; later both follow what the epochs
+found, as in DoG (M. Ivgi, O. Hinder, Y. Carmon, ICML 2023). Within an epoch, too, Lam_i is multiplied by 4 whenever lambda_i
+has reached 4 Lam_i, which takes some sqrt n steps of violation: what was rare or small in the pilot may become c times as
+large, and the sum of h stays below a multiple of sqrt T log c. Where the pilot saw no slope of f, Lam_i is sigma_g R /
+(sigma_i sqrt N) as soon as there is one. T Lam_i as it was first is the most, so that multipliers of an infeasible problem
+stay finite. Steps of c/(sigma sqrt n) are those of A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro, SIAM J. Optim. 2009.
 
 The margin is steered. A mean of iterates that weighs x_t by t has H_i <= the same mean of h_i(x_t, theta_t) in expectation,
 by Jensen's inequality and because x_t does not depend on theta_t. That mean, m_i, is known at every step; what is missing
@@ -108,15 +110,19 @@ class MeasuredSteps(Steps):
         return pressing(memory, lam)
 
     def taken(
-        self, domain: ConvexSet, memory: Any, x: Tree, lam: Array, g: Tree, h: Array, t: Array, horizon: Array
+        self, domain: ConvexSet, memory: Any, x: Tree, lam: Array, f: Array, g: Tree, h: Array, t: Array, horizon: Array
     ) -> tuple["Measured", Tree, Array, Array]:
-        """After step t, a projected one, from x and lam against the gradient g, where h was seen: what is remembered, the
-        next point and multipliers, and the weight of x in the output."""
+        """After step t, a projected one, from x and lam against the gradient g, where f and h were seen: what is
+        remembered, the next point and multipliers, and the weight of x in the output."""
         w, anytime = domain.widths(x), self.method.anytime
-        m = observe(memory, x, lam, slope_in(w, g), h, t)
+        m = travelled(observe(memory, x, lam, slope_in(w, g), f, h, t), domain, w, x)
         stands = m, domain.project(step_along(w, x, eta(m), g)), dual_step(m, lam, h, t), t, horizon
         after = turned(domain, *stands, anytime=anytime, jumps=True, far=partial(far_by_projection, domain, m.x))
         return *after, weight(t, horizon, anytime, lam.dtype)
+
+    def at_start(self, state: Any) -> float:
+        """What the pilot saw of f at x_1."""
+        return float(state.scales.f)
 
     def said(self, state: Any, names: list[str]) -> str | None:
         """The scales that were measured."""
@@ -134,6 +140,7 @@ class Seen(NamedTuple):
     lam: Array  # of the multipliers in its second half
     g: Array  # of |w o g|^2
     h: Array  # of h^2
+    f: Array  # of f, in the pilot
 
 
 class Measured(NamedTuple):
@@ -152,15 +159,16 @@ class Measured(NamedTuple):
     first: Array  # Lam when something was first seen that the multipliers may have to make up for
     mean_h: Array  # weighted by t, over the whole run
     most: Array  # the largest h^2; halved from epoch to epoch
+    f: Array  # its mean at x_1
 
 
 def begin(x: Tree, lam: Array, horizon: Array, anytime: bool) -> Measured:
     """Before the first step."""
     zero, none = jnp.zeros((), lam.dtype), jnp.zeros_like(lam)
-    seen = Seen(jax.tree.map(jnp.zeros_like, x), none, zero, none)
+    seen = Seen(jax.tree.map(jnp.zeros_like, x), none, zero, none, zero)
     first = jnp.zeros((), jnp.int32)
     return Measured(
-        seen, first, first, end_of(first, horizon, anytime), zero, none, none, zero, x, zero, none, none, none
+        seen, first, first, end_of(first, horizon, anytime), zero, none, none, zero, x, zero, none, none, none, zero
     )
 
 
@@ -191,7 +199,7 @@ def pressing(m: Measured, lam: Array) -> Array:
     return jnp.where(m.stage == 1, m.Lam, lam)
 
 
-def observe(m: Measured, x: Tree, lam: Array, wg: Tree, h: Array, t: Array) -> Measured:
+def observe(m: Measured, x: Tree, lam: Array, wg: Tree, f: Array, h: Array, t: Array) -> Measured:
     """With what step t saw at x and lam: the scaled gradient of the Lagrangian, and h."""
     pilot, now = m.stage < 2, counts(m, t)
 
@@ -203,6 +211,7 @@ def observe(m: Measured, x: Tree, lam: Array, wg: Tree, h: Array, t: Array) -> M
         m.seen.lam + jnp.where(now, lam, 0),
         m.seen.g + dot(wg, wg),
         m.seen.h + h * h,
+        m.seen.f + jnp.where(pilot, f, 0),
     )
     share = 2 / (t + 1).astype(h.dtype)  # t / (1 + 2 + ... + t)
     m = m._replace(seen=seen, mean_h=m.mean_h + share * (h - m.mean_h), most=jnp.maximum(m.most, h * h))
@@ -210,6 +219,12 @@ def observe(m: Measured, x: Tree, lam: Array, wg: Tree, h: Array, t: Array) -> M
     some = _rms_g(m) * m.R / nonzero(_rms_h(m) * np.sqrt(max(1, lam.size)))
     first = jnp.where((m.first == 0) & ~pilot, some, m.first)
     return m._replace(first=first, Lam=_raised(m, jnp.where(m.first == 0, first, m.Lam), lam, first))
+
+
+def travelled(m: Measured, domain: ConvexSet, w: Tree, x: Tree) -> Measured:
+    """With an R that is at least how far x is from where the epoch began."""
+    away = jnp.minimum(norm(length_in(w, subtract(x, m.x))), jnp.asarray(domain.scaled_diameter, m.R.dtype))
+    return m._replace(R=jnp.where(m.stage < 2, m.R, jnp.maximum(m.R, away)))
 
 
 def _raised(m: Measured, bound: Array, size: Array, first: Array) -> Array:
@@ -334,7 +349,9 @@ def turn(
     nearer = jnp.clip(2 * moved, _NEARER * m.R, reach)
     pilot = m.stage < 2
     Lam = jnp.where(still, jnp.where(sigma_h > 0, first, 0), jnp.where(pilot, first, later))
-    R = jnp.where(still, 0, jnp.where(pilot, reach, nearer))
+    f = m.seen.f / n
+    widest = jnp.where(f > m.f, _NEARER**4, 1) * reach  # 1/16 costs narrow sets threefold (measured)
+    R = jnp.where(still, 0, jnp.where(pilot, widest, nearer))
     away = jax.lax.cond(still, far, lambda _: m.x, mean_x)
 
     def choose(at_far, at_start, at_mean):
@@ -346,8 +363,9 @@ def turn(
     fresh = begin(x, lam, horizon, anytime)
     end, since = end_of(stage, horizon, anytime), jnp.where(pilot, Lam, m.first)
     next_epoch = Measured(
-        fresh.seen, stage, m.end, end, sigma_g, sigma_h, Lam, R, began, pull, since, m.mean_h, m.most / 2
-    )
+        fresh.seen, stage, m.end, end, sigma_g, sigma_h, Lam, R, began, pull, since, m.mean_h, m.most / 2,
+        jnp.where(still, f, m.f),
+    )  # fmt: skip
     return next_epoch, x_next, jnp.where(pilot, lam, mean_lam)
 
 

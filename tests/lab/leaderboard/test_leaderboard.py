@@ -167,7 +167,7 @@ def test_scores_are_never_negative_and_zero_at_the_solution():
     solved = PROBLEMS["ball"]()
     rng = np.random.default_rng(0)
     points = [jnp.asarray(solved.x), *jnp.asarray(rng.uniform(-0.9, 0.9, size=(200, 5)))]
-    values = runs.judge(solved, points)
+    values = runs.worth_of(solved, points)
     assert values["score"][0] == pytest.approx(0, abs=1e-12)
     assert np.all(values["score"] >= np.maximum(values["violation"], 0) - 1e-12)
     assert np.all(values["lagrangian"] >= -1e-12)
@@ -221,9 +221,8 @@ def test_winners_ranks_and_exceptions():
 def test_divisions_are_ranked_each_for_itself_and_auto_has_a_place():
     parts = [
         made_up("csoa", (1.0, 0.3)),
-        made_up(
-            "csoa", (1.0, 0.1), tuned=False, default=True, auto=True
-        ),  # it measures its scales, and is better for it
+        # it measures its scales, and is better for it
+        made_up("csoa", (1.0, 0.1), tuned=False, default=True, auto=True),
         made_up("fw-csoa", (1.0, 0.2)),
         made_up("fw-csoa", (1.0, 0.05), tuned=False, default=True),
         made_up("fw-csoa", (1.0, 0.4), counted="lmos"),
@@ -274,14 +273,14 @@ def test_profiles_count_the_targets_that_were_met():
 
 
 def test_every_method_has_a_look_of_its_own_and_names_do_not_overlap():
-    looks = drawing.looks([*tr.METHODS, "auto"])
-    assert len({tuple(look.values()) for look in looks.values()}) == len(tr.METHODS) + 1
+    styles = drawing.styles([*tr.METHODS, "auto"])
+    assert len({tuple(look.values()) for look in styles.values()}) == len(tr.METHODS) + 1
     figure, axes = new_figure(size=(4.6, 4.8))
     axis = axes[0, 0]
     axis.set(xscale="log", yscale="log", xlim=(1, 100), ylim=(1e-4, 1.0))
     names = list(tr.METHODS)[:28]
     ends = {name: (name, 100.0, 1e-4 if i < 9 else 0.02 if i < 20 else 1.0) for i, name in enumerate(names)}
-    drawing._name_ends(axis, ends, looks, 100.0, 10.0, np.log10, lambda h: 10**h)
+    drawing._name_ends(axis, ends, styles, 100.0, 10.0, np.log10, lambda h: 10**h)
     heights = np.sort([np.log10(text.get_position()[1]) for text in axis.texts])
     assert len(heights) == 28
     assert np.diff(heights).min() > 0.1

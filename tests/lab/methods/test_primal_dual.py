@@ -189,9 +189,8 @@ def test_the_entropic_step_minimises_its_objective():
     y = cp.Variable(3)
     total: Any = cp.sum(y) == 2
     cp.Problem(cp.Minimize(0.7 * g @ y + cp.sum(cp.kl_div(y, x))), [total]).solve(solver="CLARABEL")
-    np.testing.assert_allclose(
-        bregman_step(SIMPLEX.domain, x, g, 0.7), np.asarray(y.value), atol=1e-4
-    )  # cvxpy's accuracy
+    # cvxpy's accuracy
+    np.testing.assert_allclose(bregman_step(SIMPLEX.domain, x, g, 0.7), np.asarray(y.value), atol=1e-4)
 
 
 def test_a_coordinate_that_vanished_comes_back():

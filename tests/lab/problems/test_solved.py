@@ -83,9 +83,8 @@ def measured(name) -> dict[str, Any]:
     return data | {"points": points, "truth": (F, H, rows[:, 0], rows[:, 1:])}
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in PROBLEMS if name != "portfolio"]
-)  # which has kinks; see the solver's
+# which has kinks; see the solver's
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if name != "portfolio"])
 def test_the_optimality_conditions_hold(name):
     solved = PROBLEMS[name]()
     F, H, dF, dH = (v[0] for v in measured(name)["truth"])

@@ -27,7 +27,6 @@ from tightrope.learn.completion.choice import _Path
 from tightrope.learn.completion.page import completion_page
 from tightrope.learn.completion.save_load import FORM
 from tightrope.learn.completion.training import SHRINKAGE, Effects, entries_of, fit_in_turn, never_reached
-from tightrope.learn.problems import observed
 from tightrope.learn.problems.observed import Observed
 from tightrope.result import Status
 from tightrope.sets.low_rank import LowRank
@@ -252,16 +251,6 @@ def test_float64_whatever_jax_is_set_to(fitted):
         again = model().fit(STARS)
     assert again.factors_[0].dtype == again.result_.x.u.dtype == np.float64
     np.testing.assert_array_equal(again.factors_[0], fitted.factors_[0])
-
-
-def test_entries_are_checked_once(monkeypatch):
-    checked, real = [], observed._check
-    monkeypatch.setattr(observed, "_check", lambda *given: (checked.append(given), real(*given))[1])
-    found: Any = tr.StructuredMatrixCompletion(steps=8).fit(STARS)  # with bounds that are chosen
-    assert len(found.path_) > 1
-    assert len(checked) == 1
-    found.partial_fit(([0], [0], [1.0]))
-    assert len(checked) == 3  # the new ones, and all together
 
 
 # ---- more ratings ----------------------------------------------------------------------------------------------------

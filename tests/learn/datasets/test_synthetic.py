@@ -59,8 +59,7 @@ def test_the_seed_decides():
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
-    [({"n": 0}, "n is 0"), ({"phi": np.nan}, "phi is nan"), ({"seed": -1}, "seed is -1")],
+    ("options", "sentence"), [({"n": 0}, "n is 0"), ({"phi": np.nan}, "phi is nan"), ({"seed": -1}, "seed is -1")]
 )
 def test_bad_input(options, sentence):
     with pytest.raises(ValueError, match=sentence):

@@ -7,7 +7,7 @@ import tightrope as tr
 from tightrope.datasets import GroupedGaussians
 from tightrope.learn.fair import by_covariance as module
 from tightrope.learn.fair.by_covariance import covariance_path, path_of_thresholds
-from tightrope.learn.fair.rates import Rates
+from tightrope.learn.fair.rates import RateProblem
 from tightrope.learn.fair.task import Task, read_task
 from tightrope.learn.fair.training import build, covariances, train
 
@@ -47,8 +47,8 @@ def test_every_point_is_the_solution_at_its_threshold(groups, options, monkeypat
 
 def test_a_start_that_is_too_good_to_go_on_from_is_given_up(monkeypatch):
     monkeypatch.setattr(module, "_one_by_one", lambda *_: pytest.fail("Newton's method was not enough"))
-    starts, solve = [], Rates.solve
-    monkeypatch.setattr(Rates, "solve", lambda self, *given: starts.append(given[0]) or solve(self, *given))
+    starts, solve = [], RateProblem.solve
+    monkeypatch.setattr(RateProblem, "solve", lambda self, *given: starts.append(given[0]) or solve(self, *given))
     task = task_of(8, 2500, seed=115)  # the line through the last two hits the smallest threshold to 3e-7
     thresholds = path_of_thresholds(build(task), 0)
     coef, _ = covariance_path(task, thresholds, 0)
@@ -58,7 +58,7 @@ def test_a_start_that_is_too_good_to_go_on_from_is_given_up(monkeypatch):
 
 def test_many_columns_are_solved_without_new_curvature(monkeypatch):
     monkeypatch.setattr(module, "_one_by_one", lambda *_: pytest.fail("Newton's method was not enough"))
-    monkeypatch.setattr(Rates, "_root", lambda *_: pytest.fail("the curvature was computed"))
+    monkeypatch.setattr(RateProblem, "_root", lambda *_: pytest.fail("the curvature was computed"))
     rng = np.random.default_rng(2)
     s = rng.integers(0, 3, 1000)
     X = rng.normal(size=(1000, 101)) + 0.3 * np.eye(3)[s] @ rng.normal(size=(3, 101))

@@ -27,8 +27,8 @@ from sklearn.preprocessing import StandardScaler
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
 from tightrope.learn.fair import by_covariance, training
-from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.rare import smallest_group
+from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.refusal import Refused, refusal
 from tightrope.learn.fair.streaming import GROUP
 from tightrope.learn.fair.task import Task, read_task
@@ -573,10 +573,13 @@ def test_the_frontier_of_given_data_and_its_picture(promised, fitted, tmp_path):
 def test_the_papers_search_judges_by_the_rows_it_was_solved_on():
     model = tr.FairLogisticRegression(p_rule=0.5, search="batch").fit(X, Y, sensitive_features=S)
     table = model.frontier()
-    assert model.threshold_ == table["threshold"][table["p_rule"] >= 0.5].max()
+    np.testing.assert_array_equal(table["passed"], table["p_rule"] >= 0.5)
+    assert model.threshold_ == table["threshold"][table["passed"]].max()
     nearest = table[table["threshold"] == model.threshold_].iloc[0]
     rate = [np.mean(model.predict(X)[s == S] > 0) for s in (0, 1)]
     assert nearest["p_rule"] == pytest.approx(min(rate) / max(rate), abs=0.01)
+    with pytest.raises(Refused, match="cannot be promised on the rows it was solved on: where rates are most alike"):
+        model.set_params(p_rule=0.99).fit(X, Y, sensitive_features=S)
 
 
 def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(promised, tmp_path):
@@ -615,7 +618,7 @@ def refusal_of(asked: float, bound: float, estimate: float, n: tuple[int, int] =
     )
     known = {"threshold": 0.1, "accuracy": 0.8, "p_rule": estimate, "p_rule_bound": bound, "selected": 0.5}
     table = pd.DataFrame([known | {"group": "sex=F", "against": "sex=M"}])
-    return str(refusal(Asked("ratio", 1 - asked), table.iloc[0], task, table, confidence=0.95, every=True))
+    return str(refusal(RateRule("ratio", 1 - asked), table.iloc[0], task, table, confidence=0.95, every=True))
 
 
 PARITY = "demographic_parity"
@@ -655,7 +658,9 @@ def test_a_path_is_judged_by_weights():
         model = tr.FairLogisticRegression(p_rule=0.5, constraint="covariance", class_weight={-1.0: 1.0, 1.0: 9.0})
         task = read_task(model, X[kept], Y[kept], SEX[kept], weight)
         assert task.sensitive is not None
-        judge = Judge.of(task, cells_of(task.sensitive, task.y > 0, PARITY), np.arange(len(kept)), Asked("ratio", 0.5))
+        judge = Judge.of(
+            task, cells_of(task.sensitive, task.y > 0, PARITY), np.arange(len(kept)), RateRule("ratio", 0.5)
+        )
         judged.append(judge.row([task.X[:, 0] > 3], 0.95))
     ours, repeated = judged
     assert [ours[name] for name in ("group", "against")] == [repeated[name] for name in ("group", "against")]

@@ -16,9 +16,9 @@ from studies.adverse.fair import Law as AdverseLaw
 from studies.adverse.fair import attempt
 from tightrope.datasets import GroupedGaussians
 from tightrope.fairness import Sensitive, read_sensitive
-from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.paths import Part
-from tightrope.learn.fair.rates import BETWEEN, LOGISTIC, SHARP, Rates
+from tightrope.learn.fair.rate_rule import RateRule
+from tightrope.learn.fair.rates import BETWEEN, LOGISTIC, SHARP, RateProblem
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.walk import Judge, Walk
@@ -46,13 +46,13 @@ def fitted() -> Any:
 # ---- the solver --------------------------------------------------------------------------------------------------------
 
 
-def small_problem(groups: int = 2, n: int = 400) -> tuple[Rates, Any]:
+def small_problem(groups: int = 2, n: int = 400) -> tuple[RateProblem, Any]:
     features, y, s, _ = GroupedGaussians(groups=groups).draw(n, seed=2)
     read, weight = read_sensitive(s), np.full(n, 1 / n)
     cells = cells_of(read, y > 0, "demographic_parity")
     rows = np.column_stack([features, np.ones(n)])
-    rates = Rates.of(rows, y, weight, np.vstack([cells.means(weight), weight]), 0.0, True)
-    return rates, lambda tau: Asked("ratio", 0.2).limits(tau, cells.pairs, groups, float(np.mean(y > 0)))
+    rates = RateProblem.of(rows, y, weight, np.vstack([cells.means(weight), weight]), 0.0, True)
+    return rates, lambda tau: RateRule("ratio", 0.2).limits(tau, cells.pairs, groups, float(np.mean(y > 0)))
 
 
 @pytest.mark.parametrize("groups", [2, 4])
@@ -95,14 +95,14 @@ def test_a_weight_of_two_is_a_row_given_twice():
     for rows, counted in ((np.arange(400), weight), (twice, np.ones(len(twice)))):
         task = task_of().take(rows)._replace(weight=counted)
         cells = cells_of(cast(Sensitive, task.sensitive), task.y > 0, "demographic_parity")
-        models.append(next(Part(task, cells, Asked("ratio", 0.2)).path("logistic")))
+        models.append(next(Part(task, cells, RateRule("ratio", 0.2)).path("logistic")))
     np.testing.assert_allclose(models[0].coef, models[1].coef, rtol=1e-4, atol=1e-6)
 
 
 def test_mean_scores_are_brought_together_as_slsqp_does_and_the_intercept_is_the_most_accurate():
     """Infinite temperature: logistic loss subject to mean(z | b) - mean(z | a) <= gap, which SLSQP solves anew."""
     task = task_of()
-    part = Part(task, cells_of(cast(Sensitive, task.sensitive), Y > 0, PARITY), Asked("ratio", 0.2))
+    part = Part(task, cells_of(cast(Sensitive, task.sensitive), Y > 0, PARITY), RateRule("ratio", 0.2))
     point = part._solved[2]  # a quarter of the gap that there is without a constraint
     rows, apart = part.rates.rows, (S == "b") / np.sum(S == "b") - (S == "a") / np.sum(S == "a")
     gap = float(apart @ part.rates.plain.z) / 4
@@ -115,7 +115,7 @@ def test_mean_scores_are_brought_together_as_slsqp_does_and_the_intercept_is_the
     )
     np.testing.assert_allclose(point.z, rows @ found.x, atol=0.02)
     assert apart @ point.z == pytest.approx(gap, rel=1e-4)
-    for threshold, model in zip(Asked("ratio", 0.2).path, part.path("covariance"), strict=True):
+    for threshold, model in zip(RateRule("ratio", 0.2).path, part.path("covariance"), strict=True):
         decided = X @ model.coef + model.intercept > 0
         rates = [decided[g == S].mean() for g in "ab"]
         assert min(rates) / max(rates) >= threshold - 1e-9  # the rates of decisions, on the rows trained on
@@ -129,7 +129,7 @@ def test_mean_scores_are_brought_together_as_slsqp_does_and_the_intercept_is_the
 def test_constraints_that_cannot_be_met_end_in_a_point_all_the_same():
     """Eight groups, whose rates cannot all be alike with this many selected and one feature that tells the groups."""
     rates, limits = small_problem(groups=8, n=300)
-    rates = Rates.of(rates.rows[:, :2], rates.label, rates.weight, rates.means, 0.0, False)
+    rates = RateProblem.of(rates.rows[:, :2], rates.label, rates.weight, rates.means, 0.0, False)
     point = rates.solve(rates.plain, SHARP, limits(0.999))
     assert np.all(np.isfinite(point.x))
     assert (
@@ -166,7 +166,7 @@ def test_the_judge_by_hand():
     task = task_of(notion="equal_opportunity")
     cells = cells_of(cast(Sensitive, task.sensitive), task.y > 0, task.notion)
     decided = X[:, 0] > 0
-    judge = Judge.of(task, cells, np.arange(len(Y)), Asked("ratio", 0.2))
+    judge = Judge.of(task, cells, np.arange(len(Y)), RateRule("ratio", 0.2))
     a, b = (decided[(g == S) & (Y > 0)] for g in "ab")
     scores = [
         tr.confidence.ratio_score(0.8, u.sum(), len(u), v.sum(), len(v)) for u, v in ((a, b), (b, a))
@@ -184,7 +184,7 @@ def test_weights_widen_the_bound_and_scale_out_of_it():
     uneven = np.where(rows % 2 == 0, 1.0, 0.1)
     decided = X[:, 0] > 0
     same, scaled, less = (
-        Judge.of(task._replace(weight=w), cells, rows, Asked("ratio", 0.2)).row([decided], 0.95)["p_rule_bound"]
+        Judge.of(task._replace(weight=w), cells, rows, RateRule("ratio", 0.2)).row([decided], 0.95)["p_rule_bound"]
         for w in (np.ones(len(Y)), np.full(len(Y), 7.0), uneven)
     )
     assert same == pytest.approx(scaled, rel=1e-9)
@@ -192,11 +192,11 @@ def test_weights_widen_the_bound_and_scale_out_of_it():
 
 
 def test_a_judge_who_holds_rows_out_hands_out_the_model_that_was_judged():
-    walk = Walk(task_of(), Asked("ratio", 0.4), judge="holdout", folds=5, confidence=0.9, seed=0)
+    walk = Walk(task_of(), RateRule("ratio", 0.4), judge="holdout", folds=5, confidence=0.9, seed=0)
     chosen, trained = walk.choose(["logistic"]), walk._parts[-1]
     assert len(trained.rates.label) == round(0.7 * len(Y))
     np.testing.assert_array_equal(chosen.coef, walk._handed_out[chosen.path, chosen.threshold].coef)
-    refit = Walk(task_of(), Asked("ratio", 0.4), judge="cross-fit", folds=5, confidence=0.9, seed=0)
+    refit = Walk(task_of(), RateRule("ratio", 0.4), judge="cross-fit", folds=5, confidence=0.9, seed=0)
     assert len(refit._parts[-1].rates.label) == len(Y)
 
 
@@ -429,7 +429,7 @@ def test_nothing_is_promised_that_the_rows_trained_on_belie(parameters):
 
 def test_views_of_decisions_by_hand():
     """Fold models and the one handed out: the rates on rows not seen, moved by how the last decides otherwise."""
-    walk = Walk(task_of(), Asked("ratio", 0.2), judge="cross-fit", folds=3, confidence=0.9, seed=0)
+    walk = Walk(task_of(), RateRule("ratio", 0.2), judge="cross-fit", folds=3, confidence=0.9, seed=0)
     models = [next(part.path("logistic")) for part in walk._parts]
     moved, unseen, final = walk._views(models)
     decided = [X @ model.coef + model.intercept > 0 for model in models]

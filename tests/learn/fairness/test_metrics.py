@@ -190,6 +190,11 @@ def test_the_estimate_is_the_p_rule():
     assert np.all((bounds.lower > 0) & (bounds.lower < bounds.estimate))
 
 
+def test_a_group_of_little_weight_has_its_own_rate():
+    given = [1, 0, 1, 1], list("aabb"), [0.1, 0.1, 1.0, 1.0]
+    assert p_rule_bounds(*given[:2], sample_weight=given[2]).estimate[0] == pytest.approx(p_rule(*given)) == 0.5
+
+
 def test_the_pair_that_binds_is_named():
     decisions = np.stack([SCORE > 0, (SCORE > 0) & (RACE != "C")], axis=1)
     pair = p_rule_bounds(decisions, BOTH).pair

@@ -175,9 +175,8 @@ def test_values_gradients_and_line_searches_are_those_of_the_dense_problem(sprea
     downhill = d * -jnp.sign(jnp.sum(g2 * d.dense()))
     wanted = step_length(dense, x.dense(), lam, theta, g2, downhill.dense())
     np.testing.assert_allclose(step_length(thin, x, lam, theta, g, downhill), wanted, rtol=1e-9)
-    by = jax.tree.map(
-        lambda v: jnp.asarray(1e-5 * rng.normal(size=v.shape)), x
-    )  # of a polynomial, so a difference will do
+    # of a polynomial, so a difference will do
+    by = jax.tree.map(lambda v: jnp.asarray(1e-5 * rng.normal(size=v.shape)), x)
     ends = [thin.sample_values(jax.tree.map(lambda v, d, a=a: v + a * d, x, by), theta[0])[1] for a in (1, -1)]
     slopes = jax.tree.map(jnp.vdot, jax.jit(lambda x: exact_slopes(thin, x))(x), by)
     np.testing.assert_allclose((ends[0] - ends[1]) / 2, sum(jax.tree.leaves(slopes)), rtol=1e-6)

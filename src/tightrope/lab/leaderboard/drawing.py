@@ -16,11 +16,11 @@ HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8822
 MARKS = ("o", "s", "^", "D", "v", "P")  # with the hues, a look of its own for every method
 
 
-def looks(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
+def styles(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
     """A colour and a marker for each method, the same in every panel; neighbours in the alphabet differ in colour.
 
     Example:
-        >>> looks(["csoa", "g-oco"])["csoa"]
+        >>> styles(["csoa", "g-oco"])["csoa"]
         {'color': '#0072B2', 'marker': 'o'}
     """
     names = sorted(set(methods) - {AUTO})
@@ -47,7 +47,7 @@ def draw_scores(standings: pd.DataFrame) -> Any:
     last = last_budget(standings[standings.method != REFERENCE])
     table = last.pivot(index="method", columns="problem", values="score")[list(dict.fromkeys(last.problem))]
     equal = last[last.given == ""].groupby("problem").score.min()
-    ratio = (table / equal.clip(lower=1e-12)).clip(lower=1e-3)[table.columns]  # which a division sorts
+    ratio = (table / equal.clip(lower=1e-12)).clip(lower=1e-3)[table.columns]  # division has sorted the columns
     given = last.groupby("method").given.first()
     order = sorted(table.index, key=lambda m: (given[m] != "", np.nanmean(np.log(ratio.loc[m]))))
     ratio = ratio.loc[order]
@@ -94,7 +94,7 @@ def draw_curves(standings: pd.DataFrame) -> Any:
     A panel shows some decades around the median; a method that ends beyond them is named at the edge, with its score.
     Dotted: given what the others were not.
     """
-    methods = looks(standings.method)
+    methods = styles(standings.method)
     figure, panels = _panels(standings)
     for name, axis in panels.items():
         part = standings[standings.problem == name].sort_values("budget")
@@ -134,7 +134,7 @@ def _name_ends(
     Args:
         axis: a panel whose ordinate has its limits.
         ends: what to write of each method, and where its curve ends.
-        methods: their looks.
+        methods: their styles.
         right: where the widest curve ends.
         room: by which factor the panel is to be wider.
         scale, back: the ordinate's scale, and its inverse.
@@ -164,7 +164,7 @@ def draw_profiles(profiles: pd.DataFrame) -> Any:
     figure, axes = new_figure(min(2, len(divisions)), rows, size=(5.0, 4.8))
     for axis in axes.flat[len(divisions) :]:
         axis.set_axis_off()
-    methods = looks(profiles.method)
+    methods = styles(profiles.method)
     for axis, name in zip(axes.flat, divisions, strict=False):
         part = profiles[profiles.division == name].sort_values("share")
         for method, curve in part.groupby("method"):

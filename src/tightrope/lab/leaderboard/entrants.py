@@ -15,7 +15,7 @@ from tightrope.lab.leaderboard.hidden import ROWS, hidden, is_hidden
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.slsqp import BatchResult, slsqp
 from tightrope.loop import choose
-from tightrope.loop.budget import cost_of, default_batch, for_rows
+from tightrope.loop.budget import cost_of, for_rows
 from tightrope.loop.prepare import tightening_ceiling
 from tightrope.methods import Cost, Method
 from tightrope.methods.base import Algorithm
@@ -54,7 +54,7 @@ class Entry:
         return self.data.n or 0
 
     def calls(self, steps: int) -> int:
-        """Oracle calls of so many steps: samples of a stream; of rows, gradients or samples, whichever are more."""
+        """Oracle calls of this number of steps: samples of a stream; of rows, gradients or samples, whichever are more."""
         cost = self.cost(steps)
         if not self.n:
             return cost.samples
@@ -62,7 +62,7 @@ class Entry:
         return cost.gradients + max(cost.samples - of_steps, 0)
 
     def cost(self, steps: int) -> Cost:
-        """What so many steps cost."""
+        """What this number of steps costs."""
         return cost_of(self.method, self.problem.domain, steps, self.batch_size, self.n)
 
     def steps(self, budget: int, counted: Counted = "calls") -> int:
@@ -103,7 +103,7 @@ def enter(kind: type[Algorithm], solved: Solved, source: Source, first_budget: i
             x0, given = feasible_point(solved), (EXACT, INSIDE)
     data = solved.samples if source == "streams" else Rows(solved.table)
     method = tunable(kind)
-    size = default_batch(method, data.n)
+    size = method.steps.batch(data.n) if isinstance(method, Method) and data.n is not None else 1
     entry = Entry(for_rows(method, data.n, size), problem, data, x0, size, given)
     return dataclasses.replace(entry, method=_within_room(entry, entry.steps(first_budget)))
 
@@ -115,7 +115,7 @@ def tunable(kind: type[Algorithm]) -> Algorithm:
 
 
 def untouched(entry: Entry, steps: int) -> Algorithm:
-    """The method as `minimize` takes it from its name alone, for a run of so many steps."""
+    """The method as `minimize` takes it from its name alone, for a run of this number of steps."""
     method = for_rows(type(entry.method)(), entry.data.n, entry.batch_size)
     return _within_room(dataclasses.replace(entry, method=method), steps)
 

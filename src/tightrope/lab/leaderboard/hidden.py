@@ -31,8 +31,8 @@ from tightrope.sets import Box, ConvexSet, L1Ball, L2Ball, NuclearBall, Simplex
 from tightrope.tree import Array
 
 SEED = int.from_bytes(hashlib.sha256(f"tightrope {tightrope.__version__}".encode()).digest()[:2]) | 1
-"""The seed of a version's instances, a hash of its number, so that nobody chose it and a new version draws new ones. It is
-odd: even ones are to develop on."""
+"""The seed of a version's instances: a hash of the version's number, so that it was not chosen and each version draws new
+ones. It is odd: methods are developed on even ones."""
 
 ROWS = 500  # of an instance, as many as other problems are given (`Size.rows`); by hand
 LOSSES = {
@@ -55,7 +55,7 @@ DOMAINS: dict[str, type[Any]] = {
     "l1 ball": L1Ball,
     "nuclear ball": NuclearBall,
 }
-LEAST_MARGIN = 0.01  # of H_i, whose scale is one: what the anchor keeps from every constraint; by hand
+LEAST_MARGIN = 0.01  # the distance of H_i from zero at the anchor, at least, where H_i has the scale one; by hand
 SOLVED = 1e-9  # in units of F, which is of order one: a gap below this is rounding; by hand
 
 
@@ -80,7 +80,7 @@ def hidden(name: str) -> Solved:
     seed, number = map(int, name.split("-")[1:])
     rng = np.random.default_rng([seed, number])
     with jax.enable_x64(True):
-        while True:  # in one draw of some twenty no constraint can be active
+        while True:  # of some twenty draws, one has no constraint that can be active
             found = _draw(name, rng)
             if found is not None:
                 return found
@@ -189,7 +189,7 @@ def _domain(where: str, d: int, rng: np.random.Generator) -> ConvexSet:
 
 
 def _about(domain: ConvexSet, rng: np.random.Generator, stretch: float) -> np.ndarray:
-    """Three vertices and the middle, mixed, at so many times the distance from the middle."""
+    """A mixture of three vertices and the middle, moved to `stretch` times its distance from the middle."""
     middle = np.asarray(domain.start())
     vertices = [np.asarray(domain.lmo(jnp.asarray(rng.normal(size=middle.shape)))) for _ in range(3)]
     mixed = np.tensordot(rng.dirichlet(np.ones(4)), np.stack([*vertices, middle]), 1)

@@ -15,16 +15,7 @@ import pandas as pd
 from tightrope._jaxlib import compiled
 from tightrope._sweep import sweep
 from tightrope.lab.leaderboard.divisions import SOURCES, Counted, Source, counts
-from tightrope.lab.leaderboard.entrants import (
-    Entry,
-    automatic,
-    challenge,
-    enter,
-    misfit,
-    settings,
-    tunable,
-    untouched,
-)
+from tightrope.lab.leaderboard.entrants import Entry, automatic, challenge, enter, misfit, settings, tunable, untouched
 from tightrope.lab.leaderboard.hidden import SEED, is_hidden, name_of
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.work import TUNING, Tables, Unit
@@ -157,7 +148,7 @@ def _setting(coefficients: Mapping[Any, float]) -> str:
 
 @lru_cache(maxsize=64)
 def _costs(entry: Entry, setting: str, steps: int) -> dict[str, int]:
-    """What so many steps cost; of some methods it depends on the coefficients."""
+    """What this number of steps costs with these coefficients, on which the cost of some methods depends."""
     method = replace(entry.method, **json.loads(setting))
     return dataclasses.replace(entry, method=method).cost(steps)._asdict()
 
@@ -208,7 +199,7 @@ def _ways(entry: Entry, allowed: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def _same_for_all_seeds(method: Algorithm) -> bool:
-    """Whether a step sees all rows: the order of the samples is then nothing to the run."""
+    """Whether a step sees all rows, so that every seed, which only orders the samples, gives the same run."""
     return isinstance(method, Solver) or (isinstance(method, Method) and method.facts.full_batch)
 
 
@@ -243,7 +234,7 @@ def _way(
     table = table[table.setting.isin([_setting(one) for one in wanted])].merge(asked, on="step")
     costs = pd.DataFrame([_costs(entry, key, n) for key, n in zip(table.setting, table.step, strict=True)])
     kept = table[["budget", "seed", "setting"]].assign(steps=table.step, seconds=took * table.step / asked.step.max())
-    return kept.join(costs).assign(start=_start(solved), **judge(solved, list(table.x)))
+    return kept.join(costs).assign(start=_start(solved), **worth_of(solved, list(table.x)))
 
 
 def _chosen(runs: pd.DataFrame) -> str:
@@ -260,7 +251,7 @@ def _values(solved: Solved) -> Any:
     return compiled(jax.vmap(lambda x: (solved.objective(x), solved.constraints(x))))
 
 
-def judge(solved: Solved, points: list[Tree]) -> dict[str, np.ndarray]:
+def worth_of(solved: Solved, points: list[Tree]) -> dict[str, np.ndarray]:
     """What outputs are worth, all without noise.
 
     gap: F(x) - F*, negative where the constraints are violated. violation: the largest H_i(x), minus the least possible
@@ -281,7 +272,7 @@ def judge(solved: Solved, points: list[Tree]) -> dict[str, np.ndarray]:
 @lru_cache(maxsize=32)
 def _start(solved: Solved) -> float:
     """The score of the set's own point, where nearly all runs begin."""
-    return float(judge(solved, [jax.tree.map(jnp.asarray, solved.problem.domain.start())])["score"][0])
+    return float(worth_of(solved, [jax.tree.map(jnp.asarray, solved.problem.domain.start())])["score"][0])
 
 
 def reference(name: str, size: Size, _: Tables) -> pd.DataFrame:
@@ -303,5 +294,5 @@ def reference(name: str, size: Size, _: Tables) -> pd.DataFrame:
         "default": True,
         "start": _start(solved),
     }
-    values = judge(solved, [jax.tree.map(jnp.asarray, found.x)])
+    values = worth_of(solved, [jax.tree.map(jnp.asarray, found.x)])
     return pd.DataFrame([{**who, **run, **{key: value[0] for key, value in values.items()}, "refused": None}])

@@ -15,7 +15,7 @@ from tightrope.confidence import USUAL
 from tightrope.lab.paper.claims import MUCH, Claim, band, decide
 from tightrope.lab.paper.drawing import label, zero
 from tightrope.lab.paper.fairness import Task, adult_task, measure, paper_problem
-from tightrope.lab.paper.figure import Figure, Report, Size, groups
+from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds
 from tightrope.lab.problems import PROBLEMS
 from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
@@ -38,24 +38,16 @@ COLOURS = ("#D55E00", "#0072B2")  # the paper's, and ours
 
 
 def units(size: Size) -> list[Unit]:
-    """For each group of seeds: passes over Adult, steps on matrices, certificates."""
+    """Passes over Adult, steps on matrices, certificates."""
     adult = {"rows": size.rows, "passes": PASSES}
     split = {"problem": SPLIT, "steps": STEPS * size.records}
     certified = {"problem": CERTIFIED, "rows": ROWS, "confidence": USUAL}
-    made = []
-    for seeds in groups(size.seeds):
-        which = {"seeds": list(seeds)}
-        made += [
-            _unit("variance", adult | which, lambda _, s=seeds: variance(adult_task(size), s)),
-            _unit("split", split | which, lambda _, s=seeds: projection_free(STEPS * size.records, s)),
-            _unit("certified", certified | which, lambda _, s=seeds: certified_points(s)),
-        ]
-    return made
-
-
-def _unit(kind: str, settings: dict[str, Any], run: Any) -> Unit:
-    first, last = settings["seeds"][0], settings["seeds"][-1]
-    return Unit(f"{kind}-seeds{first}-{last}", {"kind": kind} | settings, run)
+    kinds: list[tuple[str, dict[str, Any], Any]] = [
+        ("variance", adult, lambda seeds, _: variance(adult_task(size), seeds)),
+        ("split", split, lambda seeds, _: projection_free(STEPS * size.records, seeds)),
+        ("certified", certified, lambda seeds, _: certified_points(seeds)),
+    ]
+    return [unit for kind, on, run in kinds for unit in by_seeds(kind, {"kind": kind} | on, size.seeds, run)]
 
 
 def variance(task: Task, seeds: Sequence[int]) -> pd.DataFrame:

@@ -24,10 +24,7 @@ from tightrope.tree import replace
 
 C, RADIUS = 0.05, 10.0
 """The threshold of the covariance, which is the paper's, and the radius of the ball, which it does not name; by hand."""
-PAPER: dict[str, Method] = {
-    "CSOA": CSOA(eta0=0.15, delta=0.01, upsilon0=80.0),
-    "G-OCO": GOCO(v0=0.5, alpha0=2.5),
-}
+PAPER: dict[str, Method] = {"CSOA": CSOA(eta0=0.15, delta=0.01, upsilon0=80.0), "G-OCO": GOCO(v0=0.5, alpha0=2.5)}
 """The coefficients that the paper arrived at."""
 
 

@@ -8,17 +8,8 @@ import pandas as pd
 from tightrope._sweep import sweep
 from tightrope.lab.paper.claims import ALMOST_ZERO, Claim, band, decide, trend
 from tightrope.lab.paper.drawing import curve, label, legend_below, optimum, shades, zero
-from tightrope.lab.paper.fairness import (
-    PAPER,
-    C,
-    Task,
-    adult_task,
-    coordinates,
-    measure,
-    paper_problem,
-    points,
-)
-from tightrope.lab.paper.figure import Figure, Report, Size, coefficients, groups
+from tightrope.lab.paper.fairness import PAPER, C, Task, adult_task, coordinates, measure, paper_problem, points
+from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds, coefficients
 from tightrope.lab.paper.tuning import SACRIFICE, UPSILON0
 from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
@@ -30,23 +21,16 @@ ETA0 = (coefficients(PAPER["CSOA"])["eta0"], 1.0)
 
 def units(size: Size) -> list[Unit]:
     """A sweep over upsilon0 for some seeds at each of two horizons: one pass, and several."""
-    return [_unit(size, passes, seeds) for passes in dict.fromkeys((1, size.passes)) for seeds in groups(size.seeds)]
+    on = {"rows": size.rows, "tests": size.tests, "c": C, "delta": coefficients(PAPER["CSOA"])["delta"]}
+    on |= {"records": size.records, "upsilon0": list(UPSILON0), "eta0": list(ETA0)}
 
+    def sweeps(passes: int) -> list[Unit]:
+        def table(seeds: range, _: Tables) -> pd.DataFrame:
+            return run(adult_task(size), passes, seeds, size.records)
 
-def _unit(size: Size, passes: int, seeds: range) -> Unit:
-    settings = {
-        "rows": size.rows,
-        "tests": size.tests,
-        "c": C,
-        "delta": coefficients(PAPER["CSOA"])["delta"],
-        "passes": passes,
-        "seeds": list(seeds),
-        "records": size.records,
-        "upsilon0": list(UPSILON0),
-        "eta0": list(ETA0),
-    }
-    name = f"passes{passes}-seeds{seeds[0]}-{seeds[-1]}"
-    return Unit(name, settings, lambda _: run(adult_task(size), passes, seeds, size.records))
+        return by_seeds(f"passes{passes}", on | {"passes": passes}, size.seeds, table)
+
+    return [unit for passes in dict.fromkeys((1, size.passes)) for unit in sweeps(passes)]
 
 
 def run(task: Task, passes: int, seeds: Sequence[int], records: int) -> pd.DataFrame:
@@ -150,10 +134,7 @@ def predictions(ends: pd.DataFrame, task: Task, where: str) -> list[Claim]:
     drift = Claim(
         f"Where upsilon >= c (upsilon0 = {which}), no point meets both tightened sides and both multipliers grow together "
         f"({where}).",
-        decide(
-            up.low > task.optimum.multiplier > down.high,
-            up.middle > task.optimum.multiplier > down.middle,
-        ),
+        decide(up.low > task.optimum.multiplier > down.high, up.middle > task.optimum.multiplier > down.middle),
         f"the smaller of the two mean multipliers is {up} there and {down} where upsilon < c; the optimal multiplier of "
         f"the problem is {task.optimum.multiplier:.3g}",
         "analysis",

@@ -13,27 +13,9 @@ import pandas as pd
 
 from tightrope.lab.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide
 from tightrope.lab.paper.drawing import COLOURS, STYLES, curve, label, legend_below, optimum, zero
-from tightrope.lab.paper.fairness import (
-    PAPER,
-    C,
-    People,
-    Task,
-    adult_task,
-    batch_optimum,
-    fairness,
-    follow,
-    together,
-)
-from tightrope.lab.paper.figure import Figure, Report, Size, coefficients, groups
-from tightrope.lab.paper.tuning import (
-    RULE,
-    SACRIFICE,
-    UPSILON0,
-    TunedCoefficients,
-    as_methods,
-    tuned,
-    tuning_table,
-)
+from tightrope.lab.paper.fairness import PAPER, C, People, Task, adult_task, batch_optimum, fairness, follow, together
+from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds, coefficients
+from tightrope.lab.paper.tuning import RULE, SACRIFICE, UPSILON0, TunedCoefficients, as_methods, tuned, tuning_table
 from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
 
@@ -77,12 +59,10 @@ def units(size: Size) -> list[Unit]:
     runs = []
     for variant in variants(size):
         for name in PAPER:
-            for part in groups(size.seeds):
-                settings = on | {"variant": variant.name, "method": name, "passes": variant.passes}
-                settings |= {"seeds": list(part), "records": size.records}
-                settings |= {"after": tuning_settings} if variant.tuned else coefficients(PAPER[name])
-                title = f"{variant.name}-{name.lower()}-seeds{part[0]}-{part[-1]}"
-                runs.append(Unit(title, settings, partial(run, size, variant, name, part)))
+            settings = on | {"variant": variant.name, "method": name, "passes": variant.passes, "records": size.records}
+            settings |= {"after": tuning_settings} if variant.tuned else coefficients(PAPER[name])
+            each = partial(run, size, variant, name)
+            runs += by_seeds(f"{variant.name}-{name.lower()}", settings, size.seeds, each)
     return [batch, tuning, *runs]
 
 

@@ -24,17 +24,8 @@ from tightrope.lab.paper.fig3_claims import (
     reasons,
     tuning_claim,
 )
-from tightrope.lab.paper.figure import Figure, Report, Size, groups
-from tightrope.lab.paper.matrices import (
-    BATCH,
-    Amount,
-    Case,
-    SeparateTrackers,
-    amount,
-    follow,
-    paper_cases,
-    runs,
-)
+from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds
+from tightrope.lab.paper.matrices import BATCH, Amount, Case, SeparateTrackers, amount, follow, paper_cases, runs
 from tightrope.lab.paper.matrix_tuning import (
     TUNING_SEED,
     attempt,
@@ -83,13 +74,10 @@ class Part(NamedTuple):
     def units(self, work: Amount, tuning: dict[str, Any]) -> list[Unit]:
         """A unit for each group of seeds; its settings say what the runs depend on."""
         described = {"after": tuning} if self.tuned else {"cases": [case.settings() for case in self.cases({})]}
-        found = []
-        for seeds in groups(self.seeds):
-            settings = work.settings() | described | {"part": self.name, "seeds": list(seeds)}
-            found.append(Unit(f"{self.name}-seeds{seeds[0]}-{seeds[-1]}", settings, partial(self.run, seeds, work)))
-        return found
+        settings = work.settings() | described | {"part": self.name}
+        return by_seeds(self.name, settings, self.seeds, partial(self.run, work))
 
-    def run(self, seeds: range, work: Amount, done: Tables) -> pd.DataFrame:
+    def run(self, work: Amount, seeds: range, done: Tables) -> pd.DataFrame:
         """The table of a unit."""
         return runs(self.cases(done), seeds, work, self.ends)
 

@@ -19,7 +19,7 @@ from tightrope.lab.paper.fairness import (
     paper_problem,
     points,
 )
-from tightrope.lab.paper.figure import Figure, Report, Size, coefficients, groups
+from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds, coefficients
 from tightrope.lab.work import TUNING, Tables, Unit
 from tightrope.learn.datasets import rotated_gaussians
 from tightrope.methods import CSOA
@@ -49,15 +49,10 @@ def task(phi: str, seed: int, rows: int, c: float) -> Task:
 def units(size: Size) -> list[Unit]:
     """Runs at one c that are followed; then runs at every c, on several data sets for each angle."""
     on = {"rows": size.synthetic_rows, "passes": size.synthetic_passes, **coefficients(METHOD)}
-    found = []
-    for seeds in groups(size.seeds):
-        settings = on | {"c": SHOWN, "seeds": list(seeds), "records": size.records}
-        found.append(Unit(f"convergence-seeds{seeds[0]}-{seeds[-1]}", settings, partial(converge, size, seeds)))
+    found = by_seeds("convergence", on | {"c": SHOWN, "records": size.records}, size.seeds, partial(converge, size))
     for phi in ANGLES:
-        for seeds in groups(size.data_seeds):
-            settings = on | {"phi": phi, "levels": list(LEVELS), "data sets": list(seeds)}
-            name = f"path-{phi.replace('/', '')}-data{seeds[0]}-{seeds[-1]}"
-            found.append(Unit(name, settings, partial(path, size, phi, seeds)))
+        settings, name = on | {"phi": phi, "levels": list(LEVELS)}, f"path-{phi.replace('/', '')}"
+        found += by_seeds(name, settings, size.data_seeds, partial(path, size, phi), called="data")
     return found
 
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,23 @@ def coefficients(method: Method) -> dict[str, float]:
     return {jax.tree_util.keystr(path)[1:]: value for path, value in jax.tree_util.tree_leaves_with_path(method)}
 
 
-def groups(seeds: int, size: int = 5) -> Iterable[range]:
-    """Seeds in groups: what is lost when a reproduction is interrupted is a group at most."""
-    return [range(first, min(first + size, seeds)) for first in range(0, seeds, size)]
+def by_seeds(
+    name: str, settings: dict[str, Any], seeds: int, run: Callable[[range, Tables], pd.DataFrame], called: str = "seeds"
+) -> list[Unit]:
+    """A unit for each five seeds, so that an interrupted reproduction loses no more than these.
+
+    Args:
+        name: what the names of the units begin with.
+        settings: all that the tables depend on, besides the seeds.
+        seeds: how many there are.
+        run: makes the table of some seeds, from the tables of the units before.
+        called: what the seeds are called in names and settings.
+    """
+    parts = [range(first, min(first + 5, seeds)) for first in range(0, seeds, 5)]
+    return [
+        Unit(f"{name}-{called}{part[0]}-{part[-1]}", settings | {called: list(part)}, partial(run, part))
+        for part in parts
+    ]
 
 
 def finished(run: Result, what: str) -> None:

@@ -77,11 +77,7 @@ ERRATA = (
         "Its condition delta > 4 B^2 contradicts Theorem 1's delta = 4 B^2. It is not needed: weak duality gives the"
         " bound wherever the constraints hold on average.",
     ),
-    (
-        "E12",
-        "matrix experiment",
-        "upsilon is of the order T^-1/2 there and T^-1/4 in the theorem (figure 3).",
-    ),
+    ("E12", "matrix experiment", "upsilon is of the order T^-1/2 there and T^-1/4 in the theorem (figure 3)."),
     (
         "E13",
         "fairness experiment",

@@ -5,15 +5,7 @@ from functools import lru_cache, partial
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.lab.problems.solved import (
-    Constants,
-    Noise,
-    Solved,
-    linear,
-    normals,
-    polyhedral_margin,
-    squared_distance,
-)
+from tightrope.lab.problems.solved import Constants, Noise, Solved, linear, normals, polyhedral_margin, squared_distance
 from tightrope.problem import Problem
 from tightrope.sampling import Generator
 from tightrope.sets import Box, L2Ball

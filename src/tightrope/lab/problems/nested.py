@@ -13,13 +13,7 @@ import numpy as np
 
 from tightrope.lab.problems.learning import rare_alarms
 from tightrope.lab.problems.solved import Constants, Solved, normals, solve_equations
-from tightrope.problem import (
-    Problem,
-    conditional_mean_at_most,
-    entropic_risk_at_most,
-    ratio_at_most,
-    variance_at_most,
-)
+from tightrope.problem import Problem, conditional_mean_at_most, entropic_risk_at_most, ratio_at_most, variance_at_most
 from tightrope.sampling import Generator
 from tightrope.sets import L2Ball
 from tightrope.tree import nonzero

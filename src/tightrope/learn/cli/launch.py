@@ -60,7 +60,7 @@ def launch(
 def _start(command: list[str], k: int, processes: int, address: str) -> subprocess.Popen[bytes]:
     told = {
         "JAX_COORDINATOR_ADDRESS": address,
-        "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{address}",  # by which JAX knows that the next three are there
+        "OMPI_MCA_orte_hnp_uri": f"0.0;tcp://{address}",  # tells JAX that the next three are there
         "OMPI_COMM_WORLD_SIZE": str(processes),
         "OMPI_COMM_WORLD_RANK": str(k),
         "OMPI_COMM_WORLD_LOCAL_RANK": str(k),  # the accelerator that is this process's own

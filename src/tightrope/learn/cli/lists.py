@@ -88,12 +88,11 @@ def _rate(p: float | None) -> str:
 
 
 def _set(name: str, kind: "type[ConvexSet]") -> dict[str, Any]:
-    from tightrope.sets import ConvexSet
-
-    can = {what: what for what in ("project", "lmo") if getattr(kind, what) is not getattr(ConvexSet, what)}
-    if "project" in can and vars(kind).keys() & {"has_projection", "cheap_projection"}:
-        can["project"] = "project (not always, or not cheaply)"
-    return {"name": name, "what": _first_paragraph(kind), "can": list(can.values())}
+    # a flag that depends on the set is a property of the class
+    always = kind.has_projection is True and kind.cheap_projection is True
+    project = "project" if always else "project (not always, or not cheaply)"
+    can = [word for word, flag in ((project, kind.has_projection), ("lmo", kind.has_lmo)) if flag]
+    return {"name": name, "what": _first_paragraph(kind), "can": can}
 
 
 def _first_paragraph(value: Any) -> str:

@@ -43,7 +43,7 @@ def print_table(table: Table, *, whole: bool = False, stderr: bool = False) -> N
 
     Args:
         table: what to print.
-        whole: make it as wide as it needs to be where nobody watches, such as in a file.
+        whole: make it as wide as it needs to be where the output is no terminal, such as in a file.
         stderr: print on stderr instead of stdout.
     """
     console = Console(stderr=stderr)
@@ -109,7 +109,7 @@ def noted(notes: list[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def busy(words: str) -> Iterator[None]:
-    """Show a moving line while somebody watches, instead of the bars of single runs."""
+    """Show a moving line on a terminal, instead of the bars of single runs."""
     with contextlib.ExitStack() as stack:
         if Console(stderr=True).is_terminal:
             stack.enter_context(Console(file=sys.stderr).status(words))

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tightrope._limits import KEPT, beyond_memory
 from tightrope._threads import threads_for
 from tightrope.aside import aside
-from tightrope.learn import rules
+from tightrope.learn import parameters
 from tightrope.learn.completion.choice import choose
 from tightrope.learn.completion.page import completion_page
 from tightrope.learn.completion.places_and_values import NAME, joined, plain, read, warn_of_empty, whole_numbers
@@ -23,15 +23,15 @@ from tightrope.methods import Method
 from tightrope.pages.elements import write_page
 from tightrope.sets.low_rank import LowRankBall
 
-_BOUND = rules.POSITIVE._replace(expected="a positive number, or None to choose one").or_none()
+_BOUND = parameters.POSITIVE._replace(expected="a positive number, or None to choose one").or_none()
 _RULES = {
     "nuclear_norm": _BOUND,
     "unobserved_energy": _BOUND,
-    "rank": rules.whole_number(1).or_none(),
-    "steps": rules.whole_number(1),
-    "random_state": rules.whole_number(0),
-    "held_out": rules.share("a share between 0 and 1, such as 0.1"),
-    "method": rules.METHOD,
+    "rank": parameters.whole_number(1).or_none(),
+    "steps": parameters.whole_number(1),
+    "random_state": parameters.whole_number(0),
+    "held_out": parameters.share("a share between 0 and 1, such as 0.1"),
+    "method": parameters.METHOD,
 }
 
 
@@ -128,7 +128,7 @@ class StructuredMatrixCompletion(BaseEstimator):
             shape: for (rows, columns, values), the size of the matrix; by default the smallest that holds them.
         """
         with aside(self) as new:
-            rules.check_parameters(self, _RULES)
+            parameters.check_parameters(self, _RULES)
             seen = observed(plain(X), shape=shape, empty="keep", who=NAME)
             self._refuse_too_large(seen)
             alpha, beta, error, path, start = new.nuclear_norm, new.unobserved_energy, None, None, None
@@ -148,7 +148,7 @@ class StructuredMatrixCompletion(BaseEstimator):
         """
         if not hasattr(self, "factors_"):
             return self.fit(X, y)
-        rules.check_parameters(self, _RULES)
+        parameters.check_parameters(self, _RULES)
         if self._seen is None:
             raise ValueError(
                 f"This {NAME} was saved without its ratings, and partial_fit adds to them; call fit with all ratings, or "

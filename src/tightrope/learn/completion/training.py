@@ -179,7 +179,7 @@ def _settles() -> Callable[[Any], bool]:
         nonlocal step, total, before
         if now.step < step + EVERY:
             return False
-        so_far = now.step * now.row["objective"]  # which is a mean over the run
+        so_far = now.step * now.row["objective"]  # the objective in a row is a mean over the run
         mean = (so_far - total) / (now.step - step)
         fell, step, total, before = before - mean, now.step, so_far, mean
         return not np.any(now.dual) and fell < _SETTLED * mean
@@ -223,7 +223,7 @@ def complete(
     with jax.enable_x64(True):
         made = structured_completion(seen, nuclear_norm, unobserved_bound, rank=rank, like=like)
         scales = made.problem.params["scales"]
-        unit = float(scales["f"] / scales["h"])  # of this size a multiplier makes all entries count alike
+        unit = float(scales["f"] / scales["h"])  # the size of a multiplier with which all entries count alike
         result = minimize(
             *made,
             method=_automatic(made.method, start) if method == "auto" else method,

@@ -9,7 +9,7 @@ import numpy as np
 from tightrope.confidence import binomial_lower, binomial_upper, umbrella_least
 from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint
 from tightrope.learn.constrained.held_out import HeldOut, Judges
-from tightrope.learn.constrained.search import Walk, interval, passes
+from tightrope.learn.constrained.search import Walked, interval, passes
 from tightrope.names import visible
 from tightrope.pages.elements import fragment
 
@@ -25,7 +25,7 @@ class CertificationError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class MeasuredMetric:
     """A metric at the threshold, on the rows that judged.
 
     Attributes:
@@ -73,8 +73,8 @@ class ThresholdCertificate:
     proven: bool
     threshold: float
     limits: tuple[str, ...]
-    constraints: tuple[Measured, ...]
-    objective: Measured
+    constraints: tuple[MeasuredMetric, ...]
+    objective: MeasuredMetric
     basis: str
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class ThresholdCertificate:
 
 
 def certificate_of(
-    asked: Asked, constraints: Sequence[Constraint], found: Walk, threshold: float, confidence: float, judges: Judges,
+    asked: Asked, constraints: Sequence[Constraint], found: Walked, threshold: float, confidence: float, judges: Judges,
     weights: str | None,
 ) -> ThresholdCertificate:  # fmt: skip
     """Everything there is to say about a threshold.
@@ -117,8 +117,8 @@ def certificate_of(
         threshold: the cut that is used: the walk's, or another where nothing was certified.
         confidence: that of every claim.
         judges: the rows that judge, and how they came to.
-        weights: "known" where `max_weight` was given with weights, "seen" where nobody said how large they may become; None
-            where rows count alike.
+        weights: "known" where `max_weight` was given with weights, "seen" where it was not, so that rows to come may weigh
+            more than those seen; None where rows count alike.
     """
     rows = found.judging.once()
     holds = found.passed > 0 and weights != "seen" and not judges.trained_on
@@ -164,19 +164,19 @@ def certificate_of(
 
 def _measure(
     name: str, group: Any, rows: HeldOut, cut: float, confidence: float, costs: Any, limit: str | None = None
-) -> Measured:
+) -> MeasuredMetric:
     part, cuts = rows.of(group), np.array([cut])
     value = float(part.estimate(name, cuts, costs)[0]) if len(part.score) else float("nan")
     called = name if group is None else f"{name} ({group[0]} = {group[1]})"
     if name == COST:
-        return Measured(called, value, None, None, f"{len(part.score):,} rows", limit)
+        return MeasuredMetric(called, value, None, None, f"{len(part.score):,} rows", limit)
     n = int(part.whole_counts(name, cuts)[1][0])
     low, high = interval(name, part, cut, confidence) if n else (0.0, 1.0)
-    return Measured(called, value, low, high, f"{n:,} {METRICS[name].rows}", limit)
+    return MeasuredMetric(called, value, low, high, f"{n:,} {METRICS[name].rows}", limit)
 
 
 def _missing(
-    constraints: Sequence[Constraint], found: Walk, threshold: float, confidence: float, costs: Any, share: float
+    constraints: Sequence[Constraint], found: Walked, threshold: float, confidence: float, costs: Any, share: float
 ) -> tuple[str, ...]:
     """What stands in the way where the walk began, the threshold that looked safest, in sentences."""
     cuts, views = np.array([found.first]), list(found.judging.views())
@@ -204,7 +204,7 @@ def _missing(
 
 
 def _weights_unknown(most: tuple[float, float]) -> str:
-    """The missing piece where limits are kept for weights up to the largest seen: nobody said that it is the largest."""
+    """What is missing where limits are kept for weights up to the largest seen: that no other is larger."""
     given = f"{most[0]}" if most[0] == most[1] else f"{most}"
     return (
         f"It is shown where no row to come weighs more than {_most(most)}, the largest weight given. No number of rows "
@@ -221,7 +221,7 @@ def _most(most: tuple[float, float]) -> str:
     )
 
 
-def _too_few(c: Constraint, value: float, found: Walk, confidence: float, share: float) -> str:
+def _too_few(c: Constraint, value: float, found: Walked, confidence: float, share: float) -> str:
     """The best that can be shown with the rows there are, and how many it would take."""
     rows, cuts = found.judging.once().of(c.group), np.array([found.first])
     if c.metric == COST or rows.weighted(c.metric):

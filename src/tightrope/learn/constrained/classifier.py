@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 from tightrope.aside import aside
 from tightrope.confidence import USUAL
 from tightrope.given import unmasked
-from tightrope.learn import rules
+from tightrope.learn import parameters
 from tightrope.learn.constrained.asked import Asked, Constraint, read_asked
 from tightrope.learn.constrained.certificate import (
     CertificationError,
@@ -48,14 +48,17 @@ _STREAM = 0x5B17  # names a stream of random numbers, other than that of who mad
 DEFAULT = {"fpr": 0.05}
 """What `subject_to=None` means; by hand."""
 
+_SHARE, _FOLDS = parameters.share("a share such as 0.5"), parameters.whole_number(2)
 _RULES = {
-    "confidence": rules.share("a number between 0 and 1"),
-    "max_weight": rules.Rule(
-        lambda v: all(rules.POSITIVE.holds(w) for w in (v if isinstance(v, list | tuple) and len(v) == 2 else [v])),
+    "confidence": parameters.share("a number between 0 and 1"),
+    "max_weight": parameters.Rule(
+        lambda v: all(
+            parameters.POSITIVE.holds(w) for w in (v if isinstance(v, list | tuple) and len(v) == 2 else [v])
+        ),
         "a positive number, the largest weight that a row can have, or two of them, for negative and for positive rows",
     ).or_none(),
-    "uncertified": rules.one_of(("warn", "raise")),
-    "random_state": rules.whole_number(0),
+    "uncertified": parameters.one_of(("warn", "raise")),
+    "random_state": parameters.whole_number(0),
 }
 
 
@@ -68,6 +71,12 @@ class _Task(NamedTuple):
     groups: Mapping[tuple[str, Any], np.ndarray]
     most: tuple[float, float]
     draw: np.ndarray | None
+
+    def take(self, rows: np.ndarray) -> "_Task":
+        """The same with some of the rows."""
+        weight, draw = (None if part is None else part[rows] for part in (self.weight, self.draw))
+        groups = {name: mask[rows] for name, mask in self.groups.items()}
+        return _Task(_safe_indexing(self.X, rows), self.positive[rows], weight, groups, self.most, draw)
 
 
 class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -172,14 +181,15 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             sensitive_features: a column or several of groups, for limits "by group".
         """
         with aside(self) as new:
-            rules.check_parameters(new, _RULES)
+            parameters.check_parameters(new, _RULES)
             asked = new.asked
             task = new._read(X, y, sample_weight, sensitive_features, asked)
             limits = asked.in_groups(list(task.groups))
             judges = new._held_out(task, asked, limits)
             found = walk(asked, limits, judges.rows, new.confidence, int(new.random_state))
             cut = found.cut if found.passed else by_estimate(asked, limits, judges.rows)
-            cut = new._usual_cut() if cut is None else cut
+            if cut is None:  # where a classifier cuts its scores by itself
+                cut = 0.0 if hasattr(new.estimator_, "decision_function") else 0.5
             weights = None if task.weight is None else "seen" if new.max_weight is None else "known"
             certificate = certificate_of(asked, limits, found, cut, new.confidence, judges, weights)
             said = "\n".join([certificate.verdict, *certificate.missing])
@@ -291,14 +301,14 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         trained_on = sum(int(np.isin(draw[judge], draw[train]).sum()) for train, judge in splits)
         if len(splits) == 1:
             train, judge = splits[0]
-            self.keep(self._trained(_rows(task, train), asked, limits))
-            part = _rows(task, judge)
+            self.keep(self._trained(task.take(train), asked, limits))
+            part = task.take(judge)
             basis = "Judged by {} rows, {} of them positive, on which it was not trained."
             judged = self._judged(part, self._scores(self.estimator_, part.X))
             return Judges(judged, False, basis, len(judge) / n, trained_on)
         scores = np.full(n, np.nan)
         for train, judge in splits:
-            scores[judge] = self._scores(self._trained(_rows(task, train), asked, limits), _rows(task, judge).X)
+            scores[judge] = self._scores(self._trained(task.take(train), asked, limits), task.take(judge).X)
         self.keep(self._trained(task, asked, limits))
         kept = self._scores(self.estimator_, task.X)
         seen = np.isfinite(scores)
@@ -306,16 +316,16 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             f"Judged by {{}} rows, {{}} of them positive, scored by {len(splits)} models that had not seen them; the one "
             "that is kept has seen all, and its own decisions have to show the limits, too."
         )
-        judged = self._judged(_rows(task, np.flatnonzero(seen)), scores[seen], kept[seen])
+        judged = self._judged(task.take(np.flatnonzero(seen)), scores[seen], kept[seen])
         return Judges(judged, True, basis, float(seen.mean()), trained_on)
 
     def _splits(self, task: _Task, asked: Asked) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows to train on and rows to judge by."""
         seed, n = int(self.random_state), len(task.positive)
-        if _is_share(self.cv):
+        if _SHARE.holds(self.cv):
             counted = np.ones(n, bool) if task.weight is None else task.weight > 0
             yield one_split(task.positive, counted, float(self.cv), seed, asked.within_classes, task.draw)
-        elif _is_folds(self.cv):
+        elif _FOLDS.holds(self.cv):
             from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
             kind = StratifiedKFold if task.draw is None else StratifiedGroupKFold
@@ -381,10 +391,6 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             f"{type(estimator).__name__} has neither decision_function nor predict_proba; expected a classifier with one."
         )
 
-    def _usual_cut(self) -> float:
-        """Where a classifier cuts its scores by itself."""
-        return 0.0 if hasattr(self.estimator_, "decision_function") else 0.5
-
     def decision_function(self, X: Any) -> np.ndarray:
         """How far the score of each row is above the threshold; that of the second of `classes_` where it is positive."""
         check_is_fitted(self, "certificate_")
@@ -445,22 +451,6 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             inner = get_tags(self.estimator).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
-
-
-def _is_share(cv: Any) -> bool:
-    return isinstance(cv, float | np.floating) and 0 < float(cv) < 1
-
-
-def _is_folds(cv: Any) -> bool:
-    return isinstance(cv, int | np.integer) and not isinstance(cv, bool) and int(cv) >= 2
-
-
-def _rows(task: _Task, rows: np.ndarray) -> _Task:
-    """Some of the rows."""
-    weight = None if task.weight is None else task.weight[rows]
-    groups = {name: mask[rows] for name, mask in task.groups.items()}
-    draw = None if task.draw is None else task.draw[rows]
-    return _Task(_safe_indexing(task.X, rows), task.positive[rows], weight, groups, task.most, draw)
 
 
 def one_split(

@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 
 from tightrope.confidence import copied_from
 
-_ENTRIES = 100_000_000  # of sparse rows, zeros included; with more they are not searched for copies; a guess
+_ENTRIES = 100_000_000  # the most entries, zeros included, of sparse rows that are searched for copies; a guess
 
 
 def draws(X: Any, *others: np.ndarray) -> np.ndarray | None:

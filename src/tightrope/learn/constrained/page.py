@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tightrope.learn.constrained.certificate import Measured, ThresholdCertificate
+from tightrope.learn.constrained.certificate import MeasuredMetric, ThresholdCertificate
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.pages.drawings import PANEL, curve, interval
 from tightrope.pages.elements import Html, cell, element, facts, heading, joined, listed, page, paragraph, row, table
@@ -41,7 +41,7 @@ def threshold_parts(certificate: ThresholdCertificate) -> list[Html]:
     ]
 
 
-def _row(measured: Measured) -> Html:
+def _row(measured: MeasuredMetric) -> Html:
     low, high = (math.nan if end is None else end for end in (measured.low, measured.high))
     limit = math.nan if measured.limit is None else float(measured.limit.split()[-1])
     longest = 1.1 * np.nanmax([high, measured.value, limit, 0.0])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tightrope.files import FileError, Form
-from tightrope.learn.constrained.certificate import Measured, ThresholdCertificate
+from tightrope.learn.constrained.certificate import MeasuredMetric, ThresholdCertificate
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.constrained.linear import SurrogateClassifier
 from tightrope.learn.model_file import read_model, write_model
@@ -64,8 +64,8 @@ def load_classifier(kind: type["ConstrainedClassifier"], path: Path) -> "Constra
 
 
 def _certificate(about: dict[str, Any]) -> ThresholdCertificate:
-    constraints = tuple(Measured(**one) for one in about["constraints"])
+    constraints = tuple(MeasuredMetric(**one) for one in about["constraints"])
     words: dict[str, Any] = {name: tuple(about[name]) for name in ("limits", "missing", "notes")}
     return ThresholdCertificate(
-        **(about | words | {"constraints": constraints, "objective": Measured(**about["objective"])})
+        **(about | words | {"constraints": constraints, "objective": MeasuredMetric(**about["objective"])})
     )

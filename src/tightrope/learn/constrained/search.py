@@ -30,7 +30,7 @@ _PLACES = 64  # cuts of a walk that a pilot prepares; a guess: each takes a pass
 _STREAM = 0x9B1D  # names a stream of random numbers, as in `classifier.py`; any would do
 
 
-class Walk(NamedTuple):
+class Walked(NamedTuple):
     """Where a walk began, what it passed, and what came of it.
 
     Attributes:
@@ -48,7 +48,7 @@ class Walk(NamedTuple):
     first: float
 
 
-def walk(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut, confidence: float, seed: int) -> Walk:
+def walk(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut, confidence: float, seed: int) -> Walked:
     """The best cut of those certified."""
     wants = {c.wants for c in constraints}
     one_way = len(wants) == 1 and 0 not in wants
@@ -64,10 +64,10 @@ def walk(asked: Asked, constraints: Sequence[Constraint], rows: HeldOut, confide
         cuts = ends = _few_cuts(asked, constraints, pilot, step, one_way)
     passed = fixed_sequence(passes(constraints, judging, cuts, confidence, asked.costs))
     if not passed:
-        return Walk(float(ends[0]), 0, judging, pilot, float(cuts[0]))
+        return Walked(float(ends[0]), 0, judging, pilot, float(cuts[0]))
     worth = _worth(asked, judging, cuts[:passed], confidence)
     best = passed - 1 - int(np.argmax(worth[::-1]))  # of equal ones the farthest
-    return Walk(float(ends[best]), passed, judging, pilot, float(cuts[0]))
+    return Walked(float(ends[best]), passed, judging, pilot, float(cuts[0]))
 
 
 def passes(

@@ -9,9 +9,9 @@ infinite temperature, where covariances take the place of rates.
 import numpy as np
 import pandas as pd
 
-from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.paths import Model
-from tightrope.learn.fair.rates import MEANS, Limits, Point, Rates
+from tightrope.learn.fair.rate_rule import RateRule
+from tightrope.learn.fair.rates import MEANS, Limits, Point, RateProblem
 from tightrope.learn.fair.split import TRAINING
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.training import Built, Scaling, build, covariances, train
@@ -56,7 +56,7 @@ def walked(
 ) -> tuple[Walk, pd.DataFrame]:
     """A walk by the covariance, and its points: a row for each threshold, the smallest first, which is the safest."""
     thresholds = path_of_thresholds(built, seed)
-    walk = Walk(built.task, Asked("ratio", 1 - p_rule), judge=judge, folds=folds, confidence=confidence, seed=seed)
+    walk = Walk(built.task, RateRule("ratio", 1 - p_rule), judge=judge, folds=folds, confidence=confidence, seed=seed)
     models = [[*map(Model, *covariance_path(task, thresholds, seed))][::-1] for task in walk.trained]
     return walk, walk.table("covariance", thresholds[::-1].tolist(), models, 1).drop(columns="path")
 
@@ -83,13 +83,14 @@ def _by_newton(task: Task, scaling: Scaling, thresholds: np.ndarray) -> np.ndarr
     # Covariances as shares of the largest threshold: their multipliers are then differences of losses.
     functionals, shares = s.T / (len(s) * thresholds[0]), thresholds / thresholds[0]
     weight = task.weight / task.weight.sum()
-    rates = Rates.of(scaling.apply(task.X), task.y, weight, functionals, task.l2, task.intercept)
+    rates = RateProblem.of(scaling.apply(task.X), task.y, weight, functionals, task.l2, task.intercept)
     both_sides = np.vstack([np.eye(len(functionals)), -np.eye(len(functionals))])
     points = [rates.plain._replace(multipliers=np.zeros(len(both_sides)))]
     for share in shares:
         limits = Limits(both_sides, np.full(len(both_sides), -share))
         quickly = _ahead(points, shares), len(rates.basis) < _WIDE
-        for start, newton in (quickly, (points[-1], True)):  # ... and safely: a start may be too good to go on from
+        # where the quick start is so near the solution that no step improves it, the last solution is the start
+        for start, newton in (quickly, (points[-1], True)):
             point = rates.solve(start, MEANS, limits, _ROUNDING, newton)
             if point.settled and np.max(rates.constraints(point.z, MEANS, limits)) <= _VIOLATION * share:
                 points.append(point)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.paths import PATHS
+from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS
 from tightrope.names import visible
 from tightrope.pages.elements import fragment, write_page
@@ -96,13 +96,13 @@ class RatesRun:
         return fragment(*rates_parts(self))
 
 
-def asked_of(model: "FairLogisticRegression") -> Asked | None:
+def asked_of(model: "FairLogisticRegression") -> RateRule | None:
     """What a classifier is to keep by rates; None where it has no such rule, or keeps it by its covariance."""
     if model.difference is not None:
-        return Asked("difference", float(model.difference), _interval(model))
+        return RateRule("difference", float(model.difference), _interval(model))
     by_covariance = model.constraint == "covariance" or model.search == "batch" or model.method != "auto"
     asked = model.p_rule is not None and not by_covariance
-    return Asked("ratio", 1 - float(model.p_rule or 0), _interval(model)) if asked else None
+    return RateRule("ratio", 1 - float(model.p_rule or 0), _interval(model)) if asked else None
 
 
 def _interval(model: "FairLogisticRegression") -> tuple[float, float] | None:

@@ -16,7 +16,7 @@ from tightrope._threads import PRODUCT, threads_for
 from tightrope.aside import aside
 from tightrope.confidence import USUAL
 from tightrope.given import unmasked
-from tightrope.learn import rules
+from tightrope.learn import parameters
 from tightrope.learn.fair.by_covariance import SEARCHES, choose, walked
 from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constraint
 from tightrope.learn.fair.page import classifier_page
@@ -47,27 +47,29 @@ from tightrope.pages.elements import write_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_A_NAME = rules.Rule(lambda v: isinstance(v, str | Iterable), "the name of a column, or a list of names", TypeError)
+_A_NAME = parameters.Rule(
+    lambda v: isinstance(v, str | Iterable), "the name of a column, or a list of names", TypeError
+)
 _RULES = {
-    "p_rule": rules.share("a share between 0 and 1, such as 0.8 for the 80 % rule").or_none(),
-    "difference": rules.share("a share between 0 and 1, such as 0.05").or_none(),
-    "constraint": rules.one_of(tuple(CONSTRAINTS)),
-    "judge": rules.one_of(JUDGES),
-    "notion": rules.one_of(tuple(NOTIONS)),
-    "search": rules.one_of(SEARCHES),
-    "method": rules.METHOD,
-    "radius": rules.POSITIVE,
-    "tol": rules.POSITIVE,
-    "passes": rules.POSITIVE.or_none(),
-    "l2": rules.number(lambda v: v >= 0, "a number of at least 0"),
-    "selected": rules.Rule(
+    "p_rule": parameters.share("a share between 0 and 1, such as 0.8 for the 80 % rule").or_none(),
+    "difference": parameters.share("a share between 0 and 1, such as 0.05").or_none(),
+    "constraint": parameters.one_of(tuple(CONSTRAINTS)),
+    "judge": parameters.one_of(JUDGES),
+    "notion": parameters.one_of(tuple(NOTIONS)),
+    "search": parameters.one_of(SEARCHES),
+    "method": parameters.METHOD,
+    "radius": parameters.POSITIVE,
+    "tol": parameters.POSITIVE,
+    "passes": parameters.POSITIVE.or_none(),
+    "l2": parameters.number(lambda v: v >= 0, "a number of at least 0"),
+    "selected": parameters.Rule(
         lambda v: v is None or (isinstance(v, tuple | list) and len(v) == 2 and 0 <= v[0] < v[1] <= 1),
         "None or two shares, the lower one first, such as (0.1, 0.3)",
     ),
-    "confidence": rules.share("a number between 0 and 1"),
+    "confidence": parameters.share("a number between 0 and 1"),
     "sensitive": _A_NAME.or_none(),
-    "folds": rules.whole_number(2),
-    "random_state": rules.whole_number(0).or_none(),
+    "folds": parameters.whole_number(2),
+    "random_state": parameters.whole_number(0).or_none(),
 }
 _LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_", "frontier_", "drawn_", "report_")
 """What a fit leaves, beside labels, features and attributes."""
@@ -367,8 +369,8 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         with threads_for(*task.X.shape, worth=PRODUCT):
             if asked_of(twin) is not None:
                 return twin._walk(task, self._seed()).frontier(CONSTRAINTS[twin.constraint])
-            asked: dict[str, Any] = {"p_rule": twin.p_rule, "folds": self.folds, "confidence": self.confidence}
-            return walked(build(task), **asked, seed=self._seed())[1]
+            options: dict[str, Any] = {"p_rule": twin.p_rule, "folds": self.folds, "confidence": self.confidence}
+            return walked(build(task), **options, seed=self._seed())[1]
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
         """Draw the frontier, with the threshold chosen; saved to `path` where one is given."""
@@ -454,7 +456,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
         return int(drawn)
 
     def _check_parameters(self) -> None:
-        rules.check_parameters(self, _RULES)
+        parameters.check_parameters(self, _RULES)
         given = [name for name in ("p_rule", "difference", "covariance") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(

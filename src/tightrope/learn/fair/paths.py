@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tightrope.learn.fair.asked import Asked
-from tightrope.learn.fair.rates import BETWEEN, LOGISTIC, MEANS, SHARP, Limits, Point, Rates
+from tightrope.learn.fair.rate_rule import RateRule
+from tightrope.learn.fair.rates import BETWEEN, LOGISTIC, MEANS, SHARP, Limits, Point, RateProblem
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fair.training import Scaling
 from tightrope.learn.fairness.notions import Cells
@@ -37,7 +37,7 @@ class Model(NamedTuple):
 class Part:
     """Rows that paths are trained on."""
 
-    def __init__(self, task: Task, cells: Cells, asked: Asked):
+    def __init__(self, task: Task, cells: Cells, asked: RateRule):
         self._asked, self._cells = asked, cells
         people = task.judged / task.judged.sum()  # rates are those of people, whatever a class weighs
         known = np.any(cells.members & (people > 0), axis=1)  # a cell without rows in this part has no rate
@@ -46,10 +46,10 @@ class Part:
         self._scaling = Scaling.fit(task.X, task.weight, task.intercept)
         means = np.vstack([cells.means(people), people])
         features, weight = self._scaling.apply(task.X), task.weight / task.weight.sum()
-        self.rates = Rates.of(features, task.y, weight, means, task.l2, task.intercept)
+        self.rates = RateProblem.of(features, task.y, weight, means, task.l2, task.intercept)
 
     def path(self, name: str) -> Iterator[Model]:
-        """A model for each threshold of `Asked.path`, in its order."""
+        """A model for each threshold of `RateRule.path`, in its order."""
         if PATHS[name] is MEANS:
             yield from map(self._by_means, self._asked.path)
             return

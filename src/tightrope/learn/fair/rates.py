@@ -26,7 +26,7 @@ RIDGE = 1e-6  # of |w|^2 in the loss: where nothing is known a direction rests, 
 FLOOR = 0.5  # the share selected, as a share of the positive labels, and the share rejected of the negative ones
 LEAST_CURVATURE = 0.05  # as a share of the logistic loss's own, so that a step is at most twenty of its Newton steps
 LARGEST_MULTIPLIER = 100.0  # loss per rate; derived: the loss begins below log 2, so a dearer constraint cannot be met
-STABLE = 1e-4  # a multiplier that changes by one leaves this much of a rate to the next step
+STABLE = 1e-4  # the part of a rate that is left to the next step where a multiplier changes by one
 TRUST = 1.0  # a step changes scores by this much at most, root mean square: logarithms of odds have the unit one
 SETTLED = 0.005  # a step below this share of the scores ends the iteration
 ITERATIONS, HALVINGS = 50, 12  # at most: steps, which are one or two nearly always, and halvings of a step
@@ -55,7 +55,7 @@ class Limits(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A score: coefficients, in the coordinates of `Rates`, the scores of its rows, and the multipliers it came with."""
+    """A score: coefficients in the coordinates of a `RateProblem`, the scores of its rows, and its multipliers."""
 
     x: np.ndarray
     z: np.ndarray
@@ -65,7 +65,7 @@ class Point(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Rates:
+class RateProblem:
     """The data of the problem, in coordinates in which the plain logistic loss has curvature one at its minimum.
 
     Attributes:
@@ -90,7 +90,7 @@ class Rates:
     @classmethod
     def of(
         cls, features: np.ndarray, label: np.ndarray, weight: np.ndarray, means: np.ndarray, l2: float, intercept: bool
-    ) -> "Rates":
+    ) -> "RateProblem":
         """The problem of standardised features, the last of them the constant where there is an `intercept`."""
         d = features.shape[1]
         penalty = np.full(d, 2 * RIDGE)
@@ -124,7 +124,7 @@ class Rates:
                 if ahead[0] + price * ahead[1] <= merit + 1e-4 * length * least + 1e-12 * abs(merit):
                     break
                 length /= 2
-            else:  # as where no step meets all constraints: they are taken less strictly, or this is the end
+            else:  # no step meets all constraints, say: they are taken less strictly, until that does not help either
                 if stable >= 1:
                     return Point(x, z, multipliers, step, False)
                 stable, price, multipliers = 100 * stable, 0.0, 0 * multipliers

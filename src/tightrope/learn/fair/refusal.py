@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.rare import smallest_group
+from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import cells_of
 
@@ -30,7 +30,7 @@ class Refused(ValueError):
 
 
 def refusal(
-    asked: Asked, best: Any, task: Task, table: pd.DataFrame, *, confidence: float | None, every: bool
+    asked: RateRule, best: Any, task: Task, table: pd.DataFrame, *, confidence: float | None, every: bool
 ) -> Refused:
     """What to raise where no point of a path keeps the rule.
 

@@ -118,7 +118,7 @@ def read_task(
     if first and sensitive is not None:
         _refuse_weightless(sensitive, weight)
         counted, rate = weight > 0, float(np.average(positive, weights=people))
-        if model.notion != "demographic_parity":  # by the rarer of the labels among whose owners groups are compared
+        if model.notion != "demographic_parity":  # groups are compared among rows of one label: the rarer label decides
             labels = [counted & (positive == label) for label in NOTIONS[model.notion]]
             counted, rate = min(labels, key=np.sum), 0.5
         if model.merge_rare and model.covariance is None:  # a covariance is held on the rows at hand, and not judged

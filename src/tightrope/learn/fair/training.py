@@ -21,8 +21,8 @@ from tightrope.result import Result
 ETA0 = 2.5  # CSOA's step for standardised features; measured on Adult, where it did best at ten passes
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled; a guess
 _COLUMNS = 8  # the number of columns is filled up to a multiple of this one, for the same reason; a guess
-_VISIBLE = 0.005  # an error of predicted probabilities, root mean square, that one may want to hear of; by hand
-_LOST = 0.1  # of the error that they have from so many rows: a smaller one is lost in it; by hand
+_VISIBLE = 0.005  # the smallest root mean square error of predicted probabilities that a user is warned of; by hand
+_LOST = 0.1  # a share of the error that probabilities have by sampling: no warning is given below it; by hand
 
 
 class Scaling(NamedTuple):
@@ -171,12 +171,7 @@ def train(
 def solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:
     """Minimise to a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
     start = np.zeros(problem.params["V"].shape[1])  # its score is constant: no covariance at all
-    options = {
-        "passes": passes,
-        "output": "feasible",
-        "feasible_point": start,
-        "seed": seed,
-    } | options
+    options = {"passes": passes, "output": "feasible", "feasible_point": start, "seed": seed} | options
     objective = float(np.log(2))  # at the start
     result = minimize(problem, data, tol=tol * objective, **options)
     while result.status.proven and objective > 1e-12 and (result.objective or 0.0) < objective / 10:

@@ -23,22 +23,23 @@ import pandas as pd
 from scipy.special import ndtri
 
 from tightrope.confidence import USUAL, effective_ratio_lower, fixed_sequence
-from tightrope.learn.fair.asked import Asked
 from tightrope.learn.fair.by_rates import RatesRun
 from tightrope.learn.fair.paths import PATHS, Model, Part
+from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS
 from tightrope.learn.fair.refusal import Refused, refusal
 from tightrope.learn.fair.split import Split, accuracy
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 
-CONFIDENCES = (0.5, 0.8, USUAL)  # with which it is said what the rule costs: even odds, four to one, and what is usual
+# the report says what the rule costs at each: even odds, four to one, and the usual one
+CONFIDENCES = (0.5, 0.8, USUAL)
 
 
 class Walk:
     """Paths trained on some rows and judged on others."""
 
-    def __init__(self, task: Task, asked: Asked, *, judge: str, folds: int, confidence: float, seed: int):
+    def __init__(self, task: Task, asked: RateRule, *, judge: str, folds: int, confidence: float, seed: int):
         assert task.sensitive is not None
         self._task, self._asked, self._confidence, self._judged_by = task, asked, confidence, judge
         self._cells = cells_of(task.sensitive, task.y > 0, task.notion)
@@ -184,10 +185,10 @@ class Judge(NamedTuple):
     weight: np.ndarray  # adding up to one
     means: np.ndarray  # (cells, rows)
     cells: Cells
-    asked: Asked
+    asked: RateRule
 
     @classmethod
-    def of(cls, task: Task, cells: Cells, rows: np.ndarray, asked: Asked) -> "Judge":
+    def of(cls, task: Task, cells: Cells, rows: np.ndarray, asked: RateRule) -> "Judge":
         """The judge of decisions about these rows of a task."""
         weight, cells = task.judged[rows], cells.take(rows)
         return cls(rows, task.y[rows] > 0, weight / weight.sum(), cells.means(weight), cells, asked)

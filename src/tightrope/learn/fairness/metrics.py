@@ -289,7 +289,7 @@ def _binding(rates: "_Rates", bounds: np.ndarray, ratio: np.ndarray) -> np.ndarr
 class _Rates(NamedTuple):
     """Selection rates of C groups, those of all attributes one after the other, under L classifiers."""
 
-    decided: np.ndarray  # (n, L), 0 or 1, or any numbers whose means are rates
+    decided: np.ndarray  # (n, L), 0 or 1
     members: np.ndarray  # (C, n), which rows a group has
     weight: np.ndarray  # (n,), what each row weighs
     rate: np.ndarray  # (C, L)
@@ -305,8 +305,8 @@ def _rates(decided: np.ndarray, read: Sensitive, weight: np.ndarray) -> _Rates:
     rate = np.where(total > 0, (members * weight) @ decided / np.where(total > 0, total, 1), np.nan)
     regular = (rate > 0) & (rate < 1)
     safe = np.where(regular, rate, 0.5)
-    # sum w^2 (d - r)^2; for decisions of 0 and 1 and equal weights the whole is (1 - r) / (n r)
-    spread = (members * weight**2) @ decided**2 - 2 * safe * ((members * weight**2) @ decided) + safe**2 * squares
+    positive = (members * weight**2) @ decided
+    spread = positive - 2 * safe * positive + safe**2 * squares  # sum w^2 (d - r)^2, where d^2 = d
     variance = np.where(regular, spread / (np.where(total > 0, total, 1) * safe) ** 2, np.inf)
     pairs = [(g, h) for g, h in combinations(range(len(cells)), 2) if cells[g][0] == cells[h][0]]
     first, second = np.array(pairs).T

@@ -63,7 +63,8 @@ def paired_classification(
     """
     penalised = np.ones(d)
     penalised[d - 1 :] = 0.0 if intercept else 1.0
-    counted = [[label is not True, label is not False] for label in NOTIONS[notion]]  # of negative and positive rows
+    # whether a negative row counts, and a positive one
+    counted = [[label is not True, label is not False] for label in NOTIONS[notion]]
     params = {"l2": float(l2), "penalised": penalised, "counted": np.array(counted, float)}
     domain = L2Ball(radius, shape=d)
     if sensitive is None:

@@ -14,7 +14,7 @@ from tightrope.learn.fair.by_rates import RatesRun
 from tightrope.learn.fair.classifier import FairLogisticRegression
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
-from tightrope.learn.tables.encoder import Parts, TableEncoder
+from tightrope.learn.tables.encoder import ReadParts, TableEncoder
 from tightrope.learn.tables.model import TableModel, is_label, two_labels
 from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing
 from tightrope.learn.tables.report import REPORT, add_report, as_text, compare
@@ -124,7 +124,7 @@ def fit_table(
     text: str = "indicators",
     test_share: float = 0.3,
     seed: int = 0,
-    parts: Parts | None = None,
+    parts: ReadParts | None = None,
     **parameters: Any,
 ) -> Fitted:
     """Fit a classifier with a fairness constraint and one without to a table, and compare them on held-out rows.

@@ -28,7 +28,7 @@ FOLDER = Folder(
     meaning="constrained.json",
     others=(REPORT, ROC),
 )
-JUDGE = ConstrainedClassifier().cv
+JUDGING_SHARE = ConstrainedClassifier().cv
 """The share of the rows that judges: what is taken where a user of the classifier does not say."""
 
 
@@ -142,12 +142,12 @@ def classify_table(
     limits = {key + BY_GROUP if groups else key: value for key, value in subject_to.items()}
     classifier = ConstrainedClassifier(subject_to=limits, random_state=seed, **parameters)
     everybody, draw = np.ones(len(truth), bool), draws(frame[[*features, *groups]], truth)
-    train, judge = one_split(truth, everybody, JUDGE, seed, classifier.asked.within_classes, draw)
+    train, judge = one_split(truth, everybody, JUDGING_SHARE, seed, classifier.asked.within_classes, draw)
     classifier.set_params(cv=[(train, judge)])
     encoder = TableEncoder(text=text).fit(frame[features], fit_on=train)
     attributes = read_sensitive(frame[list(groups)], "The columns of groups") if groups else None
     classifier.fit(encoder.transform(frame[features]), truth.astype(int), sensitive_features=attributes)
-    classifier.set_params(cv=JUDGE)  # which makes the same split, and can be kept in a file
+    classifier.set_params(cv=JUDGING_SHARE)  # which makes the same split, and can be kept in a file
     return Classified(ConstrainedTable(encoder, classifier, label, labels, tuple(groups)), train, judge)
 
 

@@ -18,7 +18,7 @@ MOST_WORDS = 100
 TEXT = ("indicators", "codes")
 """What text can become."""
 
-Parts = Callable[[list[str]], Iterable[pd.DataFrame]]
+ReadParts = Callable[[list[str]], Iterable[pd.DataFrame]]
 """The parts of a table, with the columns named."""
 
 _IDENTIFIER = "Is it an identifier?"
@@ -95,7 +95,7 @@ class TableEncoder:
         return tuple(name for column in self.columns for name in column.features)
 
     def fit(
-        self, frame: pd.DataFrame, fit_on: Sequence[int] | np.ndarray | None = None, parts: Parts | None = None
+        self, frame: pd.DataFrame, fit_on: Sequence[int] | np.ndarray | None = None, parts: ReadParts | None = None
     ) -> "TableEncoder":
         """Learn the columns and their words.
 
@@ -273,7 +273,7 @@ def _numbers(values: "pd.Series[Any]") -> np.ndarray:
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiub":
         plain, numbers = values, values.to_numpy(np.float64)
     else:
-        plain = values.astype(object)  # or categories that are numbers would not become numbers
+        plain = values.astype(object)  # categories that are numbers become numbers only by way of objects
         numbers = pd.to_numeric(plain, errors="coerce").to_numpy(np.float64)
     strange = plain[np.isnan(numbers)].unique()
     if len(strange):

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tightrope.files import Folder
 from tightrope.learn.tables.encoder import TableEncoder
-from tightrope.learn.tables.reading import Parts, left_out, some_of
+from tightrope.learn.tables.reading import TableParts, left_out, some_of
 from tightrope.names import in_csv
 
 
@@ -105,7 +105,7 @@ _PREDICTION = "the prediction of this row"
 
 
 def predict_parts(
-    model: TableModel, parts: Parts, drop_missing: bool, out: Any
+    model: TableModel, parts: TableParts, drop_missing: bool, out: Any
 ) -> tuple[int, pd.DataFrame | None, list[str]]:
     """Write predictions as CSV into `out`, rows numbered from 1.
 

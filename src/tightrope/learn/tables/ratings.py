@@ -226,14 +226,7 @@ def _draw_path(axis: Any, made: StructuredMatrixCompletion) -> None:
 
 
 def complete_ratings(
-    frame: pd.DataFrame,
-    user: str,
-    item: str,
-    rating: str,
-    *,
-    test_share: float = 0.1,
-    seed: int = 0,
-    **parameters: Any,
+    frame: pd.DataFrame, user: str, item: str, rating: str, *, test_share: float = 0.1, seed: int = 0, **parameters: Any
 ) -> CompletedRatings:
     """Complete the matrix of a table's ratings and compare it with means on ratings that were held out.
 

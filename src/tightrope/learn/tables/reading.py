@@ -55,7 +55,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return frame
 
 
-class Rows(NamedTuple):
+class TableRows(NamedTuple):
     """Rows to learn from.
 
     Attributes:
@@ -69,15 +69,15 @@ class Rows(NamedTuple):
     parts: Callable[[list[str]], Iterable[pd.DataFrame]] | None = None
 
 
-def read_rows(path: Path, seed: int) -> Rows:
+def read_rows(path: Path, seed: int) -> TableRows:
     """The rows of a table in one file, or of a folder of Parquet files, of which they are drawn where there are many."""
     if not path.is_dir():
-        return Rows(read_table(path))
+        return TableRows(read_table(path))
     found = drawn(path, seed)
-    return Rows(found.frame, found.sentence, partial(parts_of, Files(path)))
+    return TableRows(found.frame, found.sentence, partial(parts_of, Files(path)))
 
 
-class Parts(NamedTuple):
+class TableParts(NamedTuple):
     """A table in parts, whose index numbers the rows from 0; which of them are to be measured, and how many there are."""
 
     frames: Iterable[pd.DataFrame]
@@ -85,14 +85,14 @@ class Parts(NamedTuple):
     rows: int
 
 
-def read_parts(path: Path, columns: Sequence[str]) -> Parts:
+def read_parts(path: Path, columns: Sequence[str]) -> TableParts:
     """A table in one file, or a folder of Parquet files of which those of these columns are read that it has."""
     if not path.is_dir():
         frame = read_table(path)
-        return Parts([frame], np.arange(len(frame)), len(frame))
+        return TableParts([frame], np.arange(len(frame)), len(frame))
     files = Files(path)
     there = [name for name in files.columns if name in columns]
-    return Parts(parts_of(files, there), numbers_drawn(files.n, seed=0), files.n)
+    return TableParts(parts_of(files, there), numbers_drawn(files.n, seed=0), files.n)
 
 
 def left_out(dropped: int, rows: int) -> list[str]:

@@ -141,7 +141,7 @@ class CSCGD(Method):
         x, lam, z, t, horizon = state
         f, h, g = problem.value_and_gradient(x, lam, theta)
         z_next = z + self._beta(t, horizon) * (h - z)
-        _, x_next, lam_next, weight = self.steps.taken(problem.domain, (), x, lam, g, z_next, t, horizon)
+        _, x_next, lam_next, weight = self.steps.taken(problem.domain, (), x, lam, f, g, z_next, t, horizon)
         return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), Info(x, lam, f, h, weight)
 
     def _beta(self, t: Array, horizon: Array) -> Array:
@@ -173,7 +173,7 @@ class _NestedCSCGD(CSCGD):
         z_next = z + self._beta(t, horizon) * (seen - z)
         f, h, at_x, at_z = batch_outer(problem, x, z_next, lam, of_outer)
         g = add_scaled(at_x, 1, pull(at_z)[0])
-        _, x_next, lam_next, weight = self.steps.taken(problem.domain, (), x, lam, g, h, t, horizon)
+        _, x_next, lam_next, weight = self.steps.taken(problem.domain, (), x, lam, f, g, h, t, horizon)
         return CSCGDState(x_next, lam_next, z_next, t + 1, horizon), Info(x, lam, f, h, weight)
 
 
@@ -203,7 +203,7 @@ class _MeasuredCSCGD(_NestedCSCGD):
         z_next = jnp.clip(beta * seen + (1 - beta) * (z + push(subtract(x, before))), least, largest)
         f, h, at_x, at_z = batch_outer(problem, x, z_next, lam, of_outer)
         g = add_scaled(at_x, 1, jax.linear_transpose(push, x)(at_z)[0])
-        scales, x_next, lam_next, weight = self.steps.taken(problem.domain, scales, x, lam, g, h, t, horizon)
+        scales, x_next, lam_next, weight = self.steps.taken(problem.domain, scales, x, lam, f, g, h, t, horizon)
         info = Info(x, lam, f, h, weight)
         return MeasuredState(x_next, lam_next, z_next, t + 1, horizon, x, least, largest, scales), info
 

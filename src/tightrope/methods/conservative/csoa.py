@@ -98,5 +98,5 @@ class CSOA(SelfMeasuring):
         """One Jacobi step of the saddle-point problem."""
         x, lam, t, horizon, scales = state
         f, h, g = problem.value_and_gradient(x, self.steps.pressing(scales, lam), theta)
-        scales, x_next, lam_next, weight = self.steps.taken(problem.domain, scales, x, lam, g, h, t, horizon)
+        scales, x_next, lam_next, weight = self.steps.taken(problem.domain, scales, x, lam, f, g, h, t, horizon)
         return CSOAState(x_next, lam_next, t + 1, horizon, scales), Info(x, lam, f, h, weight)

@@ -215,7 +215,7 @@ class FWCSOA(Method):
         keep = jnp.where(fresh, 0, jnp.maximum(1 - rho, 0))
         d = add_scaled(g, keep, subtract(before.d, g_before))
         s, memory = domain.warm_lmo(d, before.memory)
-        scales = measured.observe(scales, x, lam, wg, h, t)
+        scales = measured.observe(scales, x, lam, wg, f, h, t)
         eta = jnp.where(scales.stage < 2, 0, 1 / jnp.sqrt((scales.end - scales.begin).astype(lam.dtype)))
         x_next, lam_next = add_scaled(x, eta, subtract(s, x)), measured.dual_step(scales, lam, h, t)
 

@@ -172,7 +172,7 @@ class SplitCSOA(SelfMeasuring):
         w, apart = around.widths(y), length_in(around.widths(y), subtract(y, x))
         f, h, g = problem.value_and_gradient(y, measured.pressing(scales, lam), theta)
         pull = add_scaled(g, 1, q)
-        scales = measured.observe(scales, y, lam, slope_in(w, pull), h, t)
+        scales = measured.observe(scales, y, lam, slope_in(w, pull), f, h, t)
         tie = measured.observe_tie(scales, tie, w, q, apart, t)
         y_next = around.project(step_along(w, y, measured.eta(scales), pull))
         lam_next = measured.dual_step(scales, lam, h, t)

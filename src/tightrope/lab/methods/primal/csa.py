@@ -55,10 +55,7 @@ class CSA(Method):
     facts = Facts(
         multipliers=False,
         published=_PUBLISHED,
-        published_by_steps={
-            "one sample in the switch": Rates(),
-            "a mean of many": _PUBLISHED,
-        },
+        published_by_steps={"one sample in the switch": Rates(), "a mean of many": _PUBLISHED},
     )
     needs = frozenset({"project"})
     cost = Cost(samples=2, gradients=1, projections=1)

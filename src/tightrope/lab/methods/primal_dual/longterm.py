@@ -50,11 +50,12 @@ class MahdaviJinYang(Method):
     name = "mjy"
     needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=1)
+    # the rates are those of the plain method
     facts = Facts(
         published=Rates(gap=0.5, violation=0.25, proof="of constraints without noise"),
         margin="margin0",
         margin_power=1 / 4,
-    )  # of the plain method
+    )
     tuned = ("eta0", "delta")
 
     @property

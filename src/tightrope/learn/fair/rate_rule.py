@@ -14,7 +14,7 @@ STEPS = (
 which is near 1 since rows not trained on show nearly what was trained; by hand (docs/fair_rates.md)."""
 
 
-class Asked(NamedTuple):
+class RateRule(NamedTuple):
     """A bound on how unlike two rates may be.
 
     Attributes:
