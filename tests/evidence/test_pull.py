@@ -140,7 +140,7 @@ def test_where_points_cannot_be_lifted_the_worst_constraint_is_minimised():
     assert strictly_feasible(problem, data, [x], solve(inner)) is inner
     assert strictly_feasible(problem, data, [x], solve(outside)) is None
     lowest, options = asked[0]
-    assert options["progress"] is False
+    assert options["x0"] is x
     _, h, _, rows = jax.jit(problem.jacobian)(x, data)
     value, _, slope = jax.jit(lowest.value_and_gradient)(x, jnp.zeros(0), data)
     assert float(value) == pytest.approx(float(h.max()))
