@@ -64,7 +64,7 @@ def compare(seeds: range) -> pd.DataFrame:
 
 def decay(seeds: range) -> pd.DataFrame:
     """The largest error over seeds after 2, 4, ... epochs of SVRG-CSOA."""
-    epoch, epochs = tr.SVRGCSOA().for_rows(N, tr.SVRGCSOA().default_batch(N)).refresh_every or 0, (2, 4, 6, 8, 10)
+    epoch, epochs = tr.SVRGCSOA().for_rows(N, tr.SVRGCSOA().steps.batch(N)).refresh_every or 0, (2, 4, 6, 8, 10)
     names = [*EXACT, "simplex-lp"]
     table = {k: [errors(name, "svrg-csoa", seeds, steps=k * epoch).max() for name in names] for k in epochs}
     return pd.DataFrame({"problem": names} | {f"{k} epochs": column for k, column in table.items()})

@@ -61,7 +61,7 @@ def page() -> str:
         "- **needs**: `project` and `lmo` of the set; `exact_constraints`, constraints without noise; `rows`, data at hand;",
         "  `unconstrained`, no constraints but those of the set (`tr.penalised` moves the others into the objective).",
         "- **S, G, P, L**: samples, gradients, projections and linear minimisations of a step on a batch of one. Methods",
-        "  that look at all the data from time to time say what that costs (`gradients_of_refreshes`, `cost_of_refresh`).",
+        "  that look at all the data from time to time say what that costs (`steps.looks`).",
         "  `bundle` and `sqp` are solvers: a look takes the gradients of all rows, and the programmes that they solve",
         "  between looks are not counted.",
         '- **gap, violation**: proven to fall like this with the number T of samples; "zero" where the mean violation is',

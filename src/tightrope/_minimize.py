@@ -29,7 +29,7 @@ from tightrope.methods import Refreshing
 from tightrope.methods.base import Algorithm
 from tightrope.precision import digits, outside
 from tightrope.problem import Problem
-from tightrope.result import Result, Status, TotalCost
+from tightrope.result import Result, Status, TotalCost, whole
 from tightrope.sampling import Sampler, as_sampler
 from tightrope.sets.base import Shape, checked_point
 from tightrope.solvers import Solver
@@ -131,8 +131,9 @@ def minimize(
         checkpoint_every: write it every so many steps; by default every 30 seconds and at the end.
         chunk: at most so many steps between two looks of Python at the run; the result does not depend on it.
         memory: with method="auto" on a stream or a generator, bytes that its samples may take. Where they fit they are kept
-            and the problem is solved on them, on prefixes that double, with a margin and a verdict by folds. Otherwise, and
-            with 0, every sample is seen once by a method of steps.
+            and the problem is solved on them, on prefixes that double, with a margin and a verdict by folds. Of more,
+            up to 200 coordinates, as many as fit are solved on, and of the others means of values and slopes are kept, by
+            which the solution goes on. Otherwise, and with 0, every sample is seen once by a method of steps.
         keep: what such a solution keeps. "expectation": E H <= 0, the mean over runs of every constraint at the point that
             they return. A probability, such as 0.95: H <= 0 at the very point that is returned, with that probability
             where samples are many.
@@ -200,9 +201,13 @@ def _judged(asked: "_Asked", held: _Held) -> Result:
         same = asked._replace(
             problem=tightened, output="feasible", options=_UNWATCHED, warm_start=None, checkpoint=None
         )
-        return _solve(_Leg(same))
+        return whole(_solve(_Leg(same)))
 
-    return judges.pulled(result, again if at_hand else None, leg.ready.x if leg.inside is None else leg.inside)
+    try:
+        whole(result)
+        return judges.pulled(result, again if at_hand else None, leg.ready.x if leg.inside is None else leg.inside)
+    except KeyboardInterrupt:
+        return judges.judged(dataclasses.replace(result, status=Status.INTERRUPTED))
 
 
 class _Asked(NamedTuple):
@@ -251,23 +256,24 @@ class _Leg:
             self.output = "feasible"
         if self.output == "feasible" or asked.options.tol is not None:
             self._refuse_without_rows()
-        self.keeps_samples = self._keeps_samples()
+        self.keeps = self._keeps()
         self.inside, x = None, self.ready.x
         if asked.feasible_point is not None:
             self.inside = checked_point("feasible_point", asked.feasible_point, Shape.of(x), float_dtype(x))
 
-    def _keeps_samples(self) -> bool:
-        """Whether samples of a stream are kept and solved on; where only memory is lacking, a note says so."""
+    def _keeps(self) -> int:
+        """How many samples of a stream are kept and solved on; where only memory is lacking, a note says so."""
         ready, asked = self.ready, self.asked
         if asked.method != "auto" or ready.sampler.n is not None or self.output is not None or ready.sizes is not None:
-            return False
+            return 0
         size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(ready.sampler.example()))
         known = asked_of(ready)._replace(nested=ready.problem.nested)
-        why = keeps_samples(known, Stored(ready.steps * ready.plan.batch_size, size, asked.memory))
+        stored = Stored(ready.steps * ready.plan.batch_size, size, int(asked.memory))
+        why = keeps_samples(known, stored)
         if why:
             notes = (*ready.notes, f"{why}.")
             self.ready = dataclasses.replace(ready, notes=notes)
-        return why is None
+        return stored.most if why is None else 0
 
     def _refuse_without_rows(self) -> None:
         """Refuse a feasible output, or a gap, of what cannot be looked at as a whole."""
@@ -301,16 +307,17 @@ class _Leg:
         file = None
         if asked.checkpoint is not None:
             together = ready.sampler.together
-            kept = {"what it keeps": str(asked.keep)} if self.keeps_samples else {}
+            kept = {"what it keeps": f"{asked.keep} by {self.keeps} samples"} if self.keeps else {}
             file = Checkpoint(
                 asked.checkpoint, fingerprint(ready, options.track) | kept, asked.checkpoint_every, together=together
             )
-        if self.keeps_samples:
-            ready, outcome = run_fit(ready, options, file, asked.keep)
+        if self.keeps:
+            ready, outcome = run_fit(ready, options, file, asked.keep, self.keeps)
         else:
             outcome = (run_looks if own else run_steps)(ready, options, file)
         found = result_of(ready, outcome, self.output, towards, self.left_open)
-        nowhere = self.open_ended and found.status is Status.NO_FEASIBLE_POINT
+        stopped = outcome.status.cut_short and outcome.status is not Status.NOT_FINITE
+        nowhere = self.open_ended and found.status is Status.NO_FEASIBLE_POINT and not stopped
         return found, (outcome.status is Status.STALLED or nowhere) and not found.status.unproven
 
     def _strictly_feasible(self) -> Tree | None:
@@ -322,7 +329,8 @@ class _Leg:
         candidates = [ready.x] if self.inside is None else [self.inside, ready.x]
 
         def solve(problem: Problem, _: Tree, **options: Any) -> Result:
-            return _solve(_Leg(_Asked(problem, ready.sampler, **options)))  # which knows more than its rows: an order
+            # The sampler knows more than its rows: an order.
+            return whole(_solve(_Leg(_Asked(problem, ready.sampler, **options))))
 
         towards = strictly_feasible(ready.problem, ready.sampler.rows, candidates, solve)
         if towards is None and tol is not None:

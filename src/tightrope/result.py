@@ -2,7 +2,7 @@
 
 import dataclasses
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
@@ -20,13 +20,21 @@ if TYPE_CHECKING:
 
 
 Implied = Literal[
-    "proven", "ended well", "certified", "budget spent", "gap too large", "no point", "unproven", "failed", "cut short"
+    "proven",
+    "ended well",
+    "certified",
+    "budget spent",
+    "gap too large",
+    "no point",
+    "unproven",
+    "went wrong",
+    "cut short",
 ]
 """What the end of a run can imply."""
 
 
 class Status(Enum):
-    """How a run ended: a sentence for the user, and after it what that end implies, in words that the properties read.
+    """How a run ended: a sentence for the user, and after it what that end implies, each word an attribute.
 
     A new status is one line of this class.
 
@@ -65,7 +73,7 @@ class Status(Enum):
     )
     VIOLATED = (
         "finished, but a constraint is violated, by two standard errors of samples that did not make the point",
-        "failed",
+        "went wrong",
         "budget spent",
     )
     TIME_LIMIT = "stopped at the time limit; the result is that of the steps taken", "cut short"
@@ -73,12 +81,12 @@ class Status(Enum):
     CALLBACK_STOPPED = "stopped by the callback; the result is that of the steps taken", "cut short"
     CALLBACK_RAISED = (
         "stopped because the callback raised an error; the result is that of the steps taken",
-        "failed",
+        "went wrong",
         "cut short",
     )
     NOT_FINITE = (
         "stopped at a value that is not finite; the result is that of the last good step",
-        "failed",
+        "went wrong",
         "cut short",
     )
     INFEASIBLE = "stopped: no point of the domain satisfies all constraints, which is proven", "no point"
@@ -104,7 +112,7 @@ class Status(Enum):
     NOT_CONVEX = "finished, but the functions are not convex: no duality gap holds, and nothing is proven", "unproven"
     NOT_CERTIFIED = (
         "finished, but no point could be certified: the constraints may be violated beyond the data",
-        "failed",
+        "went wrong",
     )
     NO_FEASIBLE_POINT = (
         "finished, but no strictly feasible point was found: the output may violate its constraints",
@@ -112,63 +120,30 @@ class Status(Enum):
     )
     STREAM_RAISED = (
         "stopped because the stream raised an error; the result is that of the steps taken",
-        "failed",
+        "went wrong",
         "cut short",
     )
     STREAM_ENDED = "stopped because the stream ended early; the result is that of the steps taken", "cut short"
 
     _value_: str
-    _implied: frozenset[Implied]
+    proven: bool  # the run has proven what it was asked for: a small gap, or constraints that hold with confidence
+    ended_well: bool  # it came to its end, as far as is known with a good result
+    certified: bool  # held-out rows certify every constraint, by bounds that are proven or, where asked for, asymptotic
+    budget_spent: bool  # the run took all the steps that it was given
+    gap_too_large: bool  # the duality gap is known not to be small
+    no_point: bool  # no point is known that satisfies the constraints, or none is there
+    unproven: bool  # what bounds stand on was found to be false: no gap, no lower bound and no pull by convexity holds
+    cut_short: bool  # something ended the run before its time
+    went_wrong: bool  # the result is not what was asked for, so that a reader should be warned
 
     def __new__(cls, sentence: str, *implied: Implied) -> Self:
         member = object.__new__(cls)
-        member._value_, member._implied = sentence, frozenset(implied)
+        member._value_ = sentence
+        for what in get_args(Implied):
+            setattr(member, what.replace(" ", "_"), what in implied)
+        member.ended_well |= member.proven
+        member.went_wrong |= member.no_point or member.unproven
         return member
-
-    @property
-    def proven(self) -> bool:
-        """True where the run has proven what it was asked for: a small gap, or constraints that hold with confidence."""
-        return "proven" in self._implied
-
-    @property
-    def ended_well(self) -> bool:
-        """True where the run came to its end, as far as is known with a good result."""
-        return self.proven or "ended well" in self._implied
-
-    @property
-    def certified(self) -> bool:
-        """True where held-out rows certify every constraint, by bounds that are proven or, where asked for, asymptotic."""
-        return "certified" in self._implied
-
-    @property
-    def budget_spent(self) -> bool:
-        """True where the run took all the steps that it was given."""
-        return "budget spent" in self._implied
-
-    @property
-    def gap_too_large(self) -> bool:
-        """True where the duality gap is known not to be small."""
-        return "gap too large" in self._implied
-
-    @property
-    def no_point(self) -> bool:
-        """True where no point is known that satisfies the constraints, or none is there."""
-        return "no point" in self._implied
-
-    @property
-    def unproven(self) -> bool:
-        """True where what bounds stand on was found to be false: no gap, no lower bound and no pull by convexity holds."""
-        return "unproven" in self._implied
-
-    @property
-    def cut_short(self) -> bool:
-        """True where something ended the run before its time."""
-        return "cut short" in self._implied
-
-    @property
-    def went_wrong(self) -> bool:
-        """True where the result is not what was asked for, so that a reader should be warned."""
-        return self.no_point or self.unproven or "failed" in self._implied
 
 
 @dataclasses.dataclass(frozen=True)
@@ -374,3 +349,11 @@ class Result:
         return visible("\n".join(lines))
 
     __repr__ = __str__
+
+
+def whole(result: Result) -> Result:
+    """The result of a run on which its caller builds. One that was interrupted has no use for that, and whoever pressed
+    Ctrl-C waits: KeyboardInterrupt is raised."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result

@@ -126,9 +126,7 @@ def impossible(x, theta):
 class Factored(tr.L2Ball):
     """A ball whose points cannot be lifted, as if they were held factored."""
 
-    @property
-    def additive(self) -> bool:
-        return False
+    additive = False
 
 
 def test_where_points_cannot_be_lifted_the_worst_constraint_is_minimised():

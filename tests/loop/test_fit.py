@@ -242,7 +242,7 @@ def test_what_no_point_satisfies_is_said():
 
 @pytest.mark.parametrize(
     ("steps", "options"),
-    [(2560, {"memory": 0}), (2560, {"memory": 2560 * 16 - 1}), (20, {}), (2560, {"output": "average"}),
+    [(2560, {"memory": 0}), (2560, {"memory": 399 * 16}), (20, {}), (2560, {"output": "average"}),
      (2560, {"method": "csoa"})],
 )  # fmt: skip
 def test_otherwise_every_sample_is_seen_once(steps, options):
@@ -254,6 +254,51 @@ def test_otherwise_every_sample_is_seen_once(steps, options):
 
 def test_memory_that_just_suffices():
     assert fit(steps=2560, memory=2560 * 16).method.name == "sqp"
+
+
+# ---- more samples than memory ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [GENERATOR, None])
+def test_samples_beyond_memory_tell_as_much_as_those_that_fit(data):
+    """A tenth of them fits; where the solution ends is that of all samples but for a fraction of their error."""
+    n, few = 20_480, 2048
+    every, part = fit(data, n), fit(data, n, memory=few * 16)
+    first = fit(data, few)
+    off, alone = (np.linalg.norm(np.asarray(r.x) - np.asarray(every.x)) for r in (part, first))
+    assert off < 0.1 * alone
+    assert part.cost.samples == n
+    assert part.trace["samples"].iloc[-1] == n
+    assert len(part.trace) >= n / few  # a row for every block
+    assert part.errors is not None
+    assert every.errors is not None
+    np.testing.assert_allclose(part.errors, every.errors, rtol=0.2)
+    assert part.status in (Status.UNDECIDED, Status.KEPT)
+
+
+def test_kinks_of_single_samples_bend_in_their_mean():
+    def kinked(x, theta):
+        return jnp.abs(x - theta[:D]).sum() + jnp.maximum(x[0] + theta[1], 0)
+
+    n = 20_480
+    problem = tr.Problem(kinked, budget, tr.Box(-3.0, 3.0, shape=D), levels=0.5)
+    every, part, first = (
+        tr.minimize(problem, stream(n), steps=steps, memory=memory * 16, record=0)
+        for steps, memory in ((n, n), (n, 2048), (2048, n))
+    )
+    off, alone = (np.linalg.norm(np.asarray(r.x) - np.asarray(every.x)) for r in (part, first))
+    assert off < 0.5 * alone
+
+
+def test_beyond_memory_a_run_goes_on_to_the_same_bits(tmp_path):
+    memory, file = 1024 * 16, tmp_path / "run.ckpt"
+    whole = fit(steps=10_240, memory=memory)
+    for end in (1024, 4096, 9216):
+        cut = fit(steps=10_240, memory=memory, checkpoint=file, callback=lambda seen, end=end: seen.step >= end)
+        assert cut.cost.steps == end
+    resumed = fit(steps=10_240, memory=memory, checkpoint=file)
+    np.testing.assert_array_equal(resumed.x, whole.x)
+    np.testing.assert_array_equal(resumed.errors, whole.errors)
 
 
 def test_batches_are_that_many_samples():
@@ -286,7 +331,7 @@ def test_a_start_that_more_digits_would_put_outside_is_no_cause_to_warn():
 def test_many_constraints_take_steps_for_rows():
     """More than two hundred of them: a method for rows solves on the samples."""
     many = tr.Problem(
-        objective, lambda x, theta: theta[0] * x[0] * jnp.linspace(0.5, 1.0, 220), tr.L2Ball(3.0, shape=D), 0.5
+        objective, lambda x, theta: theta[0] * x[0] * jnp.linspace(0.5, 1.0, 201), tr.L2Ball(3.0, shape=D), 0.5
     )
     result = tr.minimize(many, stream(2560), steps=2560)
     assert result.method.name == "svrg-csoa"

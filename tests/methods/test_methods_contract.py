@@ -12,7 +12,7 @@ from slow import quick_first
 
 import tightrope as tr
 from studies import methods_table
-from tightrope.loop.budget import cost_of, default_batch
+from tightrope.loop.budget import cost_of
 from tightrope.loop.steps import Variant, start
 from tightrope.problem.problem import n_constraints
 from tightrope.problems import EXACT
@@ -55,7 +55,7 @@ def data_for(kind, solved, n):
 
 def batch(kind, n):
     """A method's own choice where it has one."""
-    own = default_batch(kind(), n)
+    own = kind().steps.batch(n)
     return own if own > 1 else 32 if "rows" in kind.needs else 4
 
 
@@ -181,10 +181,7 @@ def counting_ball(without_lmo=False):
     @tr.pytree
     class Counting(tr.L2Ball):
         calls: ClassVar = {"project": 0, "lmo": 0}
-
-        @property
-        def has_lmo(self):
-            return not without_lmo
+        has_lmo = not without_lmo
 
         def project(self, x):
             self.calls["project"] += 1
@@ -214,7 +211,7 @@ def test_a_refresh_costs_what_it_declares(name, without_lmo):
         problem, jnp.zeros(3), jnp.zeros(n_constraints(problem, jnp.zeros(3), THETA[0])), jnp.asarray(10)
     )
     jax.eval_shape(lambda state: method.refresh(problem, state, jnp.asarray(THETA)), state)
-    declared = method.cost_of_refresh(problem.domain)
+    declared = method.steps.looks(1, len(THETA), problem.domain)
     assert Counting.calls == {"project": declared.projections, "lmo": declared.lmos}
     steps = 2 * (method.refresh_every or 1) + 1
     in_all, of_steps = cost_of(method, problem.domain, steps, 1, len(THETA)), method.steps.cost(steps)

@@ -193,9 +193,7 @@ def test_cvar_of_a_portfolio_comes_near():
 class Untold(tr.L2Ball):
     """A ball that does not tell its linear minimisation."""
 
-    @property
-    def has_lmo(self) -> bool:
-        return False
+    has_lmo = False
 
 
 def test_a_set_without_linear_minimisation_is_judged_by_projections():

@@ -15,8 +15,7 @@ def gradients_used(algorithm: Algorithm, steps: int, batch_size: int, n: int) ->
     if isinstance(algorithm, Solver):
         return algorithm.gradients(steps, n)
     assert isinstance(algorithm, Method)
-    looks = algorithm.gradients_of_refreshes(steps, n) if isinstance(algorithm, Refreshing) else 0
-    return algorithm.steps.cost(steps).gradients * batch_size + looks
+    return algorithm.steps.cost(steps).gradients * batch_size + algorithm.steps.looks(steps, n).gradients
 
 
 def steps_within(algorithm: Algorithm, passes: float, batch_size: int, n: int) -> int:
@@ -34,11 +33,8 @@ def cost_of(algorithm: Algorithm, domain: ConvexSet, steps: int, batch_size: int
     gradients = gradients_used(algorithm, steps, batch_size, n)
     if not isinstance(algorithm, Method):
         return Cost(samples=0, gradients=gradients)
-    cost = algorithm.steps.cost(steps, domain)
-    if isinstance(algorithm, Refreshing) and algorithm.refresh_every:
-        looks, one = -(-steps // algorithm.refresh_every), algorithm.cost_of_refresh(domain)
-        cost = Cost(*(of_steps + looks * each for of_steps, each in zip(cost, one, strict=True)))
-    return Cost(cost.samples * batch_size, gradients, cost.projections, cost.lmos)
+    one, looks = algorithm.steps.cost(steps, domain), algorithm.steps.looks(steps, n, domain)
+    return Cost(one.samples * batch_size, gradients, one.projections + looks.projections, one.lmos + looks.lmos)
 
 
 def cost_of_a_step(kind: type[Algorithm]) -> Cost:
@@ -49,15 +45,6 @@ def cost_of_a_step(kind: type[Algorithm]) -> Cost:
 def draws_of(algorithm: Algorithm) -> int:
     """Independent batches that a step sees; none of a solver."""
     return cost_of_a_step(type(algorithm)).samples
-
-
-def default_batch(algorithm: Algorithm, n: int | None) -> int:
-    """The batch size where the user gives none; n is the number of rows, None without rows."""
-    if n is None or not isinstance(algorithm, Method):
-        return 1
-    if algorithm.facts.full_batch:
-        return n
-    return algorithm.default_batch(n) if isinstance(algorithm, Refreshing) else 1
 
 
 def for_rows(algorithm: Algorithm, n: int | None, batch_size: int) -> Algorithm:

@@ -84,16 +84,24 @@ class Stored(NamedTuple):
     bytes_a_sample: int
     memory: int  # bytes that samples may take
 
+    @property
+    def most(self) -> int:
+        """How many samples fit."""
+        return int(min(self.samples, self.memory // max(1, self.bytes_a_sample)))
+
 
 def keeps_samples(asked: Asked, stored: Stored) -> str | None:
-    """Why "auto" does not keep the samples of a stream and solve on them, which comes nearest to what they tell; "" where
-    nobody would ask, None where it does."""
+    """Why "auto" does not keep samples of a stream and solve on them, which comes nearest to what they tell; "" where nobody
+    would ask, None where it does. Of more than fit it keeps what it needs of the others, where those that fit show curvature
+    in every direction."""
     if asked.rows or asked.nested or not asked.values or not asked.domain.additive or not stored.memory:
         return ""
     if stored.samples < LEAST_KEPT:
         return ""
-    needed = stored.samples * stored.bytes_a_sample
-    if needed > stored.memory:
+    few = asked.coordinates <= COORDINATES and asked.constraints <= CONSTRAINTS
+    enough = few and stored.most >= LEAST_KEPT * max(1, asked.coordinates)
+    if stored.most < stored.samples and not enough:
+        needed = stored.samples * stored.bytes_a_sample
         return (
             f"the samples would take {needed / 2**20:,.0f} MiB and memory= allows {stored.memory / 2**20:,.0f}, so each is "
             "seen once and forgotten; with room for them the answer would be nearer to the optimum"

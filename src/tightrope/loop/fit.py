@@ -26,6 +26,7 @@ from tightrope.evidence.folds import (
     verdict,
     worth_by,
 )
+from tightrope.loop.beyond import Near, near_of, nothing_near, problem_near
 from tightrope.loop.budget import gradients_used
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.choose import second_choice
@@ -50,7 +51,9 @@ _NOISE = 1e-4  # standard errors of F, which are of first order: no prefix is so
 _PASSES = 1000, 30, 10  # of a solver on a prefix at most; of steps on the first prefix, and on others (a guess)
 
 
-def run_fit(ready: Prepared, options: Options, checkpoint: Checkpoint | None, keep: Any) -> tuple[Prepared, Outcome]:
+def run_fit(
+    ready: Prepared, options: Options, checkpoint: Checkpoint | None, keep: Any, most: int
+) -> tuple[Prepared, Outcome]:
     """Solve on growing prefixes until all samples are in or something ends the run; what is known then is always returned,
     with the run as it was prepared for the solver that was taken.
 
@@ -58,8 +61,9 @@ def run_fit(ready: Prepared, options: Options, checkpoint: Checkpoint | None, ke
         ready: the run, as for the steps of a method.
         options, checkpoint: as for these.
         keep: "expectation", or the probability with which constraints are to hold at the very point that is returned.
+        most: samples that there is room for.
     """
-    fit = _Fit(ready, options, checkpoint, keep)
+    fit = _Fit(ready, options, checkpoint, keep, most)
     fit.resume()
     with fit.running() as bar, _wide():
         fit.go(bar)
@@ -84,7 +88,7 @@ def prefixes(steps: int, batch_size: int) -> list[int]:
 class _Fit(Recorder):
     """The moving parts of such a run."""
 
-    def __init__(self, ready: Prepared, options: Options, checkpoint: Checkpoint | None, keep: Any):
+    def __init__(self, ready: Prepared, options: Options, checkpoint: Checkpoint | None, keep: Any, most: int):
         super().__init__(ready, options, checkpoint)
         self.ambient, self.dtype = jnp.result_type(float) == np.float64, float_dtype(ready.x)
         with _wide():
@@ -93,13 +97,17 @@ class _Fit(Recorder):
             if domain.has_projection and not bool(domain.contains(self.start)):  # but for the digits that it had
                 self.start = domain.project(self.start)
         self.keep, self.batch = keep, ready.plan.batch_size
-        self.ends = prefixes(ready.steps, self.batch)
+        self.blocks = -(-ready.steps * self.batch // most)
+        self.block = -(-ready.steps // self.blocks)  # steps whose samples are here at once
+        self.ends = prefixes(self.block, self.batch)
         least = max(1, min(self.ends[0] * self.batch, _FIRST) // FOLDS)
-        self.kept = Kept(ready.sampler, ready.plan._replace(draws=1), least)
+        self.kept = Kept(ready.sampler, ready.plan._replace(draws=1), least, self.block)
         self.inner: Prepared | None = None  # for the solver
         self.x, self.lam, self.fall = self.start, np.asarray(ready.lam, float), np.nan
         self.noise = 0.0  # a standard error of the Lagrangian
         self.switched = False  # whether another solver has taken over
+        self.near: Near | None = None  # where there are more samples than fit: those so far
+        self.over = np.zeros((2, 1 + len(self.lam)))  # what the first block's folds say: optimism, and spread
         self.saved: tuple[Any, int] = (self._memory(), 0)
         self.gradients = 0
         self.folds: Folds | None = None
@@ -112,7 +120,7 @@ class _Fit(Recorder):
     # ---- prefixes ----------------------------------------------------------------------------------------------------
 
     def go(self, bar: Progress) -> None:
-        """Solve on one prefix after the other, then judge by folds."""
+        """Solve on one prefix after the other, then judge by folds, or go on where there are more samples than fit."""
         for end in [e for e in self.ends if e > self.step]:
             part = self._read(end)
             if part is None:
@@ -126,19 +134,70 @@ class _Fit(Recorder):
                 return
             self._note_fall(part, before)
             self.step = self.kept.steps if self.kept.ended else end
-            last = self.step >= self.ready.steps or self.kept.ended
+            last = self.step >= self.ends[-1] or self.kept.ended
             if last:
-                self._finish(part)
-            late = self.clock()
-            stopped = self._recorded(part, bar)
-            self.saved = (self._memory(), self.step) if not last else self.saved
-            if stopped or last:
+                self._finish(part, before)
+            if self._ends_here(part, last and self.near is None, bar):
                 return
-            if late:
-                self.stop(Status.TIME_LIMIT)
+        if self.near is not None:
+            self._go_beyond(self.near, bar)
+
+    def _ends_here(self, part: Part, last: bool, bar: Progress) -> bool:
+        """Whether the run ends after these samples: they were the last, a callback says so, or time is up."""
+        late = self.clock()
+        stopped = self._recorded(part, bar)
+        self.saved = (self._memory(), self.step) if not last else self.saved
+        if stopped or last:
+            return True
+        if late:
+            self.stop(Status.TIME_LIMIT)
+        elif self.checkpoint is not None and self.checkpoint.due(self.step):
+            self.save_the_last()
+        return late
+
+    def _go_beyond(self, near: Near, bar: Progress) -> None:
+        """Look at what does not fit block by block, each where the solution of those before it is, and forget it."""
+        while self.step < self.ready.steps:
+            self.kept.forget(self.step)
+            part = self._read(min(self.step + self.block, self.ready.steps))
+            if part is None:
                 return
-            if self.checkpoint is not None and self.checkpoint.due(self.step):
-                self.save_the_last()
+            near = self.near = near.after(self.problem, self.x, part)
+            self.gradients += part.n
+            order, last = along_the_last(self.problem, self.x, part)
+            folds = self._folds_near(near)
+            if not self._adopt_near(near, lowered_by(folds, self.keep, self.lam, order)):
+                return
+            self.folds, self.step = self._folds_near(near), self.kept.steps
+            said = f"means over {self.folds.n:,} samples, less what folds of the first show, with two standard errors"
+            self.worth = worth_by(self.folds, order, last)._replace(measured_on=said)
+            ends = self.step >= self.ready.steps or self.kept.ended
+            if ends:
+                self._judge(part, self.folds, order)
+            if self._ends_here(part, ends, bar):
+                return
+
+    def _folds_near(self, near: Near) -> Folds:
+        """What folds of all samples so far would say: optimism falls like 1/T."""
+        n, (optimism, spread) = int(near.n), self.over
+        values, more = near.value(self.x), FOLDS / (FOLDS - 1) * self.block * self.batch / n
+        return Folds((self.x,), (Seen(values, spread),), (Seen(values + more * optimism, spread),), n)
+
+    def _adopt_near(self, near: Near, margin: np.ndarray) -> bool:
+        """Go on to the solution of the quadratic functions; False where the run was ended."""
+        made = prepare(
+            problem_near(near, self.problem.domain, margin), Rows(np.zeros((1, 1))), "auto", steps=None, passes=_PASSES[0],
+            batch_size=None, seeds=self.ready.plan.seeds, x0=self.x,
+        )  # fmt: skip
+        options = Options(
+            record=0, progress=False, tol=(self._tolerance() or 0) / self.blocks or None, until_solved=True
+        )
+        outcome = run_looks(dataclasses.replace(made, lam=jnp.asarray(self.lam, float_dtype(self.start))), options)
+        if outcome.status.cut_short:
+            self.stop(outcome.status, outcome.message)
+        elif not outcome.conflict:
+            self._adopt(outcome)
+        return not outcome.status.cut_short
 
     def _read(self, end: int) -> Part | None:
         """The samples up to a step, or as many as there are; None, and the run stopped, where nothing is new."""
@@ -153,7 +212,7 @@ class _Fit(Recorder):
             self.stop(Status.STREAM_ENDED, f"The stream gave samples for {have:,} steps.")
             if have <= self.step:
                 return None
-            self.kept.least = max(1, have * self.batch // FOLDS)
+            self.kept.least = max(1, self.kept.n // FOLDS)
         return self.kept.part(have)
 
     def _adopt(self, outcome: Outcome) -> None:
@@ -254,8 +313,9 @@ class _Fit(Recorder):
 
     # ---- the judgement -----------------------------------------------------------------------------------------------
 
-    def _finish(self, part: Part) -> None:
-        """Lower the levels by what folds show to be missing, solve once more, and judge by folds."""
+    def _finish(self, part: Part, before: Tree) -> None:
+        """Lower the levels by what folds show to be missing, solve once more, and judge by folds, unless more samples come;
+        half of these had their solution at `before`."""
         problem, raised = self.problem, self._raised_by_chance(part)
         if raised is not None and not self._again(part, raised):
             return
@@ -275,7 +335,12 @@ class _Fit(Recorder):
             self.x = problem.domain.mix(self.start, self.x, self.share)
         self.folds = folds
         self.worth = worth_by(folds, order, last)
-        self._judge(part, folds, order)
+        if self.blocks == 1 or self.kept.ended or self.conflict:
+            self._judge(part, folds, order)
+            return
+        self.over = np.stack([folds.optimism, folds.error * np.sqrt(max(folds.n - 1, 1))])
+        self.near = near_of(problem, self.x, part, before)
+        self.gradients += 2 * len(self.near.at) * part.n
 
     def _raised_by_chance(self, part: Part) -> np.ndarray | None:
         """Where samples have no feasible point by less than two standard errors, which chance does: a margin below zero, by
@@ -341,7 +406,7 @@ class _Fit(Recorder):
             tracked = {} if self.options.track is None else self.options.track(x)
         self.means = Means(seen[0], seen[1:], self.lam, tracked, 1.0)
         more = {"distance": distance, **{name: tracked[name] for name in sorted(tracked)}}
-        row = self.row(self.means, part.n, self.gradients, more)
+        row = self.row(self.means, self.step * self.batch, self.gradients, more)
         with _wide(self.ambient):
             return self.written(row, bar, None, x, self.lam)
 
@@ -350,8 +415,11 @@ class _Fit(Recorder):
         return jax.tree.map(lambda v: jnp.asarray(np.asarray(v), self.dtype), x)
 
     def _memory(self) -> dict[str, Any]:
-        """All that the next prefix needs."""
+        """All that the next prefix, or block, needs."""
+        d = sum(np.size(leaf) for leaf in jax.tree.leaves(self.x)) if self.blocks > 1 else 0
         return {
+            "near": tuple(nothing_near(d, 1 + len(self.lam)) if self.near is None else self.near),
+            "over": self.over,
             "x": jax.tree.map(np.asarray, self.x),
             "lam": np.asarray(self.lam, float),
             "fall": np.asarray([self.fall, self.noise], float),
@@ -368,7 +436,8 @@ class _Fit(Recorder):
         with _wide():
             self.x = jax.tree.map(jnp.asarray, state["x"])
         self.fall, self.noise = map(float, state["fall"])
-        self.step, self.switched = saved.step, bool(state["switched"])
+        self.step, self.switched, self.over = saved.step, bool(state["switched"]), state["over"]
+        self.near = Near(*state["near"]) if float(state["near"][-1]) > 0 else None
         self.out.rows, self.resumed_at = saved.rows, saved.seconds
         self.saved = state, saved.step
 
@@ -383,7 +452,10 @@ class _Fit(Recorder):
             return self.ready
         note = f'method="auto" kept the samples and solved on them with {self.inner.method.name}'
         why = next((n.split(": ", 1)[1] for n in self.inner.notes if n.startswith("method=")), "")
-        why = why.replace("the data is at hand", "they fit into memory")
+        fit = (
+            "they fit into memory" if self.blocks == 1 else f"of {self.blocks} blocks the first, which fits into memory"
+        )
+        why = why.replace("the data is at hand", fit)
         others = [n for n in self.ready.notes if not n.startswith("method=")]
         return dataclasses.replace(self.ready, method=self.inner.method, notes=(f"{note}: {why}", *others))
 

@@ -20,7 +20,10 @@ from tightrope.sampling.mesh.processes import agreed
 from tightrope.solvers import Look, NotFiniteLook, Solver
 from tightrope.tree import Tree, float_dtype, shaped_like
 
-_NO_ROOM = "No point satisfies every constraint strictly, as where an equality is written as two inequalities"
+_NO_ROOM = (
+    "No point satisfies every constraint strictly, or only by a billionth of its range, as where an equality is written as "
+    "two inequalities"
+)
 
 
 def run_looks(ready: Prepared, options: Options, checkpoint: Checkpoint | None = None) -> Outcome:

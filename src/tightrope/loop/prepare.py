@@ -13,7 +13,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope._limits import SURELY_FIT, refuse_points_beyond_memory
 from tightrope.columns import of_constraints
-from tightrope.loop.budget import default_batch, draws_of, for_rows, steps_within
+from tightrope.loop.budget import draws_of, for_rows, steps_within
 from tightrope.loop.choose import Asked, lacks, misfit, missing, projection_free, refuse_grids, resolve_method
 from tightrope.loop.steps import Variant, track_names
 from tightrope.methods import Method
@@ -114,7 +114,8 @@ def prepare(
         chosen = chosen.fitted(problem, x, theta)
     elif isinstance(chosen, Solver):
         chosen = chosen.fitted(problem, x, sampler.n or 1)
-    size, sizes = _batch_sizes(default_batch(chosen, sampler.n) if batch_size is None else batch_size)
+    usual = chosen.steps.batch(sampler.n) if isinstance(chosen, Method) and sampler.n is not None else 1
+    size, sizes = _batch_sizes(usual if batch_size is None else batch_size)
     if problem.nested and sizes is not None:
         raise ValueError(f"batch_size is {batch_size!r}; expected one number, because the problem is nested.")
     chosen = for_rows(chosen, sampler.n, size)

@@ -235,9 +235,17 @@ class Steps:
             return 0.0
         return float(np.max(np.asarray(getattr(self.method, facts.margin)))) / horizon**facts.margin_power
 
+    def batch(self, n: int) -> int:
+        """The batch size for n rows where the user gives none."""
+        return n if self.method.facts.full_batch else 1
+
     def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
         """What so many steps cost with a batch of one, in this set where it matters; looks at all rows aside."""
         return Cost(*(steps * one for one in self.method.cost))
+
+    def looks(self, steps: int, n: int, domain: ConvexSet | None = None) -> Cost:
+        """What the looks at all of n rows cost that so many steps take, in this set where it matters."""
+        return Cost(samples=0, gradients=0)
 
     def said(self, state: Any, names: list[str]) -> str | None:
         """A line for the report on what the run chose for itself; None for methods that choose nothing."""
@@ -307,13 +315,14 @@ class Refreshing(Method):
 
     refresh_every: int | None = None  # None until `for_rows` has seen how many rows there are
 
+    @property
+    def steps(self) -> Steps:
+        """With what refreshes cost."""
+        return Refreshes(self)
+
     @abstractmethod
     def refresh(self, problem: Problem, state: Any, data: Tree) -> Any:
         """A look at all the data, before steps 1, 1 + refresh_every, 1 + 2 refresh_every, ..."""
-
-    def default_batch(self, n: int) -> int:
-        """The batch size for n rows where the user gives none."""
-        return 1
 
     def for_rows(self, n: int, batch_size: int) -> Self:
         """The method fitted to data of n rows: the place to set what depends on its size."""
@@ -328,16 +337,20 @@ class Refreshing(Method):
         """A strictly feasible point among those looked at, towards which an output may be pulled; None without one."""
         return None
 
-    def gradients_of_refreshes(self, steps: int, n: int) -> int:
-        """Per-row gradients of all refreshes in so many steps on n rows: a pass each, where nothing else is said."""
-        return self._refreshes(steps) * n
 
-    def cost_of_refresh(self, domain: ConvexSet) -> Cost:
-        """Projections and linear minimisations of one refresh in this set; its gradients depend on the number of rows."""
-        return Cost(samples=0, gradients=0)
+class Refreshes(Steps):
+    """What follows for a run of a method that looks at all rows from time to time: a pass each, where nothing else is
+    said."""
 
-    def _refreshes(self, steps: int) -> int:
-        return -(-steps // self.refresh_every) if self.refresh_every else 0
+    method: Any
+
+    def number(self, steps: int) -> int:
+        """How many looks so many steps take."""
+        every = self.method.refresh_every
+        return -(-steps // every) if every else 0
+
+    def looks(self, steps: int, n: int, domain: ConvexSet | None = None) -> Cost:
+        return Cost(samples=0, gradients=self.number(steps) * n)
 
 
 def title_of(algorithm: Algorithm | type[Algorithm]) -> str:

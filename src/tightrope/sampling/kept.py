@@ -87,35 +87,42 @@ class Kept:
         sampler: where they come from.
         plan: how the run draws them, one batch a step.
         least: rows that every part will have.
+        most: steps whose samples there is room for; by default all.
     """
 
-    def __init__(self, sampler: Sampler, plan: Plan, least: int):
+    def __init__(self, sampler: Sampler, plan: Plan, least: int, most: int | None = None):
         self.plan, self.least, self.draws = plan, least, sampler.open(plan)
+        self.most = plan.steps if most is None else most
         self.steps, self.ended, self.arrays = 0, False, None
+        self.begun = 0  # the step from whose samples on they are here
 
     @property
     def n(self) -> int:
-        """How many have been read."""
-        return self.steps * self.plan.batch_size
+        """How many are here."""
+        return (self.steps - self.begun) * self.plan.batch_size
+
+    def forget(self, steps: int) -> None:
+        """Make room: the next to be read are those of the steps from this one on."""
+        self.begun = self.steps = steps
 
     def read(self, steps: int) -> None:
-        """Have the samples of at least so many steps, or of all that there are."""
+        """Have the samples of at least so many steps, or of all that there are or there is room for."""
         while self.steps < steps and not self.ended:
-            buffer = self.draws.take(self.steps, self.plan.steps - self.steps)
+            buffer = self.draws.take(self.steps, min(self.plan.steps, self.begun + self.most) - self.steps)
             if buffer.steps == 0:
                 self.ended = True
                 return
             block = jax.tree.map(_by_rows, buffer.items)
             if self.arrays is None:  # a block is written whole, and its end may have samples of no step
-                room = _room(self.plan.steps * self.plan.batch_size + len(jax.tree.leaves(block)[0]), block)
+                room = _room(self.most * self.plan.batch_size + len(jax.tree.leaves(block)[0]), block)
                 self.arrays = jax.tree.map(lambda a, room=room: jnp.zeros((room, *a.shape[1:]), a.dtype), block)
             at = buffer.offset * self.plan.batch_size
             self.arrays = _written(self.arrays, block, _whole(at), _whole(self.n))
             self.steps += buffer.steps
 
     def part(self, steps: int) -> Part:
-        """The samples of the first steps."""
-        n = steps * self.plan.batch_size
+        """The samples of the steps before this one that are here."""
+        n = (steps - self.begun) * self.plan.batch_size
         return Part(self.arrays, _whole(n), _whole(n), _whole(0), self.least)
 
 

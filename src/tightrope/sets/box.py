@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from tightrope._limits import MOST_LENGTH
 from tightrope.sets import conic
@@ -25,7 +26,7 @@ def _spread(bound: Any, x: Tree) -> Tree:
     bound = jax.tree.map(lambda _: bound, x) if _is_number(bound) else bound
 
     def spread(leaf: Any, b: Any) -> Any:
-        traced = isinstance(b, jax.Array) or isinstance(leaf, jax.core.Tracer)
+        traced = isinstance(b, jax.Array) or isinstance(leaf, Tracer)
         xp: Any = jnp if traced else np  # which needs no device to be asked
         return xp.broadcast_to(xp.asarray(b, float_dtype(leaf)), jnp.shape(leaf))
 

@@ -39,7 +39,7 @@ class Look(NamedTuple):
     # constraints by as much; empty where no such thing is proven
     settled: bool = True  # whether a conflict is as well known as it need be
     interior: bool = True  # False where it is proven that no point satisfies every constraint by more than rounding
-    over: Array | float = 0.0  # then, by how much H(x) may be above zero because of it; otherwise 0
+    over: np.ndarray | float = 0.0  # then, by how much H(x) may be above zero because of it; otherwise 0
     points: tuple[np.ndarray, ...] = ()  # vectors: where all rows were looked at, the points that matter most first
     note: str | None = None  # for the report, on what the solver chose for itself
 

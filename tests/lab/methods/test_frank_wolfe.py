@@ -254,7 +254,7 @@ def test_svrf_equals_a_numpy_loop_and_finds_the_optimum():
     np.testing.assert_allclose(result.last, x, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(result.x, w, rtol=1e-11, atol=1e-12)
     assert np.linalg.norm(x - w) > 1e-3
-    assert (result.cost.lmos, method.gradients_of_refreshes(STEPS, N)) == (moves, epochs * N)
+    assert (result.cost.lmos, method.steps.looks(STEPS, N).gradients) == (moves, epochs * N)
     assert SVRF().steps.cost(128 + 512 + 2048).lmos == 14 + 30 + 62  # with the defaults epochs end where they should
     for steps, finished in ((24, False), (25, True)):  # 5 moves of one batch, 7 of two, 2 of three: 14 after 25 steps
         result = tr.minimize(FREE, DATA, method=method, steps=steps, batch_size=4, record=0)
@@ -270,7 +270,7 @@ def test_ofw_equals_a_numpy_loop_and_finds_the_optimum():
     result = tr.minimize(FREE, DATA, method=method, steps=STEPS, batch_size=2, record=0)
     x, looked_at = ofw_in_numpy(size=2)
     np.testing.assert_allclose(result.x, x, rtol=1e-11, atol=1e-12)
-    assert method.for_rows(N, 2).gradients_of_refreshes(STEPS, N) == looked_at
+    assert method.for_rows(N, 2).steps.looks(STEPS, N).gradients == looked_at
     result = tr.minimize(FREE, DATA, method=OFW(), steps=1_000, batch_size=2, record=0)
     assert value_f(np.asarray(result.x)) - optimum()[0] < 5e-3
 

@@ -15,7 +15,7 @@ from tightrope.lab.leaderboard.hidden import ROWS, hidden, is_hidden
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.slsqp import BatchResult, slsqp
 from tightrope.loop import choose
-from tightrope.loop.budget import cost_of, default_batch, for_rows
+from tightrope.loop.budget import cost_of, for_rows
 from tightrope.loop.prepare import tightening_ceiling
 from tightrope.methods import Cost, Method
 from tightrope.methods.base import Algorithm
@@ -103,7 +103,7 @@ def enter(kind: type[Algorithm], solved: Solved, source: Source, first_budget: i
             x0, given = feasible_point(solved), (EXACT, INSIDE)
     data = solved.samples if source == "streams" else Rows(solved.table)
     method = tunable(kind)
-    size = default_batch(method, data.n)
+    size = method.steps.batch(data.n) if isinstance(method, Method) and data.n is not None else 1
     entry = Entry(for_rows(method, data.n, size), problem, data, x0, size, given)
     return dataclasses.replace(entry, method=_within_room(entry, entry.steps(first_budget)))
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Facts, Info, Refreshing, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Refreshes, Refreshing, dual_step
 from tightrope.methods.snapshot import (
     Snapshot,
     correct,
@@ -87,21 +87,14 @@ class SVRFCSOA(Refreshing):
     needs = frozenset({"lmo", "rows"})
     cost = Cost(samples=1, gradients=2, lmos=1)
 
-    def default_batch(self, n: int) -> int:
-        """About 64 steps an epoch: a snapshot serves no more steps than it stays near for, at one LMO each."""
-        return min(64, max(1, n // 64))
+    @property
+    def steps(self) -> "_Refreshes":
+        """With what refreshes cost."""
+        return _Refreshes(self)
 
     def for_rows(self, n: int, batch_size: int) -> "SVRFCSOA":
         """An epoch visits every row about once."""
         return replace(self, refresh_every=self.refresh_every or max(1, n // batch_size))
-
-    def gradients_of_refreshes(self, steps: int, n: int) -> int:
-        """A pass each, and the rows looked at elsewhere."""
-        return self._refreshes(steps) * (n + probe_size(n))
-
-    def cost_of_refresh(self, domain: ConvexSet) -> Cost:
-        """The vertex to which the objective pulls."""
-        return Cost(0, 0, lmos=1)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRFCSOAState:
         """Everything that the first refresh will fill in."""
@@ -139,6 +132,17 @@ class SVRFCSOA(Refreshing):
 
     def snapshot(self, state: SVRFCSOAState) -> Snapshot:
         return state.snap
+
+
+class _Refreshes(Refreshes):
+    """A pass each, the vertex to which the objective pulls, and some rows that are looked at there."""
+
+    def batch(self, n: int) -> int:
+        """About 64 steps an epoch: a snapshot serves no more steps than it stays near for, at one LMO each."""
+        return min(64, max(1, n // 64))
+
+    def looks(self, steps: int, n: int, domain: ConvexSet | None = None) -> Cost:
+        return Cost(0, self.number(steps) * (n + probe_size(n)), lmos=self.number(steps))
 
 
 def _largest(*values: Array) -> Array:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.base import Cost, Facts, Info, Inner, Refreshing, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Inner, Refreshes, Refreshing, dual_step
 from tightrope.methods.directions import Bends, affordable, find_bends, gradients_for, nothing_known
 from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
@@ -233,27 +233,16 @@ class SVRGCSOA(Refreshing):
             return method
         return replace(_NestedSVRGCSOA(inside=inner_size(problem, x, theta)), **vars(method))
 
-    def default_batch(self, n: int) -> int:
-        """64, where that leaves 64 to 2,048 steps an epoch: enough steps to converge, few enough to be quick."""
-        return min(max(1, n // 64), max(64, n // 2048))
+    @property
+    def steps(self) -> "_Refreshes":
+        """With what refreshes cost."""
+        return _Refreshes(self)
 
     def for_rows(self, n: int, batch_size: int) -> "SVRGCSOA":
         """An epoch visits every row about once."""
         every, directions = self.refresh_every or max(1, n // batch_size), self.directions
         directions = directions and affordable(n, batch_size, directions)
         return replace(self, refresh_every=every, batch_size=batch_size, directions=directions)
-
-    def gradients_of_refreshes(self, steps: int, n: int) -> int:
-        """A pass each, and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each. Once the
-        products that find directions."""
-        probes = self._refreshes(steps) * probe_size(n) * (7 + 2 * _PROBE_ROUNDS)
-        return (
-            super().gradients_of_refreshes(steps, n) + probes + gradients_for(n, self.batch_size, self.directions or 0)
-        )
-
-    def cost_of_refresh(self, domain: ConvexSet) -> Cost:
-        """A look where the objective pulls, and the lower bound: by a linear minimisation, or by a projection."""
-        return Cost(0, 0, projections=1, lmos=1) if domain.has_lmo else Cost(0, 0, projections=2)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> SVRGCSOAState:
         """Everything that the first refresh will fill in."""
@@ -387,15 +376,30 @@ class SVRGCSOA(Refreshing):
         return jnp.minimum(asked, (of_rows + weight) / nonzero(slopes**2 + noise))
 
 
+class _Refreshes(Refreshes):
+    """A pass each and the probe: per row three gradients and 2 + rounds Hessian products, two gradients each; once the
+    products that find directions. Of a nested problem a pass more each, for the slopes of what is around the mean inside.
+
+    In the domain, a look where the objective pulls, and the lower bound: by a linear minimisation, or by a projection.
+    """
+
+    def batch(self, n: int) -> int:
+        """64, where that leaves 64 to 2,048 steps an epoch: enough steps to converge, few enough to be quick."""
+        return min(max(1, n // 64), max(64, n // 2048))
+
+    def looks(self, steps: int, n: int, domain: ConvexSet | None = None) -> Cost:
+        method, number, lmo = self.method, self.number(steps), domain is None or domain.has_lmo
+        passes = 2 if isinstance(method, _NestedSVRGCSOA) else 1
+        gradients = number * (passes * n + probe_size(n) * (7 + 2 * _PROBE_ROUNDS))
+        gradients += gradients_for(n, method.batch_size, method.directions or 0)
+        return Cost(0, gradients, projections=number if lmo else 2 * number, lmos=number if lmo else 0)
+
+
 @pytree
 class _NestedSVRGCSOA(SVRGCSOA):
     """SVRG-CSOA on a nested problem, made by `SVRGCSOA.fitted`: `inside` numbers are averaged inside."""
 
     inside: int = static(default=1, least=1)
-
-    def gradients_of_refreshes(self, steps: int, n: int) -> int:
-        """With a pass more each, for the slopes of what is around the mean inside."""
-        return super().gradients_of_refreshes(steps, n) + self._refreshes(steps) * n
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> Any:
         """Everything that the first refresh will fill in."""

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Facts, Info, Rates, Refreshing
+from tightrope.methods.base import Cost, Facts, Info, Rates, Refreshes, Refreshing
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Numbered, count, fold_rows
+from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, pytree, replace, static, subtract
 
 
@@ -21,6 +22,16 @@ class OFWState(NamedTuple):
     d: Tree  # its gradient
     memory: Tree  # of the set's linear minimisation
     t: Array  # round, from 1
+
+
+class _Rounds(Refreshes):
+    """Of round t the rows so far: b, 2b, ..., and n once all are in."""
+
+    def looks(self, steps: int, n: int, domain: ConvexSet | None = None) -> Cost:
+        """So many gradients."""
+        size = self.method.batch_size
+        growing = min(steps, n // size)
+        return Cost(samples=0, gradients=size * growing * (growing + 1) // 2 + (steps - growing) * n)
 
 
 @pytree
@@ -48,7 +59,7 @@ class OFW(Refreshing):
 
     Example:
         >>> from tightrope.lab.methods.frank_wolfe.ofw import OFW
-        >>> OFW().gradients_of_refreshes(steps=4, n=1000)
+        >>> OFW().steps.looks(steps=4, n=1000).gradients
         10
 
     References:
@@ -69,10 +80,10 @@ class OFW(Refreshing):
         """A round brings as many rows as a batch has."""
         return replace(self, batch_size=batch_size)
 
-    def gradients_of_refreshes(self, steps: int, n: int) -> int:
-        """Of round t the rows so far: b, 2b, ..., and n once all are in."""
-        growing = min(steps, n // self.batch_size)
-        return self.batch_size * growing * (growing + 1) // 2 + (steps - growing) * n
+    @property
+    def steps(self) -> "_Rounds":
+        """With what rounds cost."""
+        return _Rounds(self)
 
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> OFWState:
         """x_1; the first refresh fills in the rest."""

@@ -38,6 +38,14 @@ class _Steps(Steps):
         """A linear minimisation for every full batch, not for every step."""
         return Cost(samples=steps, gradients=2 * steps, lmos=sum(self.method._moves(steps)))
 
+    def batch(self, n: int) -> int:
+        """The paper's 96 rows, where there are as many."""
+        return min(96, n)
+
+    def looks(self, steps: int, n: int, domain: ConvexSet | None = None) -> Cost:
+        """A pass for every epoch begun."""
+        return Cost(samples=0, gradients=n * len(self.method._moves(steps)))
+
 
 @pytree
 class SVRF(Refreshing):
@@ -68,7 +76,7 @@ class SVRF(Refreshing):
 
     Example:
         >>> from tightrope.lab.methods.frank_wolfe.svrf import SVRF
-        >>> SVRF().gradients_of_refreshes(steps=640, n=1000)
+        >>> SVRF().steps.looks(steps=640, n=1000).gradients
         2000
 
     References:
@@ -83,10 +91,6 @@ class SVRF(Refreshing):
     cost = Cost(samples=1, gradients=2, lmos=1)
     facts = Facts(output="own", published=Rates(gap=0.5))
     tuned = ("m0",)
-
-    def default_batch(self, n: int) -> int:
-        """The paper's 96 rows, where there are as many."""
-        return min(96, n)
 
     @property
     def steps(self) -> Steps:
@@ -119,10 +123,6 @@ class SVRF(Refreshing):
 
     def snapshot(self, state: SVRFState) -> Snapshot:
         return state.snap
-
-    def gradients_of_refreshes(self, steps: int, n: int) -> int:
-        """A pass for every epoch begun."""
-        return n * len(self._moves(steps))
 
     def _moves(self, steps: int) -> list[int]:
         """How many moves the epochs of a run make, epoch by epoch."""
