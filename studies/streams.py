@@ -348,8 +348,9 @@ def page(halves: dict[str, list[dict[str, Any]]]) -> str:
     about = (__doc__ or "").split("\n\n")
     parts = [_HEAD, *(f"{paragraph.strip()}\n" for paragraph in about[2:]), _READING]
     for half, rows in halves.items():
-        data = pd.DataFrame(rows)
+        data: Any = pd.DataFrame(rows)
         merit = data.groupby(["family", "T", "seed", "way"], sort=False)["merit"].mean().clip(lower=1e-9).unstack("way")
+        missing = [family.name for family in FAMILIES if family.name not in set(data["family"])]
         ratio = merit["auto"] / merit[[w for w in merit if w != "auto"]].min(axis=1)
         beyond = data.groupby(["family", "T", "seed", "way"], sort=False)["h"].apply(_beyond_chance).unstack("way")
         cpu = data.groupby(["family", "T", "way"], sort=False)["cpu"].median().unstack("way")
@@ -366,7 +367,8 @@ def page(halves: dict[str, list[dict[str, Any]]]) -> str:
         )
         parts.append(
             f"\n`auto` beside the better of the other two: {np.exp(np.log(ratio).mean()):.2f} times its merit in the "
-            f"geometric mean, {ratio.quantile(0.95):.2f} times in 95 % of cells, {ratio.max():.2f} at most.\n"
+            f"geometric mean, {ratio.quantile(0.95):.2f} times in 95 % of cells, {ratio.max():.2f} at most. "
+            f"Not measured: {', '.join(missing) or 'none'}.\n"
         )
         means = merit.apply(np.log).groupby(["family", "T"], sort=False).mean().apply(np.exp)
         parts += markdown(
@@ -386,9 +388,9 @@ that nobody has tuned for.
 """
 
 _READING = """`auto` is what `minimize` does, `plain` the solution on the same samples without a margin, `csoa` steps without
-coefficients that see every sample once (`memory=0`); nobody has tuned it for these problems. A violation is significant
-where the mean over repeats is above the level by more than chance shows in one of a hundred problems (Student's t, shared
-among constraints). Merits are means over repeats, and geometric means over problems. CPU seconds are medians of a call.
+coefficients that see every sample once (`memory=0`); configurations of it that somebody had tuned were not tried. A violation
+is significant where the mean over repeats is above the level by more than chance shows in one of a hundred problems (Student's
+t, shared among constraints). Merits are means over repeats, and geometric means over problems. CPU seconds are medians.
 """
 
 
