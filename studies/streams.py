@@ -389,9 +389,9 @@ that nobody has tuned for.
 
 _READING = """`auto` is what `minimize` does, `plain` the solution on the same samples without a margin, `csoa` steps without
 coefficients that see every sample once (`memory=0`); configurations of it that somebody had tuned were not tried. A
-violation is significant where the mean over repeats is above the level by more than chance shows in one of 100 problems
-(Student's t, shared among constraints). Merits are means over repeats, and geometric means over problems. CPU seconds are
-medians.
+violation is significant where the mean over repeats is above the level by more than chance shows in one of a hundred
+problems (Student's t, shared among constraints). Merits are means over repeats, and geometric means over problems.
+CPU seconds are medians.
 """
 
 

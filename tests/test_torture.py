@@ -15,7 +15,7 @@ import pytest
 
 import tightrope as tr
 from torture import __main__ as runner
-from torture import campaign, configs, disk, names, refits, rights, sizes, threads
+from torture import campaign, configs, disk, interrupts, names, parquet, refits, rights, sizes, threads
 from torture.mutants import __main__ as mutants
 from torture.mutants.operators import Mutant
 
@@ -64,6 +64,20 @@ def test_an_interrupted_fit_leaves_the_old_model_or_the_new_one(kind):
     """A short draw of `make torture`."""
     tried = range(kind, 4 * len(refits.KINDS), len(refits.KINDS))
     assert [said for said in map(refits.attack, tried) if said] == []
+
+
+@pytest.mark.parametrize("name", interrupts.CALLS)
+def test_no_call_goes_on_after_ctrl_c(name):
+    """A short draw of `make torture`."""
+    kinds = list(interrupts.CALLS)
+    tried = range(kinds.index(name), 6 * len(kinds), len(kinds))
+    assert [said for said in map(interrupts.attack_call, tried) if said] == []
+
+
+def test_parquet_files_are_read_as_they_are_or_refused():
+    """A short draw of `make torture`, without the runs over a mesh but one."""
+    tried = [k for k in range(150) if k == 59 or k % parquet.RUN_EVERY != parquet.RUN_EVERY - 1]
+    assert [said for said in map(parquet.attack, tried) if said] == []
 
 
 def test_names_are_text_in_every_medium():

@@ -2,10 +2,12 @@
 library's own, or a right answer; within five seconds and a gigabyte."""
 
 import contextlib
+import copy
 import functools
 import os
 import random
 import tempfile
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import sklearn
 
 import tightrope as tr
 from torture.campaign import (
@@ -217,6 +220,61 @@ CALLS |= {
         "GOCO": {"v0": [1.0], "alpha0": [1.0], "margin0": [0.0]},
     }.items()
 }  # fmt: skip
+# ---- classes for tables -------------------------------------------------------------------------------------------------
+
+_chance = np.random.default_rng(0)
+X, GROUP = _chance.normal(size=(120, 3)), _chance.choice(["A", "B"], 120)
+Y = np.where(X[:, 0] + _chance.normal(size=120) > 0, "yes", "no")
+STARS = np.where(_chance.random((8, 6)) < 0.5, np.nan, _chance.normal(size=(8, 6)))
+TABLES: dict[str, Callable[[], Any]] = {
+    "FairLogisticRegression": lambda: tr.FairLogisticRegression(p_rule=0.2).fit(X, Y, sensitive_features=GROUP),
+    "ConstrainedClassifier": lambda: tr.ConstrainedClassifier(subject_to={"fpr": 0.4}).fit(X, Y),
+    "StructuredMatrixCompletion": lambda: tr.StructuredMatrixCompletion(
+        nuclear_norm=5.0, unobserved_energy=10.0, steps=5, rank=2
+    ).fit(STARS),
+}
+FITTED: dict[str, dict[str, list[Any]]] = {
+    "FairLogisticRegression": {"X": [X], "y": [Y], "sensitive_features": [GROUP], "sample_weight": [None]},
+    "ConstrainedClassifier": {"X": [X], "y": [Y], "sample_weight": [None]},
+    "StructuredMatrixCompletion": {"X": [STARS]},
+}
+METHODS: dict[str, dict[str, list[Any]]] = {
+    "predict": {"X": [X]}, "predict_proba": {"X": [X]}, "decision_function": {"X": [X]}, "score": {"X": [X], "y": [Y]},
+    "save": {"path": ["kept.model"]}, "load": {"path": ["nowhere.model"]}, "partial_fit": {"X": [X], "y": [Y]},
+}  # fmt: skip
+ODD: list[Any] = [
+    np.ma.masked_array(X, mask=X > 1), [[1, 2], [3]] * 60, X.astype(object), X + 1j, X[:0], np.full((120, 3), 1e200),
+    {"g": GROUP}, memoryview(b"x" * 120), np.c_[GROUP, GROUP], iter([1]), Y.tolist(), {1, 2}, range(120),
+]  # fmt: skip
+
+
+@functools.cache
+def _fitted(name: str) -> Any:
+    return TABLES[name]()
+
+
+def _fit(name: str, **given: Any) -> None:
+    """A fit with these arguments, those of its class among them."""
+    made = sklearn.clone(_fitted(name))
+    to_fit = {argument: given.pop(argument) for argument in FITTED[name]}
+    made.set_params(**given).fit(**to_fit)
+
+
+def _asked(name: str, method: str, **given: Any) -> None:
+    """A method of a fitted one."""
+    getattr(copy.deepcopy(_fitted(name)), method)(*given.values())
+
+
+for _name, _arguments in FITTED.items():
+    _own = {n: [v] for n, v in _fitted(_name).get_params(deep=False).items()}
+    CALLS[_name] = functools.partial(_fit, _name), _arguments | _own
+    for _method, _given in METHODS.items():
+        if hasattr(_fitted(_name), _method) and not (_name == "StructuredMatrixCompletion" and "X" in _given):
+            CALLS[f"{_name}.{_method}"] = functools.partial(_asked, _name, _method), _given
+CALLS["StructuredMatrixCompletion.predict"] = (
+    lambda rows, columns: _fitted("StructuredMatrixCompletion").predict(rows, columns), {"rows": [0], "columns": [[1]]},
+)  # fmt: skip
+CALLS["fairness_report"] = tr.fairness_report, {"y_pred": [Y], "sensitive": [Y], "y_true": [GROUP]}
 NAMES = ("minimize", *CALLS)
 
 
@@ -237,7 +295,8 @@ def drawn(k: int, folder: Path) -> tuple[str, Callable[..., Any], dict[str, Any]
     call, pools = CALLS[name]
     good = {n: chance.choice(values) for n, values in pools.items()}
     some = chance.sample(list(pools), min(len(pools), chance.randint(1, 3)))
-    return name, call, good, [(n, chance.choice(BAD.get(n, []) + ANY)) for n in some]
+    odd = ANY + (ODD if name.split(".")[0] in (*TABLES, "fairness_report") else [])
+    return name, call, good, [(n, chance.choice(BAD.get(n, []) + odd)) for n in some]
 
 
 def fails(name: str, call: Callable[..., Any], good: dict[str, Any], senseless: list[tuple[str, Any]]) -> str | None:
@@ -246,9 +305,14 @@ def fails(name: str, call: Callable[..., Any], good: dict[str, Any], senseless: 
     try:
         found = call(**{**good, **dict(senseless)})
     except Exception as error:
-        users = "user's" if isinstance(error, FloatingPointError) else None
-        return None if is_sentence(error) or users else f"{name}({said}): {told(error)}"
+        others = isinstance(error, FloatingPointError) or _of_scikit_learn(error)
+        return None if is_sentence(error) or others else f"{name}({said}): {told(error)}"
     return None if is_right(found) else f"{name}({said}): {found}"
+
+
+def _of_scikit_learn(error: BaseException) -> bool:
+    """Whether scikit-learn says it, whose sentences are fine."""
+    return "sklearn" in traceback.extract_tb(error.__traceback__)[-1].filename
 
 
 def attack(k: int) -> str | None:

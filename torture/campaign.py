@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import dis
 import json
 import math
 import os
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 import jax
@@ -31,6 +33,7 @@ SECONDS, PATIENCE = (
 )  # for one attack: of a processor, as the promise has it, and by the clock of a busy machine
 MEGABYTES = 1000  # that one attack may take
 BEGUN, ENDED = "attack begun: ", "attack ended: "
+_RAISES = (dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"])  # Python's instructions for it
 _given: dict[str, float] = {}  # what the command line says to all campaigns
 
 ROWS = np.random.default_rng(0).normal([1.0, -0.5, 0.2], 0.7, size=(500, 3))
@@ -129,12 +132,17 @@ def options(count: int, workers: int = 2, endless: bool = True) -> argparse.Name
 
 
 def is_sentence(error: BaseException) -> bool:
-    """Whether an error is one of the library's own sentences: it was raised in the library's code, and it is a sentence."""
+    """Whether an error is one of the library's own sentences: the library's code says `raise`, and it is a sentence."""
     said, trace = str(error).strip(), error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    own = trace is not None and str(PACKAGE) in trace.tb_frame.f_code.co_filename
+    own = trace is not None and str(PACKAGE) in trace.tb_frame.f_code.co_filename and _raises(trace)
     return own and isinstance(error, ValueError | TypeError | OSError) and " " in said and said[-1] in ".?)"
+
+
+def _raises(trace: TracebackType) -> bool:
+    """Whether the code stands at a `raise`, and not at a call of something that is not written in Python."""
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] in _RAISES
 
 
 def told(error: BaseException) -> str:

@@ -1,6 +1,8 @@
-"""Ctrl-C at random moments, in another process. Of a run: the result so far is printed, and the checkpoint is whole. Of the
-long commands, pressed once or twice: they end in time with 130, nobody works on, and the parts that are there are whole."""
+"""Ctrl-C at random moments. Of a run in another process: the result so far is printed, and the checkpoint is whole. Of the
+long commands, pressed once or twice: they end in time with 130, nobody works on, and the parts that are there are whole. At
+a random line of calls that consist of several runs: none of them goes on as if nothing had been."""
 
+import functools
 import json
 import os
 import random
@@ -9,10 +11,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import tightrope as tr
-from torture.campaign import PROBLEM, ROWS, campaign, options
+from torture.campaign import PROBLEM, ROWS, SAMPLERS, campaign, constraints, objective, options
+from torture.refits import broken
 
 VICTIM = """
 import signal
@@ -36,6 +44,14 @@ COMMANDS = (
     ("leaderboard", "--quick"),
     ("reproduce", "fig2", "--quick"),
 )
+FAR = tr.Problem(objective, constraints, PROBLEM.domain, levels=(-0.5, -1.0))  # its start is not feasible
+CALLS: dict[str, Callable[[], Any]] = {
+    "solver": lambda: tr.minimize(FAR, ROWS, progress=False),
+    "certified": lambda: tr.minimize(PROBLEM, ROWS[:250], output="certified", heldout=ROWS[250:], progress=False),
+    "phase one": lambda: tr.minimize(FAR, ROWS, method="svrg-csoa", passes=3, output="feasible", progress=False),
+    "samples": lambda: tr.minimize(PROBLEM, SAMPLERS["stream"](), steps=300, progress=False),
+    "certificate": lambda: tr.certify(PROBLEM, np.zeros(3), ROWS, ranges=(-20.0, 20.0), population_gap=True),
+}
 STEPS = 300_000
 EVERY = 11  # one attack in as many is on a command, which takes longer
 AT_ONCE, IN_TIME = 1.0, 3.0  # seconds from the last Ctrl-C to the end, of two and of one; promised are none and two
@@ -50,7 +66,33 @@ def solve(file: Path) -> tr.Result:
 
 def attack(k: int) -> str | None:
     """A sentence where the program did not end as it should."""
-    return attack_command(k // EVERY) if k % EVERY == EVERY - 1 else attack_run(k)
+    if k % EVERY == EVERY - 1:
+        return attack_command(k // EVERY)
+    return attack_run(k) if k % 2 else attack_call(k // 2)
+
+
+def attack_call(k: int) -> str | None:
+    """Ctrl-C at a line of a call: it is heard, in a status or as an exception."""
+    chance, name = random.Random(k), list(CALLS)[k % len(CALLS)]
+    at = chance.randint(1, lines_of(name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with broken(at, raised=KeyboardInterrupt) as count:
+                found = CALLS[name]()
+        except KeyboardInterrupt:
+            return None
+    heard = count[0] < at or getattr(found, "status", None) is tr.Status.INTERRUPTED
+    return None if heard else f"call {k}, {name}, line {at:,}: it went on"
+
+
+@functools.cache
+def lines_of(name: str) -> int:
+    """How many lines a call comes to, once it is compiled."""
+    CALLS[name]()
+    with broken(0) as count:
+        CALLS[name]()
+    return count[0]
 
 
 def attack_command(k: int) -> str | None:
@@ -119,5 +161,5 @@ def attack_run(k: int) -> str | None:
 
 
 if __name__ == "__main__":
-    asked = options(220)
-    campaign("Ctrl-C at random moments", asked.count, attack, asked.workers)
+    asked = options(440)
+    campaign("Ctrl-C at random moments", asked.count, attack, asked.workers, asked.first)

@@ -23,7 +23,7 @@ from tightrope.precision import handed_out, in_float64
 from tightrope.problem import Problem, penalised
 from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.problem.problem import constraint_names
-from tightrope.result import Result
+from tightrope.result import Result, whole
 from tightrope.sampling import as_sampler
 from tightrope.sampling.rows import count, kept, one_row
 from tightrope.sets.base import checked_point
@@ -150,7 +150,7 @@ def _lowest(problem: Problem, x: Tree, rows: Tree) -> float | None:
     domain = problem.domain
     start = x if domain.shape is None else domain.start(float_dtype(x))  # at x itself F has too small a scale
     if not (domain.has_conic and domain.has_lmo) or sum(v.size for v in jax.tree.leaves(x)) > SECOND_COORDINATES:
-        return minimize(problem, rows, x0=start, record=0, progress=False).lower
+        return whole(minimize(problem, rows, x0=start, record=0, progress=False)).lower
     rows, best = jax.tree.map(jnp.asarray, rows), -math.inf
     for solver, most in _SOLVERS:
         fitted = solver.fitted(problem, start, count(rows))

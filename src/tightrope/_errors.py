@@ -202,9 +202,10 @@ def refuse_what_is_no_number(who: str, array: Any) -> None:
         )
 
 
-def refuse_what_wraps(who: str, array: np.ndarray) -> None:
-    """Refuse whole numbers that JAX, as configured, cannot hold: it would keep their last 32 bits without a word."""
-    kept = jax.dtypes.canonicalize_dtype(array.dtype)
+def refuse_what_wraps(who: str, array: np.ndarray, held: Any = None) -> None:
+    """Refuse whole numbers that JAX, as configured or as they are to be held, has no room for: it would keep their last 32
+    bits without a word."""
+    kept = jax.dtypes.canonicalize_dtype(array.dtype) if held is None else held
     if array.dtype.kind not in "iu" or kept == array.dtype or not array.size:
         return
     least, most = int(array.min()), int(array.max())

@@ -29,7 +29,7 @@ from tightrope.methods import Refreshing
 from tightrope.methods.base import Algorithm
 from tightrope.precision import digits, outside
 from tightrope.problem import Problem
-from tightrope.result import Result, Status, TotalCost
+from tightrope.result import Result, Status, TotalCost, whole
 from tightrope.sampling import Sampler, as_sampler
 from tightrope.sets.base import Shape, checked_point
 from tightrope.solvers import Solver
@@ -201,9 +201,13 @@ def _judged(asked: "_Asked", held: _Held) -> Result:
         same = asked._replace(
             problem=tightened, output="feasible", options=_UNWATCHED, warm_start=None, checkpoint=None
         )
-        return _solve(_Leg(same))
+        return whole(_solve(_Leg(same)))
 
-    return judges.pulled(result, again if at_hand else None, leg.ready.x if leg.inside is None else leg.inside)
+    try:
+        whole(result)
+        return judges.pulled(result, again if at_hand else None, leg.ready.x if leg.inside is None else leg.inside)
+    except KeyboardInterrupt:
+        return judges.judged(dataclasses.replace(result, status=Status.INTERRUPTED))
 
 
 class _Asked(NamedTuple):
@@ -312,7 +316,8 @@ class _Leg:
         else:
             outcome = (run_looks if own else run_steps)(ready, options, file)
         found = result_of(ready, outcome, self.output, towards, self.left_open)
-        nowhere = self.open_ended and found.status is Status.NO_FEASIBLE_POINT
+        stopped = outcome.status.cut_short and outcome.status is not Status.NOT_FINITE
+        nowhere = self.open_ended and found.status is Status.NO_FEASIBLE_POINT and not stopped
         return found, (outcome.status is Status.STALLED or nowhere) and not found.status.unproven
 
     def _strictly_feasible(self) -> Tree | None:
@@ -324,7 +329,8 @@ class _Leg:
         candidates = [ready.x] if self.inside is None else [self.inside, ready.x]
 
         def solve(problem: Problem, _: Tree, **options: Any) -> Result:
-            return _solve(_Leg(_Asked(problem, ready.sampler, **options)))  # which knows more than its rows: an order
+            # The sampler knows more than its rows: an order.
+            return whole(_solve(_Leg(_Asked(problem, ready.sampler, **options))))
 
         towards = strictly_feasible(ready.problem, ready.sampler.rows, candidates, solve)
         if towards is None and tol is not None:

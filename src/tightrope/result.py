@@ -349,3 +349,11 @@ class Result:
         return visible("\n".join(lines))
 
     __repr__ = __str__
+
+
+def whole(result: Result) -> Result:
+    """The result of a run on which its caller builds. One that was interrupted has no use for that, and whoever pressed
+    Ctrl-C waits: KeyboardInterrupt is raised."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result

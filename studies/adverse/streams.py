@@ -114,13 +114,13 @@ def attempt(law: Law, rng: np.random.Generator) -> bool | None:
 KEEP = 0.95
 
 
-def on_kept(law: Law, rng: np.random.Generator, **options: object) -> tuple[tr.Result, np.ndarray]:
+def on_kept(law: Law, rng: np.random.Generator, keep: str | float = "expectation") -> tuple[tr.Result, np.ndarray]:
     """A run that keeps its samples, and the true constraints at its point."""
     mean, noise, problem = mean_of(law)
     z = process(law, law.steps * law.batch, rng)
     theta = (mean + noise * z[:, None, None]).astype(np.float32)
     stream = tr.Stream([theta])
-    result = tr.minimize(problem, stream, steps=law.steps, batch_size=law.batch, progress=False, **options)
+    result = tr.minimize(problem, stream, steps=law.steps, batch_size=law.batch, progress=False, keep=keep)
     return result, mean[1:] @ np.asarray(result.x, float) - np.asarray(problem.levels, float)
 
 

@@ -210,6 +210,23 @@ def test_an_interrupt_returns_what_there_is():
     assert_same_run(result, stopped)
 
 
+@pytest.mark.parametrize("how", ["stopped", "interrupted"])
+def test_no_second_solver_takes_the_place_of_one_that_was_stopped(how):
+    """Before a look has found a feasible point there is none to give back, and nobody asked for another run."""
+
+    def stop(snapshot):
+        if how == "interrupted":
+            raise KeyboardInterrupt
+        return True
+
+    far = tr.Problem(lambda x, theta: jnp.sum((x - theta) ** 2), lambda x, theta: x[:1] - theta[0], BALL, levels=-0.9)
+    result = tr.minimize(far, ROWS, callback=stop, record=100, progress=False)
+    assert result.cost.steps == 1
+    assert result.constraints.iloc[0] > 0
+    assert not any("went on" in note for note in result.notes)
+    assert result.status is (tr.Status.INTERRUPTED if how == "interrupted" else tr.Status.NO_FEASIBLE_POINT)
+
+
 def test_ctrl_c_in_another_process_prints_the_result_so_far():
     script = """
         import signal, jax, jax.numpy as jnp, tightrope as tr

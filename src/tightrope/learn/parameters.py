@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from tightrope._errors import shown
 from tightrope.methods import registered
 from tightrope.methods.base import Algorithm
 
@@ -16,13 +17,20 @@ from tightrope.methods.base import Algorithm
 class Rule(NamedTuple):
     """What a parameter has to be: as a test of its value, and in words that complete "expected ..."."""
 
-    holds: Callable[[Any], Any]
+    test: Callable[[Any], Any]
     expected: str
     error: type[Exception] = ValueError
 
+    def holds(self, value: Any) -> bool:
+        """Whether a value passes; one that the test cannot judge, such as an array, does not."""
+        try:
+            return bool(self.test(value))
+        except Exception:  # anything may be given, and do anything when it is compared
+            return False
+
     def or_none(self) -> "Rule":
         """The same rule for a parameter that may be None as well."""
-        return self._replace(holds=lambda v: v is None or self.holds(v))
+        return self._replace(test=lambda v: v is None or self.holds(v))
 
 
 def check_parameters(estimator: BaseEstimator, rules: Mapping[str, Rule]) -> None:
@@ -30,7 +38,7 @@ def check_parameters(estimator: BaseEstimator, rules: Mapping[str, Rule]) -> Non
     for name, rule in rules.items():
         value = getattr(estimator, name)
         if not rule.holds(value):
-            raise rule.error(f"{name} is {value!r}; expected {rule.expected}.")
+            raise rule.error(f"{name} is {shown(value)}; expected {rule.expected}.")
 
 
 def number(holds: Callable[[Any], bool], expected: str) -> Rule:
@@ -55,6 +63,7 @@ def one_of(choices: Sequence[str]) -> Rule:
     return Rule(lambda v: v in choices, " or ".join(map(repr, choices)))
 
 
+FLAG = Rule(lambda v: v in (False, True), "True or False")
 POSITIVE = number(lambda v: v > 0, "a positive number")
 METHOD = Rule(
     lambda v: isinstance(v, Algorithm) or v in ("auto", *registered()),

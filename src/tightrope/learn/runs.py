@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 
-from tightrope.result import Result, Status
+from tightrope.result import Result, whole
 from tightrope.tree import replace
 
 
@@ -16,8 +16,7 @@ def kept(result: Result, measured_on: str) -> Result:
         result: the result of a run on rows. If it was interrupted, KeyboardInterrupt is raised: half a run is no model.
         measured_on: what its rows were, in words such as "1,000 rows".
     """
-    if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
+    result = whole(result)
     points = {name: jax.tree.map(np.asarray, getattr(result, name)) for name in ("x", "mean", "last", "state")}
     pull = result.pull
     if pull is not None:

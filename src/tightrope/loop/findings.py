@@ -78,7 +78,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         if own:  # it is feasible as it is, or there is nothing to be pulled towards
             pulled = None if status.no_point or np.any(outcome.least_errors) else Pull(x, 0.0, 0.0, 0.0, x)
         elif towards is None:
-            status = Status.NO_FEASIBLE_POINT
+            status = _nowhere(status)
         else:
             pulled = pull(problem, sampler.rows, x, towards)
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
@@ -101,7 +101,7 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         if pulled is None:
             worst = int(np.argmax(worth.constraints))
             said = f"The output violates {ready.names[worst]} by {worth.constraints[worst]:.3g}. {said}"
-            status = Status.NO_FEASIBLE_POINT
+            status = _nowhere(status)
         else:
             x, chosen, where = pulled.x, "feasible", f"{where}, made feasible"
             worth = worth_of(problem, x, sampler, ready.plan, step, outcome.means)
@@ -156,6 +156,11 @@ def _measured(ready: Prepared, outcome: Outcome, output: str | None, towards: Tr
         notes=tuple(note for note in notes if note),
         error=outcome.error,
     )
+
+
+def _nowhere(status: Status) -> Status:
+    """How a run ended whose output may violate constraints; that somebody interrupted it is for its callers to hear."""
+    return status if status is Status.INTERRUPTED else Status.NO_FEASIBLE_POINT
 
 
 class _Ended(NamedTuple):

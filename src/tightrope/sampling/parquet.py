@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import whole_number
+from tightrope._errors import refuse_what_wraps, whole_number
 from tightrope._jaxlib import compiled
 from tightrope.precision import digits
 from tightrope.sampling.mesh.files import OnMesh
@@ -132,13 +132,6 @@ class Parquet(Sampler):
     def _first(self) -> tuple[Tree, int]:
         """The shapes and dtypes of a sample, and how many bytes it takes, by the first rows."""
         rows = next(decoded(self.files, 0, self.decode, self.columns, 64))
-        length = min(64, self.files.groups[0].rows)
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(rows)]
-        if not leaves or any(leaf.ndim == 0 or len(leaf) != length or leaf.dtype.kind not in "fiub" for leaf in leaves):
-            raise TypeError(
-                f"Parquet: decode returns {jax.tree.map(lambda a: (np.shape(a), np.asarray(a).dtype), rows)} for a batch of "
-                f"{length} rows; expected arrays of numbers with a row for each."
-            )
         kinds = jax.tree.map(
             lambda a: jax.ShapeDtypeStruct(np.shape(a)[1:], jax.dtypes.canonicalize_dtype(np.asarray(a).dtype)), rows
         )
@@ -206,7 +199,7 @@ class Parquet(Sampler):
         """The rows of these row groups, without so many of the first one's."""
         for number in numbers:
             for batch in decoded(self.files, number, self.decode, self.columns, self._at_once, skip):
-                yield jax.tree.map(lambda a, kind: np.asarray(a).astype(kind.dtype, copy=False), batch, self._example)
+                yield jax.tree.map(_as_declared, batch, self._example)
             skip = 0
 
     @property
@@ -236,6 +229,18 @@ class Parquet(Sampler):
 
     def pick(self, item: Tree) -> Tree:
         return self.place.pick(item)
+
+
+def _as_declared(rows: Any, kind: jax.ShapeDtypeStruct) -> np.ndarray:
+    """Rows with the digits that are asked for; whole numbers that would wrap are refused."""
+    array = np.asarray(rows)
+    if array.shape[1:] != kind.shape:
+        raise TypeError(
+            f"Parquet: decode returns rows of shapes {kind.shape} and {array.shape[1:]}; expected them alike."
+        )
+    if kind.dtype.kind in "iu":
+        refuse_what_wraps("Parquet", array, kind.dtype)
+    return array.astype(kind.dtype, copy=False)
 
 
 def _at(place: Any, _: Any) -> Parquet:

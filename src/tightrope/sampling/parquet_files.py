@@ -7,14 +7,14 @@ time it is opened again it must still be so.
 import contextlib
 import fnmatch
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
-from tightrope._errors import UnreadableError, refuse_what_wraps
+from tightrope._errors import UnreadableError, shown
 from tightrope.precision import digits
 from tightrope.tree import Tree
 
@@ -68,6 +68,9 @@ class Files:
             with self.filesystem.open_input_file(name) as source:
                 metadata = pq.read_metadata(source)
         schema = metadata.schema.to_arrow_schema()
+        twice = [column for column in schema.names if schema.names.count(column) > 1]
+        if twice:
+            raise UnreadableError(f"Parquet: {name} has several columns {twice[0]!r}; expected a name for each.")
         if self.schema is None:
             self.schema, self.columns = schema, schema.names if every else self.columns
         self._refuse_other_columns(name, schema, every)
@@ -120,8 +123,9 @@ class Files:
                     "anew with the files as they are now."
                 )
             with self.filesystem.open_input_file(name) as source:
-                file, read = pq.ParquetFile(source, metadata=metadata), 0
+                file, read = pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True), 0
                 for batch in file.iter_batches(rows_at_once, [group.number], list(columns)):
+                    batch.validate(full=True)  # places beyond a dictionary, for one, are read without being looked at
                     read += batch.num_rows
                     yield batch
         if read != group.rows:
@@ -144,7 +148,7 @@ def _sentences(name: str, what: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise UnreadableError(f"Parquet: {name}: {what}: it is not there any more.") from error
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UnreadableError(f"Parquet: {name}: {what} ({first.rstrip('.')}). Is it whole? Write it anew.") from error
 
@@ -163,11 +167,13 @@ def _find(path: Any) -> tuple[Any, list[str]]:
     if not isinstance(path, str | Path):
         raise TypeError(f"Parquet: {path!r} was given; expected the path of a folder, of a file, or a pattern.")
     text = str(path)
+    if "\0" in text or text != text.encode(errors="replace").decode():
+        raise UnreadableError(f"Parquet: {text!a} was given; expected a path without characters that no path has.")
     if "://" in text:
         try:
             system, place = fs.FileSystem.from_uri(text)
         except (ValueError, OSError) as error:
-            raise UnreadableError(f"Parquet: {text} cannot be opened: {error}") from error
+            raise UnreadableError(f"Parquet: {text} cannot be opened: {str(error).rstrip('.')}.") from error
     else:
         system, place = fs.LocalFileSystem(), str(Path(text).expanduser().absolute())
     if any(sign in place for sign in _WILD):
@@ -198,11 +204,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _plain(kind: Any) -> Any:
-    """A type without its dictionary: whether a writer used one is no difference."""
+    """A type without its dictionary: whether a writer used one is no difference, nor how text is laid out."""
     import pyarrow as pa
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.string() if pa.types.is_large_string(kind) else kind
+    return pa.string() if str(kind) in ("large_string", "string_view") else kind
 
 
 # ---- columns become arrays --------------------------------------------------------------------------------------------
@@ -239,19 +245,32 @@ class Columns:
 
     def __init__(self, files: Files, layout: Layout, dtypes: Any, categories: Mapping[str, Sequence[Any]]):
         self.layout, self.names = layout, names_in(layout)
+        if not isinstance(dtypes, str | type | np.dtype | Mapping | None):
+            raise TypeError(
+                f"Parquet: dtypes is {shown(dtypes)}; expected one, such as 'float32', or a dict with some by name."
+            )
+        if not isinstance(categories, Mapping) or any(
+            isinstance(values, str) or not isinstance(values, Iterable) for values in categories.values()
+        ):
+            raise TypeError(
+                f"Parquet: categories is {shown(categories)}; expected a dict with lists of values by name."
+            )
         wanted = {name: _dtype(name, dtypes, files.schema.field(name).type, categories) for name in self.names}
         with digits():  # settled here: the thread that reads does not know of it
             self.dtypes = {name: np.dtype(jax.dtypes.canonicalize_dtype(kind)) for name, kind in wanted.items()}
         self.declared = set(self.names) if isinstance(dtypes, str | type | np.dtype) else set(dtypes or ())
-        strange = sorted((self.declared | set(categories)) - set(self.names))
-        if strange:
-            raise ValueError(f"Parquet: {strange[0]!r} is not among the columns {self.names}.")
+        strange = min((self.declared | set(categories)) - set(self.names), key=str, default=None)
+        if strange is not None:
+            raise ValueError(f"Parquet: {strange!r} is not among the columns {self.names}.")
         self.categories = {
             name: list(categories[name]) if name in categories else _found(files, name)
             for name in self.names
             if name in categories or _is_text(files.schema.field(name).type)
         }
-        self._sets = {name: _as_arrow(values) for name, values in self.categories.items()}
+        self._sets = {
+            name: _as_arrow(name, values, _plain(files.schema.field(name).type))
+            for name, values in self.categories.items()
+        }
 
     def __call__(self, batch: "pa.RecordBatch") -> Tree:
         """A batch as arrays; a value that is missing or no number raises `Flaw`."""
@@ -288,19 +307,35 @@ class Columns:
         if column.null_count:
             raise Flaw(int(np.argmax(np.asarray(column.is_null()))), name, "no value", "one in every row")
         if name in self.categories:
-            plain = column.cast(_plain(column.type)) if pa.types.is_dictionary(column.type) else column
-            found = self._sets[name].cast(plain.type)
-            places = pc.index_in(plain, found)  # pyright: ignore[reportAttributeAccessIssue]
+            plain = column.cast(_plain(column.type))
+            places = pc.index_in(plain, self._sets[name])  # pyright: ignore[reportAttributeAccessIssue]
             if places.null_count:
                 row = int(np.argmax(np.asarray(places.is_null())))
                 raise Flaw(row, name, f"the value {plain[row].as_py()!r}", "one of the categories that were declared")
-            return places.to_numpy(zero_copy_only=False).astype(kind, copy=False)
-        if pa.types.is_fixed_size_list(column.type):
-            return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1).astype(kind, copy=False)
-        array = column.to_numpy(zero_copy_only=False)
-        if kind.kind in "iu" and array.dtype != kind:
-            refuse_what_wraps("Parquet", array)
-        return np.asarray(array).astype(kind, copy=False)
+            return _held(places.to_numpy(zero_copy_only=False), kind, name)
+        if not pa.types.is_fixed_size_list(column.type):
+            return _held(column.to_numpy(zero_copy_only=False), kind, name)
+        inner, size = column.flatten(), column.type.list_size
+        if inner.null_count:
+            row = int(np.argmax(np.asarray(inner.is_null()))) // size
+            raise Flaw(row, name, "a vector in which a number is missing", "all of them")
+        return _held(inner.to_numpy(zero_copy_only=False).reshape(len(column), size), kind, name)
+
+
+def _held(array: np.ndarray, kind: np.dtype, name: str) -> np.ndarray:
+    """A column in the dtype that it is to be; a whole number or a truth value that it would not be raises `Flaw`."""
+    if array.dtype == kind:
+        return array
+    if array.dtype.kind in "mM":
+        array = array.view(np.int64)  # units of the file, of dates since 1970
+    with np.errstate(invalid="ignore", over="ignore"):
+        made = array.astype(kind)
+    if kind.kind in "iub":
+        lost = (made.astype(array.dtype) != array) | ((made < 0) != (array < 0))
+        if np.any(lost):
+            at = np.argwhere(lost)[0]
+            raise Flaw(int(at[0]), name, f"the value {array[tuple(at)]}", f"one that {kind} holds")
+    return made
 
 
 class Flaw(Exception):
@@ -321,18 +356,29 @@ def decoded(
         if begin < rows:
             part = batch.slice(begin) if begin else batch
             try:
-                yield decode(part)
+                yield _rows_of(decode(part), part.num_rows)
             except Flaw as flaw:
                 where = f"{files.names[group.file]}, row {group.before + at + begin + flaw.row:,}"
                 raise UnreadableError(f"Parquet: {where}: {flaw}. Drop or repair such rows first.") from None
         at += rows
 
 
+def _rows_of(found: Tree, rows: int) -> Tree:
+    """What was decoded; refused where it is no arrays of numbers with so many rows."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
+    if leaves and all(leaf.shape[:1] == (rows,) and leaf.dtype.kind in "fiub" for leaf in leaves):
+        return found
+    shapes = jax.tree.map(lambda a: (np.shape(a), np.asarray(a).dtype), found)
+    raise TypeError(
+        f"Parquet: decode returns {shapes} for a batch of {rows} rows; expected arrays of numbers with a row for each."
+    )
+
+
 def _dtype(name: str, dtypes: Any, kind: Any, categories: Mapping[str, Any]) -> np.dtype:
     """What a column is to be: what was declared, or what the file has."""
     import pyarrow as pa
 
-    given = dtypes if isinstance(dtypes, str | type | np.dtype) else (dtypes or {}).get(name)
+    given, found = dtypes if isinstance(dtypes, str | type | np.dtype) else (dtypes or {}).get(name), None
     if given is not None:
         try:
             found = np.dtype(given)
@@ -340,25 +386,25 @@ def _dtype(name: str, dtypes: Any, kind: Any, categories: Mapping[str, Any]) -> 
             found = np.dtype(object)
         if found.kind not in "fiub":
             raise TypeError(f"Parquet: the dtype of {name!r} is {given!r}; expected one of numbers, such as 'float32'.")
-        return found
     if name in categories or _is_text(kind):
-        return np.dtype(np.int32)
-    if pa.types.is_fixed_size_list(kind):
-        kind = kind.value_type
-    if pa.types.is_decimal(kind):
-        return np.dtype(float)
-    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        return np.dtype(np.int32) if found is None else found
+    inner = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
+    numbers = pa.types.is_floating(inner) or pa.types.is_integer(inner) or pa.types.is_boolean(inner)
+    dated = pa.types.is_timestamp(inner) or pa.types.is_date(inner) or pa.types.is_duration(inner)
+    if not (numbers or pa.types.is_decimal(inner) or (dated and found)):
         raise TypeError(
             f"Parquet: column {name!r} is of type {kind}; expected numbers, booleans or text. Leave it out of columns=..., "
-            "declare a dtype, or give decode=..., a function that makes numbers of it."
+            f"{'declare a dtype, ' if dated else ''}or give decode=..., a function that makes numbers of it."
         )
-    return np.dtype(kind.to_pandas_dtype())
+    if found is not None:
+        return found
+    return np.dtype(inner.to_pandas_dtype()) if numbers else np.dtype(float)
 
 
 def _is_text(kind: Any) -> bool:
     import pyarrow as pa
 
-    return pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return pa.types.is_dictionary(kind) or _plain(kind) == pa.string()
 
 
 def _found(files: Files, name: str) -> list[Any]:
@@ -366,7 +412,8 @@ def _found(files: Files, name: str) -> list[Any]:
     values: set[Any] = set()
     for group in files.groups:
         for batch in files.batches(group, [name], 65_536):
-            values |= {value for value in batch.column(0).unique().to_pylist() if value is not None}
+            with _sentences(files.names[group.file], f"column {name!r} cannot be read"):
+                values |= {value for value in batch.column(0).unique().to_pylist() if value is not None}
             if len(values) > _MOST_CATEGORIES:
                 raise UnreadableError(
                     f"Parquet: column {name!r} has more than {_MOST_CATEGORIES:,} different values; expected categories. "
@@ -375,9 +422,20 @@ def _found(files: Files, name: str) -> list[Any]:
     return sorted(values)
 
 
-def _as_arrow(values: list[Any]) -> Any:
+def _as_arrow(name: str, values: list[Any], kind: Any) -> Any:
+    """The categories of a column of this type, among which its values can be looked up."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    if len(set(values)) != len(values):
-        raise ValueError(f"Parquet: the categories {values} repeat one; expected each once.")
-    return pa.array(values)
+    try:
+        found = pa.array(values).cast(kind)
+        pc.index_in(found, found)  # pyright: ignore[reportAttributeAccessIssue]
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise TypeError(
+            f"Parquet: the categories of {name!r} are {shown(values)}; expected values of the column's type, {kind}."
+        ) from error
+    if found.null_count or len(found.unique()) != len(found):
+        raise ValueError(
+            f"Parquet: the categories of {name!r} are {shown(values)}; expected each once, and none missing."
+        )
+    return found

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tightrope._limits import KEPT, beyond_memory
 from tightrope._threads import threads_for
 from tightrope.aside import aside
+from tightrope.files import as_path
 from tightrope.learn import parameters
 from tightrope.learn.completion.choice import choose
 from tightrope.learn.completion.page import completion_page
@@ -29,6 +30,7 @@ _RULES = {
     "unobserved_energy": _BOUND,
     "rank": parameters.whole_number(1).or_none(),
     "steps": parameters.whole_number(1),
+    "centre": parameters.FLAG,
     "random_state": parameters.whole_number(0),
     "held_out": parameters.share("a share between 0 and 1, such as 0.1"),
     "method": parameters.METHOD,
@@ -242,12 +244,12 @@ class StructuredMatrixCompletion(BaseEstimator):
             ratings: whether to write the observed entries, too, which `partial_fit` needs after `load`.
         """
         check_is_fitted(self, "factors_")
-        save_completion(self, Path(path), ratings)
+        save_completion(self, as_path(path), ratings)
 
     @classmethod
     def load(cls, path: str | Path) -> "StructuredMatrixCompletion":
         """Read a completion that `save` wrote; a file that is damaged, changed or something else is refused."""
-        return load_completion(cls, Path(path))
+        return load_completion(cls, as_path(path))
 
     # ---- what was given, checked -------------------------------------------------------------------------------------
 

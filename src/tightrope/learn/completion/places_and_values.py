@@ -7,6 +7,7 @@ import numpy as np
 
 from tightrope.given import unmasked
 from tightrope.learn.problems.observed import Observed, observed
+from tightrope.learn.sentences import in_a_sentence
 
 NAME = "StructuredMatrixCompletion"
 """The estimator's name, with which its refusals begin."""
@@ -38,7 +39,8 @@ def plain(X: Any) -> Any:
 
 def whole_numbers(name: str, given: Any) -> np.ndarray:
     """Row or column numbers as int64; anything but whole numbers is refused."""
-    numbers = np.asarray(given)
+    with in_a_sentence(f"{NAME}: {name}", "whole numbers from 0"):
+        numbers = np.asarray(given)
     if numbers.dtype.kind not in "iu":
         raise ValueError(f"{NAME}: {name} have dtype {numbers.dtype}; expected whole numbers from 0.")
     return numbers.astype(np.int64)

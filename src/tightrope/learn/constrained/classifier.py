@@ -18,8 +18,10 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
+from tightrope._errors import shown
 from tightrope.aside import aside
 from tightrope.confidence import USUAL
+from tightrope.files import as_path
 from tightrope.given import unmasked
 from tightrope.learn import parameters
 from tightrope.learn.constrained.asked import Asked, Constraint, read_asked
@@ -51,6 +53,11 @@ DEFAULT = {"fpr": 0.05}
 _SHARE, _FOLDS = parameters.share("a share such as 0.5"), parameters.whole_number(2)
 _RULES = {
     "confidence": parameters.share("a number between 0 and 1"),
+    "estimator": parameters.Rule(
+        lambda v: callable(getattr(v, "fit", None)) and not isinstance(v, type),
+        "an estimator, an object with fit and predict_proba or decision_function, or None for a linear one",
+        TypeError,
+    ).or_none(),
     "max_weight": parameters.Rule(
         lambda v: all(
             parameters.POSITIVE.holds(w) for w in (v if isinstance(v, list | tuple) and len(v) == 2 else [v])
@@ -231,9 +238,9 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("y has only one class (among the rows with weight); expected two.")
         self.classes_ = labels
         known = labels[-1] if self.positive_label is None else self.positive_label
-        if known not in labels.tolist():
+        if np.ndim(known) or known not in labels.tolist():
             raise ValueError(
-                f"positive_label is {known!r}, and y has the labels {labels.tolist()}; expected one of these."
+                f"positive_label is {shown(known)}, and y has the labels {labels.tolist()}; expected one of these."
             )
         self.positive_label_ = labels[labels.tolist().index(known)]
         positive = y == self.positive_label_
@@ -333,7 +340,13 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         elif hasattr(self.cv, "split"):
             yield from self.cv.split(np.zeros(n), task.positive)
         elif hasattr(self.cv, "__iter__"):
-            yield from ((np.asarray(train), np.asarray(judge)) for train, judge in self.cv)
+            with in_a_sentence(
+                "cv", "a share, a number of folds, or at least one pair of rows to train on and to judge by"
+            ):
+                splits = [(np.asarray(train), np.asarray(judge)) for train, judge in self.cv]
+                if not splits:
+                    raise ValueError("cv has no splits; expected at least one.")
+            yield from splits
         else:
             raise ValueError(
                 f"cv is {self.cv!r}; expected a share such as 0.5, a number of folds, splits of the rows, or 'prefit'."
@@ -434,14 +447,14 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         from tightrope.learn.constrained.save_load import save_classifier
 
         check_is_fitted(self, "certificate_")
-        save_classifier(self, Path(path))
+        save_classifier(self, as_path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> "ConstrainedClassifier":
         """Read a classifier that `save` wrote; a file that is damaged, changed or something else is refused."""
         from tightrope.learn.constrained.save_load import load_classifier
 
-        return load_classifier(cls, Path(path))
+        return load_classifier(cls, as_path(path))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

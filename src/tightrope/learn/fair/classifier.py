@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tightrope._threads import PRODUCT, threads_for
 from tightrope.aside import aside
 from tightrope.confidence import USUAL
+from tightrope.files import as_path
 from tightrope.given import unmasked
 from tightrope.learn import parameters
 from tightrope.learn.fair.by_covariance import SEARCHES, choose, walked
@@ -69,6 +70,9 @@ _RULES = {
     "confidence": parameters.share("a number between 0 and 1"),
     "sensitive": _A_NAME.or_none(),
     "folds": parameters.whole_number(2),
+    "fit_intercept": parameters.FLAG,
+    "intersections": parameters.FLAG,
+    "merge_rare": parameters.FLAG,
     "random_state": parameters.whole_number(0).or_none(),
 }
 _LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_", "frontier_", "drawn_", "report_")
@@ -435,12 +439,12 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the classifier to one file: arrays in safetensors, the rest as JSON; no pickle."""
         check_is_fitted(self, "coef_")
-        save_classifier(self, Path(path))
+        save_classifier(self, as_path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> "FairLogisticRegression":
         """Read a classifier that `save` wrote; a file that is damaged, changed or something else is refused."""
-        return load_classifier(cls, Path(path))
+        return load_classifier(cls, as_path(path))
 
     # ---- what was given, checked -------------------------------------------------------------------------------------
 

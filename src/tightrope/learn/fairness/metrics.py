@@ -138,11 +138,12 @@ def last_label(*labels: Any) -> Any:
         >>> last_label(["no", "yes"], ["no", "no"])
         'yes'
     """
-    arrays = [np.asarray(given) for given in labels if given is not None]
-    if any(array.dtype.kind in "biufc" for array in arrays):
+    with in_a_sentence("labels", "a label for each row"):
+        arrays = [np.asarray(given) for given in labels if given is not None]
+    values = [value for array in arrays for value in array.ravel().tolist()]
+    if any(array.dtype.kind in "biufc" for array in arrays) or not all(isinstance(value, str) for value in values):
         return None
-    found = {value for array in arrays for value in array.ravel().tolist()}
-    return max(found) if len(found) == 2 and all(isinstance(value, str) for value in found) else None
+    return max(values) if len(set(values)) == 2 else None
 
 
 def _numbers(given: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from tightrope._limits import MOST_COORDINATES
 from tightrope.given import unmasked
+from tightrope.learn.sentences import in_a_sentence
 
 
 class Observed(NamedTuple):
@@ -54,10 +55,13 @@ def observed(
         coo = matrix.tocoo()
         found = Observed(coo.row, coo.col, coo.data, coo.shape)
     elif isinstance(matrix, tuple | list) and len(matrix) == 3 and np.ndim(matrix[0]) == 1:
-        rows, columns, values = map(np.asarray, matrix)
+        with in_a_sentence(f"{say}: the matrix", "rows, columns and values as numbers"):
+            rows, columns, values = map(np.asarray, matrix)
         found = _from_triplets(say, rows, columns, values, shape)
     else:
-        found = _from_dense(say, np.asarray(unmasked(f"{say}: the matrix", matrix)), mask)
+        with in_a_sentence(f"{say}: the matrix", "numbers, as many in every row"):
+            dense = np.asarray(unmasked(f"{say}: the matrix", matrix))
+        found = _from_dense(say, dense, mask)
     _check(say, found, empty)
     return Observed(
         found.rows.astype(np.int64), found.columns.astype(np.int64), found.values.astype(float), found.shape
