@@ -1,11 +1,12 @@
 """What is learnt aside takes the place of what was known all at once, or not at all."""
 
+import threading
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from core_cases import PROBLEM
+from core_cases import PROBLEM, ROWS
 from sklearn.linear_model import LogisticRegression
 
 import tightrope as tr
@@ -106,3 +107,19 @@ def test_an_update_that_warns_where_warnings_are_errors_was_taken(monkeypatch):
     with pytest.raises(UserWarning, match="run off"):  # warnings are errors in all tests
         run.update(np.zeros((1, 3)))
     assert run._seconds == 1.0
+
+
+def test_threads_that_feed_one_run_do_so_one_after_the_other():
+    run, begun = tr.Online(PROBLEM), threading.Barrier(2)
+
+    def feed():
+        begun.wait()
+        for part in np.array_split(ROWS, 10):
+            run.update(part)
+
+    threads = [threading.Thread(target=feed) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert run.step == 2 * len(ROWS)

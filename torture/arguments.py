@@ -274,7 +274,7 @@ for _name, _arguments in FITTED.items():
 CALLS["StructuredMatrixCompletion.predict"] = (
     lambda rows, columns: _fitted("StructuredMatrixCompletion").predict(rows, columns), {"rows": [0], "columns": [[1]]},
 )  # fmt: skip
-CALLS["fairness_report"] = tr.fairness_report, {"y_pred": [Y], "sensitive": [Y], "y_true": [GROUP]}
+CALLS["fairness_report"] = tr.fairness_report, {"y_pred": [Y], "sensitive": [GROUP], "y_true": [Y]}
 NAMES = ("minimize", *CALLS)
 
 

@@ -2,14 +2,26 @@
 
 Ctrl-C, or any exception, may come between any two instructions. An object that changed its attributes one by one would
 then be half of what it was and half of what it was to become. So it learns on a twin, and its attributes are replaced by
-those of the twin in one assignment.
+those of the twin in one assignment. Threads that teach one object do so one after the other: what one of two twins has
+learnt would be lost.
 """
 
 import contextlib
+import threading
+import weakref
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Owner = TypeVar("Owner")
+
+_locks: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def _lock_of(owner: Any) -> Any:
+    """The lock of an object; it is no attribute, because it could not be copied or pickled."""
+    with _making:
+        return _locks.setdefault(owner, threading.RLock())
 
 
 def twin(owner: Owner) -> Owner:
@@ -40,10 +52,11 @@ def aside(owner: Owner, even_after: type[Exception] | tuple[()] = ()) -> Iterato
         >>> model.score
         2
     """
-    made = twin(owner)
-    try:
-        yield made
-    except even_after:
+    with _lock_of(owner):
+        made = twin(owner)
+        try:
+            yield made
+        except even_after:
+            owner.__dict__ = dict(vars(made))
+            raise
         owner.__dict__ = dict(vars(made))
-        raise
-    owner.__dict__ = dict(vars(made))

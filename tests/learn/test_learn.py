@@ -8,6 +8,9 @@ import tightrope as tr
 
 X, Y = np.random.default_rng(0).normal(size=(30, 4)), np.array(["a", "b"] * 15)
 
+STARS = np.where(np.arange(120).reshape(30, 4) % 5, X, np.nan)
+BARE = tr.StructuredMatrixCompletion(nuclear_norm=5.0, unobserved_energy=10.0, steps=3, rank=2)
+
 
 @parametrize_with_checks([tr.FairLogisticRegression()])
 def test_scikit_learns_checks(estimator, check):
@@ -26,6 +29,7 @@ def test_scikit_learns_checks(estimator, check):
         (lambda: tr.ConstrainedClassifier(cv=X).fit(X, Y), "cv cannot be read .* expected a share, a number of folds"),
         (lambda: tr.StructuredMatrixCompletion(centre=X).fit(X), "centre is array"),
         (lambda: tr.StructuredMatrixCompletion(held_out=10**30).fit(X), "held_out is 1000"),
+        (lambda: BARE.fit(STARS).predict([1, 2], [1, 2, 3]), "rows and columns cannot be read .* as many of both"),
         (lambda: tr.StructuredMatrixCompletion().fit([[1, 2], [3]]), "the matrix cannot be read"),
     ],
 )

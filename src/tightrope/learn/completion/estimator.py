@@ -20,6 +20,7 @@ from tightrope.learn.completion.places_and_values import NAME, joined, plain, re
 from tightrope.learn.completion.save_load import load_completion, save_completion
 from tightrope.learn.completion.training import RANK, Effects, Start, entries_of, fit_in_turn
 from tightrope.learn.problems.observed import Observed, observed
+from tightrope.learn.sentences import in_a_sentence
 from tightrope.methods import Method
 from tightrope.pages.elements import write_page
 from tightrope.sets.low_rank import LowRankBall
@@ -199,7 +200,9 @@ class StructuredMatrixCompletion(BaseEstimator):
     def predict(self, rows: Any, columns: Any) -> np.ndarray:
         """The predicted values at these places: numbers of rows and columns from 0, or arrays of them."""
         check_is_fitted(self, "factors_")
-        at = np.broadcast_arrays(*(whole_numbers(name, n) for name, n in (("rows", rows), ("columns", columns))))
+        places = [whole_numbers(name, numbers) for name, numbers in (("rows", rows), ("columns", columns))]
+        with in_a_sentence("rows and columns", "as many of both, or one of either"):
+            at = np.broadcast_arrays(*places)
         for name, numbers, length in zip(("row", "column"), at, self.shape_, strict=True):
             bad = (numbers < 0) | (numbers >= length)
             if bad.any():
