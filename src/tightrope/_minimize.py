@@ -1,9 +1,9 @@
 """The facade: what was asked for is checked and run, and another solver takes the rest where the first is lost."""
 
 import dataclasses
+import math
 import operator
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +38,6 @@ from tightrope.tree import Array, Tree, float_dtype
 _MOST_PASSES = 1000  # passes over the rows of a run that ends when its gap is small or stalls; by hand
 _PASSES_UNJUDGED = _MOST_PASSES // 10  # of a run without a strictly feasible point, whose gap is not known
 _UNWATCHED = Options(record=0, progress=False)  # of a run that is a part of another
-_MOST_NUMBER = sys.float_info.max  # of an argument: beyond it are infinity and whole numbers that no float holds
 
 
 @hints_at_cache
@@ -388,15 +387,24 @@ def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoi
     if not isinstance(record, int) or not 0 <= record <= MOST_ROWS:
         raise ValueError(f"record is {record!r}; expected how many rows the trace should have, at most {MOST_ROWS:,}.")
     for name, value in (("time_limit", time_limit), ("tol", tol)):
-        if value is not None and not (isinstance(value, int | float | np.number) and 0 < value <= _MOST_NUMBER):
+        if value is not None and not (isinstance(value, int | float | np.number) and value > 0 and _finite(value)):
             raise ValueError(f"{name} is {value!r}; expected a positive number.")
     for name, value in (("checkpoint_every", checkpoint_every), ("chunk", chunk)):
         if value is not None:
             whole_number("minimize", name, value)
 
 
+def _finite(value: Any) -> bool:
+    """Whether a number is neither infinite nor NaN, nor a whole one that no float holds."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def _check_kept(memory: Any, keep: Any) -> None:
-    if not isinstance(memory, int | float | np.number) or isinstance(memory, bool) or not 0 <= memory <= _MOST_NUMBER:
+    bytes_ = isinstance(memory, int | float | np.number) and not isinstance(memory, bool)
+    if not (bytes_ and memory >= 0 and _finite(memory)):
         raise ValueError(f"memory is {memory!r}; expected how many bytes the samples of a stream may take, 0 for none.")
     share = isinstance(keep, float | np.floating) and 0.5 <= keep < 1
     if keep != "expectation" and not share:

@@ -120,12 +120,11 @@ def along(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, Along]:
     tested = [0, *(1 + np.argsort(away[1:])[: TESTED - 1])]
     tested = [i for i in tested if known[i]]
     told = serial_dependence(values[:, tested]).longer if tested else np.ones(0)
-    if (
-        tested
-        and np.all(np.ptp(values, axis=0) == 0)
-        and np.any(reach_of_constraints(problem, x, one_row(samples)).varies)
-    ):
-        told = np.full(len(tested), float(n))  # all the same: nobody knows for how long
+    same = np.ptp(values, axis=0) == 0
+    if np.any(same[1:]):  # of functions of the samples: nobody knows for how long
+        same[1:] &= reach_of_constraints(problem, x, one_row(samples)).varies
+    if tested and np.all(same):
+        told = np.full(len(tested), float(n))
     inflation = np.ones(len(error))
     if np.any(told > 1):
         inflation[:] = told.max()
@@ -133,9 +132,8 @@ def along(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, Along]:
         inflation = np.where(n / inflation < ENOUGH, np.inf, inflation)
         note = dependence_note(float(told.max()), n)
     skewed = np.maximum(skewness(np.where(known, values, 0.0)), 0)
-    rare = (
-        LEAST_BLOCKS * skewed[1:] ** 2 > n / inflation[1:]
-    )  # of Bernoulli draws that square is one over the probability
+    # Of Bernoulli draws the square of the skewness is one over the probability.
+    rare = same[1:] | (LEAST_BLOCKS * skewed[1:] ** 2 > n / inflation[1:])
     inflation[1:][rare] = np.inf
     if note is None and np.any(rare):
         note = (
