@@ -76,18 +76,21 @@ def portfolio() -> None:
     method = tr.CSOA(eta0=3.0, upsilon0=0.3, dual_scale=5.0)
     result = tr.minimize(problem, samples, method=method, steps=STEPS, x0=START, track=truth)
     print(result, "\n")
+    fit = tr.minimize(problem, samples, steps=STEPS, x0=START)  # what "auto" does: the samples are kept and solved on
     not_told = tr.Problem(risk, None, tr.Simplex(shape=6))
     other = tr.minimize(not_told, samples, method=method, steps=STEPS, x0=START, track=truth)
 
-    value, x = exact_answer()
-    draw_runs(result, other, value)
+    _, x = exact_answer()
+    draw_runs(result, other, float(x @ MOMENT @ x))
     print(f"A run that stays feasible, beside one that was not told of the promise: {OUT / 'demo.png'}.\n")
-    ours = np.asarray(result.x, float)
-    print(f"                    {'tightrope':>10} {'exact':>10}")
-    print(f"risk                {ours @ MOMENT @ ours:>10.4f} {value:>10.4f}")
-    print(f"expected return     {MEAN @ ours:>10.4f} {MEAN @ x:>10.4f}   (promised: {TARGET})")
+    points = np.asarray(result.x, float), np.asarray(fit.x, float), x
+    print("The same samples seen once each by CSOA, or kept and solved on, beside the exact answer:")
+    print(f"                    {'CSOA':>10} {'fit':>10} {'exact':>10}")
+    print("risk                " + " ".join(f"{v @ MOMENT @ v:>10.4f}" for v in points))
+    print("expected return     " + " ".join(f"{MEAN @ v:>10.4f}" for v in points) + f"   (promised: {TARGET})")
     for i in range(6):
-        print(f"share of asset {i + 1}    {ours[i]:>10.3f} {x[i]:>10.3f}")
+        print(f"share of asset {i + 1}    " + " ".join(f"{v[i]:>10.3f}" for v in points))
+    print(f"{fit.status.name.lower()}: {fit.message}")
     print()
 
 

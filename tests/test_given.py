@@ -118,7 +118,7 @@ def test_labels_that_a_report_cannot_read_are_refused_in_a_sentence():
 
 def test_a_table_too_large_to_be_dense_is_refused_before_it_is_made():
     model = tr.ConstrainedClassifier(None, subject_to={"fpr": 0.5})
-    with pytest.raises(ValueError, match=r"X is sparse with 30 rows .* expected at most"):
+    with pytest.raises(ValueError, match=r"X is sparse with 30 rows .* expected what this machine has"):
         model.fit(sparse.csr_matrix((N, 2**40)), Y)
 
 

@@ -9,6 +9,7 @@ import pytest
 import scipy.optimize
 
 import tightrope as tr
+from tightrope._minimize import _Asked
 from tightrope.evidence.pull import pull, with_rounding
 from tightrope.evidence.strictly_feasible import strictly_feasible
 from tightrope.problem.full_data import full_values
@@ -140,7 +141,9 @@ def test_where_points_cannot_be_lifted_the_worst_constraint_is_minimised():
     assert strictly_feasible(problem, data, [x], solve(inner)) is inner
     assert strictly_feasible(problem, data, [x], solve(outside)) is None
     lowest, options = asked[0]
-    assert options["progress"] is False
+    assert set(options) == {"x0", "passes"}
+    unwatched = _Asked._field_defaults["options"]  # with which `minimize` takes it
+    assert (unwatched.record, unwatched.progress) == (0, False)
     _, h, _, rows = jax.jit(problem.jacobian)(x, data)
     value, _, slope = jax.jit(lowest.value_and_gradient)(x, jnp.zeros(0), data)
     assert float(value) == pytest.approx(float(h.max()))

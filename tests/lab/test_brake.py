@@ -92,6 +92,9 @@ def test_a_run_certifies_itself():
     result = tr.minimize(problem, noise, method=method, steps=4000)
     bound, truth = float(self_certificate(result)[0]), float(result.x[0]) - 0.5
     assert truth <= bound < truth + 0.3
+    share = 100 * int(result.state.taken) / 4000
+    assert f"left {share:.4g} % of the steps to csoa" in str(result).replace("\n", " ")
+    assert f"{bound:.3g} above its level" in " ".join(str(result).split())
     with pytest.raises(TypeError, match="Braked"):
         self_certificate(tr.minimize(problem, noise, method="csoa", steps=100))
 

@@ -47,6 +47,7 @@ class Dependence(NamedTuple):
         found: neighbouring rows are alike. Said falsely of independent rows with a probability of at most 1e-3.
         inflation: for each column, the variance of the mean over that of independent rows, at least 1; an estimate, too low
             where rows are alike over more than a tenth of the file. 1 where nothing was found.
+        longer: the same for blocks without an end, as the longest that there are let one think: larger, and less sure.
 
     Example:
         >>> from tightrope.confidence import serial_dependence
@@ -56,6 +57,7 @@ class Dependence(NamedTuple):
 
     found: bool
     inflation: np.ndarray
+    longer: np.ndarray
 
 
 def serial_dependence(values: Any) -> Dependence:
@@ -74,7 +76,8 @@ def serial_dependence(values: Any) -> Dependence:
     rows = checked_values(values)
     varying = rows[:, np.ptp(rows, axis=0) > 0]
     found = varying.size > 0 and _found(_scores(_some(varying)))
-    return Dependence(found, _inflation(rows) if found else np.ones(rows.shape[1]))
+    nothing = np.ones(rows.shape[1])
+    return Dependence(found, *(_inflation(rows) if found else (nothing, nothing)))
 
 
 def leeway(values: Any) -> np.ndarray:
@@ -151,8 +154,8 @@ def _next(scores: np.ndarray) -> np.ndarray:
     return (scores[..., 1:] * scores[..., :-1]).sum(axis=-1) / np.sqrt(scores.shape[-1])
 
 
-def _inflation(rows: np.ndarray) -> np.ndarray:
-    """The largest variance of block means, times their length, over that of rows; and what longer blocks would add.
+def _inflation(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The largest variance of block means, times their length, over that of rows; and what longer blocks would show.
 
     With correlations that end at a length t, blocks of m miss c/m of it, so that the last doubling shows what is missing.
     Variances are taken about the mean of all, which follows them: by one part in the number of blocks, and in that of
@@ -160,13 +163,13 @@ def _inflation(rows: np.ndarray) -> np.ndarray:
     """
     away = (rows - rows.mean(axis=0)).T
     variance = (away**2).mean(axis=-1)
-    ratios = [np.ones(len(away))]
+    ratios, lacking = [np.ones(len(away))], [1.0]
     for m, sums in _block_sums(away, LEAST_BLOCKS):
-        blocks = sums.shape[-1]
-        ratios.append((sums**2).mean(axis=-1) / (m * np.where(variance > 0, variance, 1)) * blocks / (blocks - 1))
-    longer = 2 * ratios[-1] - ratios[-2] if len(ratios) > 1 else ratios[0]
-    found = np.maximum(np.max(ratios, axis=0), longer)
-    return found / (1 - np.minimum(found / len(rows), 0.5))
+        ratios.append((sums**2).mean(axis=-1) / (m * np.where(variance > 0, variance, 1)))
+        lacking.append(1 - 1 / sums.shape[-1])
+    whole = np.array(ratios) / np.array(lacking)[:, None]
+    longer = np.maximum(whole.max(axis=0), 2 * whole[-1] - whole[max(len(whole) - 2, 0)])
+    return np.max(ratios, axis=0), longer / (1 - np.minimum(longer / len(rows), 0.5))
 
 
 def _block_sums(lines: np.ndarray, least: int) -> Any:

@@ -25,8 +25,6 @@ from tightrope.sampling.stream import MOST_KEPT
 from tightrope.tree import Array, Tree, astype, eps_of
 
 _FRESH = MOST_KEPT // 32, MOST_KEPT  # samples by which a point is measured; between the two a tenth of the run's
-_GROWS = 1.7  # times from half of the samples to all: 1 where correlations are short, 2 where they are not (a guess)
-_SHORT = 8.0  # an inflation below this may grow by chance (a guess)
 
 
 class Worth(NamedTuple):
@@ -121,7 +119,7 @@ def along(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, Along]:
     away = np.abs(values.mean(axis=0)) / np.where(error > 0, error, 1)  # standard errors from the level
     tested = [0, *(1 + np.argsort(away[1:])[: TESTED - 1])]
     tested = [i for i in tested if known[i]]
-    told = inflation_of(values[:, tested]) if tested else np.ones(0)
+    told = serial_dependence(values[:, tested]).longer if tested else np.ones(0)
     if (
         tested
         and np.all(np.ptp(values, axis=0) == 0)
@@ -175,18 +173,6 @@ def not_beyond(problem: Problem, start: Tree, x: Tree, samples: Tree) -> float:
         if not higher.mean() > 2 * higher.std() / np.sqrt(len(higher)):
             return float(share)
     return 0.0
-
-
-def inflation_of(values: np.ndarray) -> np.ndarray:
-    """How many times larger the variance of each mean is than that of independent samples; too many times for an error to
-    be known where that still grows with the length that is looked at."""
-    found = serial_dependence(values)
-    if not np.any(found.inflation > _SHORT):
-        return found.inflation
-    halves = [serial_dependence(half).inflation for half in np.array_split(values, 2)]
-    grows = found.inflation > _GROWS * np.maximum(np.mean(halves, axis=0), 1)
-    least = np.maximum(found.inflation, 1.01 * len(values) / ENOUGH)
-    return np.where(grows & (found.inflation > _SHORT), least, found.inflation)
 
 
 def dependence_note(inflation: float, n: int) -> str:

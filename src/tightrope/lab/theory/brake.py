@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.methods.base import Facts, Info, Method
+from tightrope.methods.base import Facts, Info, Method, Steps
 from tightrope.methods.measured import SelfMeasuring
 from tightrope.problem import Problem
 from tightrope.result import Result
@@ -100,6 +100,11 @@ class Braked(Method):
     def anytime(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether a run needs no end."""
         return self.base.anytime
+
+    @property
+    def steps(self) -> Steps:
+        """Those of the method, with what the brake has to say."""
+        return _Braking(self)
 
     @property
     def measures(self) -> bool:
@@ -192,6 +197,25 @@ def width(spread: Any, chance: float) -> Any:
     return jnp.min(jnp.stack(each), axis=0)
 
 
+class _Braking(Steps):
+    """What a report says of a run with the brake."""
+
+    method: Any
+
+    def said(self, state: Any, names: list[str]) -> str | None:
+        """How many of the steps were the method's own, and what the run shows of itself."""
+        method, every = self.method, max(int(state.t) - 1, 1)
+        said = f"the brake left {100 * int(state.taken) / every:.4g} % of the steps to {method.base.name}"
+        if not method.anytime:
+            held = zip(names, _bounds(method, state, 0.05), strict=True)
+            said += "; with probability 95 % " + ", ".join(
+                f"{name} is at most {bound:.3g} above" for name, bound in held
+            )
+            said += " its level, by the sums of this run"
+        own = method.base.steps.said(state.own, names)
+        return f"{said}." if own is None else f"{said}; {own}"
+
+
 def self_certificate(result: Result, chance: float = 0.05) -> np.ndarray:
     """Bounds on H_i at the mean of a braked run's points, all of them but with this probability, without held-out rows.
 
@@ -213,6 +237,10 @@ def self_certificate(result: Result, chance: float = 0.05) -> np.ndarray:
         raise TypeError(
             "self_certificate expects the result of a Braked method of minimize, which keeps the sums it is made of."
         )
+    return _bounds(method, state, chance)
+
+
+def _bounds(method: Braked, state: BrakedState, chance: float) -> np.ndarray:
     last = float(method._weight(state.horizon, state.horizon, np.float32))
     off = (np.asarray(method.high) - np.asarray(method.low)) * last * np.asarray(width(state.spread, chance), float)
     return (np.asarray(state.book, float) + off) / float(state.weight)
