@@ -255,7 +255,7 @@ def _fitted(name: str) -> Any:
 
 def _fit(name: str, **given: Any) -> None:
     """A fit with these arguments, those of its class among them."""
-    made = sklearn.clone(_fitted(name))
+    made: Any = sklearn.clone(_fitted(name))
     to_fit = {argument: given.pop(argument) for argument in FITTED[name]}
     made.set_params(**given).fit(**to_fit)
 

@@ -1,12 +1,16 @@
 """scikit-learn's own checks, all of them, for the classifier as it is constructed by default; and odd arguments."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightrope as tr
 
-X, Y = np.random.default_rng(0).normal(size=(30, 4)), np.array(["a", "b"] * 15)
+X: Any = np.random.default_rng(0).normal(size=(30, 4))  # of any type: some are given on purpose where they do not belong
+Y: Any = np.array(["a", "b"] * 15)
+ODD: Any = 2.5
 
 STARS = np.where(np.arange(120).reshape(30, 4) % 5, X, np.nan)
 BARE = tr.StructuredMatrixCompletion(nuclear_norm=5.0, unobserved_energy=10.0, steps=3, rank=2)
@@ -22,7 +26,7 @@ def test_scikit_learns_checks(estimator, check):
     [
         (lambda: tr.FairLogisticRegression(0.8, merge_rare=X).fit(X, Y, sensitive_features=Y), "merge_rare is array"),
         (lambda: tr.FairLogisticRegression(0.8, search=Y).fit(X, Y, sensitive_features=Y), "search is array"),
-        (lambda: tr.FairLogisticRegression.load(2.5), "path is 2.5; expected the path of a file"),
+        (lambda: tr.FairLogisticRegression.load(ODD), "path is 2.5; expected the path of a file"),
         (lambda: tr.ConstrainedClassifier(()).fit(X, Y), r"estimator is \(\); expected an estimator"),
         (lambda: tr.ConstrainedClassifier(positive_label=X).fit(X, Y), "positive_label is array"),
         (lambda: tr.ConstrainedClassifier(cv={}).fit(X, Y), "cv has no splits; expected at least one"),
