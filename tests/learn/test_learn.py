@@ -8,7 +8,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightrope as tr
 
-X: Any = np.random.default_rng(0).normal(size=(30, 4))  # of any type: some are given on purpose where they do not belong
+X: Any = np.random.default_rng(0).normal(
+    size=(30, 4)
+)  # of any type: some are given on purpose where they do not belong
 Y: Any = np.array(["a", "b"] * 15)
 ODD: Any = 2.5
 
