@@ -224,11 +224,11 @@ def _compiling() -> Iterator[list[float]]:
         if event == "/jax/core/compile/backend_compile_duration":
             seconds.append(duration_secs)
 
-    jax.monitoring.register_event_duration_secs_listener(listen)
     try:
+        jax.monitoring.register_event_duration_secs_listener(listen)
         yield seconds
     finally:
-        with contextlib.suppress(AssertionError):  # somebody has cleared all listeners
+        with contextlib.suppress(AssertionError):  # an interrupt came first, or somebody has cleared all listeners
             jax.monitoring.unregister_event_duration_listener(listen)
 
 
