@@ -1,5 +1,6 @@
 """The names that the reference owes a reader: the site fails without an entry for each, the tests without an example."""
 
+import importlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +14,13 @@ _ROOMS = {
     "datasets": datasets,
     "theory": theory,
     "confidence": confidence,
-    "metrics": tr.metrics,
+    "metrics": importlib.import_module("tightrope.metrics"),  # the door, whatever `tr.metrics` has been loaded as
 }
 _WINGS = {
     "estimators": "tightrope.learn",
     "problems": ("tightrope.lab.problems", "tightrope.learn.problems"),
     "datasets": "tightrope.learn",
+    "metrics": "tightrope.learn",
     "theory": "tightrope.lab",
 }
 """Doors, whose names stand in a wing."""
