@@ -272,7 +272,7 @@ def studentised_upper(values: Any, confidence: float) -> Any:
         return np.full(rows.shape[1], np.inf) if np.ndim(values) == 2 else float("inf")
     t = stdtrit(n - 1, checked_confidence(confidence))
     error = rows.std(axis=0, ddof=1) / np.sqrt(n)
-    upper = rows.mean(axis=0) + error * (t + np.maximum(skewness(rows), 0) * (1 + 2 * t * t) / (6 * np.sqrt(n)))
+    upper = rows.mean(axis=0) + error * (t + johnsons_term(right_skewness(rows), t, n))
     return upper if np.ndim(values) == 2 else float(upper[0])
 
 
@@ -299,13 +299,18 @@ def skewness_shortfall(values: Any, confidence: float) -> Any:
     rows = checked_values(values)
     z = ndtri(checked_confidence(confidence))
     density = np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
-    shortfall = np.maximum(skewness(rows), 0) * (2 * z * z + 1) * density / (6 * np.sqrt(len(rows)))
+    shortfall = johnsons_term(right_skewness(rows), z, len(rows)) * density
     return shortfall if np.ndim(values) == 2 else float(shortfall[0])
 
 
-def skewness(rows: np.ndarray) -> np.ndarray:
-    """The third moment of each column, in units of its spread; 0 of one that does not vary."""
+def johnsons_term(skewed: Any, t: Any, n: Any) -> Any:
+    """What skewness to the right adds to Student's quantile t, for n independent values: g (1 + 2 t^2) / (6 sqrt(n))."""
+    return skewed * (1 + 2 * t * t) / (6 * np.sqrt(n))
+
+
+def right_skewness(rows: np.ndarray) -> np.ndarray:
+    """The third moment of each column, in units of its spread, where that is positive; 0 elsewhere."""
     away = rows - rows.mean(axis=0)
     spread = np.sqrt((away**2).mean(axis=0))
     units = away / np.where(spread > 0, spread, 1)
-    return (units**3).mean(axis=0)
+    return np.maximum((units**3).mean(axis=0), 0)

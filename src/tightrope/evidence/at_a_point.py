@@ -10,7 +10,7 @@ import numpy as np
 from tightrope._jaxlib import compiled
 from tightrope.confidence import ENOUGH, TESTED, serial_dependence
 from tightrope.confidence.independence import LEAST_BLOCKS
-from tightrope.confidence.means import skewness
+from tightrope.confidence.means import right_skewness
 from tightrope.evidence.constraint_bounds import values_at
 from tightrope.precision import digits
 from tightrope.problem import Problem
@@ -100,7 +100,7 @@ class Along(NamedTuple):
     """What values of f and h along samples, in their order, say of the errors of means."""
 
     inflation: np.ndarray  # (1 + N,) of the variances, over those of independent samples; inf where too few are that
-    skewness: np.ndarray  # (1 + N,)
+    skewness: np.ndarray  # (1 + N,) to the right
     n: int
     note: str | None
 
@@ -131,7 +131,7 @@ def along(problem: Problem, x: Tree, samples: Tree) -> tuple[np.ndarray, Along]:
         inflation[tested] = told
         inflation = np.where(n / inflation < ENOUGH, np.inf, inflation)
         note = dependence_note(float(told.max()), n)
-    skewed = np.maximum(skewness(np.where(known, values, 0.0)), 0)
+    skewed = right_skewness(np.where(known, values, 0.0))
     # Of Bernoulli draws the square of the skewness is one over the probability.
     rare = same[1:] | (LEAST_BLOCKS * skewed[1:] ** 2 > n / inflation[1:])
     inflation[1:][rare] = np.inf

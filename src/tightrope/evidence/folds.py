@@ -15,6 +15,7 @@ import numpy as np
 
 from tightrope._jaxlib import compiled
 from tightrope.confidence.independence import LEAST_BLOCKS
+from tightrope.confidence.means import johnsons_term
 from tightrope.evidence.at_a_point import Along, Worth, along
 from tightrope.problem import Problem
 from tightrope.problem.full_data import full_mean
@@ -24,9 +25,8 @@ from tightrope.sampling.rows import KEPT_ROWS
 from tightrope.tree import Array, Tree
 
 FOLDS = 5  # measured in a prototype: with two the margin overshoots where noise is large; more of them cost more
-COVER = FOLDS / (
-    FOLDS - 1
-)  # times the optimism by which levels are lowered; 1 would do to first order (docs/theory.md)
+# Times the optimism, by which levels are lowered; to first order 1 would do (docs/theory.md).
+COVER = FOLDS / (FOLDS - 1)
 OVERFIT = 0.1  # of what a fit gains on its own samples: with more optimism shorter ways are judged, too (a guess)
 ABOVE = 1.0  # standard errors of a constraint above its level, in spite of the margin: the same is done (a guess)
 
@@ -163,8 +163,7 @@ def quantile(confidence: float, order: Along) -> np.ndarray:
     known = np.isfinite(order.inflation)
     inflation = np.where(known, order.inflation, 1.0)
     t = stdtrit(np.where(inflation > 1, LEAST_BLOCKS - 1, np.inf), confidence)
-    skewed = order.skewness * (1 + 2 * t**2) / 6 * np.sqrt(inflation / order.n)
-    return np.where(known, (t + skewed) * np.sqrt(inflation), 0.0)
+    return np.where(known, (t + johnsons_term(order.skewness, t, order.n / inflation)) * np.sqrt(inflation), 0.0)
 
 
 # ---- the way there ---------------------------------------------------------------------------------------------------
