@@ -14,11 +14,13 @@ apart by
 - several columns: equal rows are copies where there are far more pairs of them than chance makes, and far more than
   pairs of rows that differ in one column alone, whichever it is. Chance is that of columns independent of each other,
   each repeating itself as among *distinct* rows: a continuous number does not do so there, so one such column is enough;
-- one column: how often draws of any discrete law repeat themselves is a mixture of Poisson laws, for which Cauchy-Schwarz
-  bounds the factorial moments of the counts, M2^2 <= M1 M3. Copies made as often of every row break it.
+- any number of columns: how often draws of any discrete law repeat themselves is a mixture of Poisson laws, which puts at
+  most half of what it has above zero on the multiples of two, and a third on those of a larger number. Copies made as often
+  of every row, or of every row of a class, break it, also where columns are rounded;
+- one column: for such mixtures Cauchy-Schwarz bounds the factorial moments of the counts, M2^2 <= M1 M3.
 
 A row that makes up a tenth of all (all zeros, say) is common, and is not looked at for this. Where nothing
-tells, rows are taken for draws: of one column, copies of rows drawn at random are not seen.
+tells, rows are taken for draws: of one column, or of several that are rounded, copies of rows drawn at random are not seen.
 """
 
 from typing import Any, NamedTuple
@@ -273,7 +275,7 @@ def _kinds(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     varying = [word[first[rare]] for word in words]
     varying = [word for word in varying if np.any(word != word[0])]
     found = _too_even(counts[rare]) if len(varying) == 1 else _beyond_chance(varying, counts[rare])
-    return (first, kind, rare) if found else None
+    return (first, kind, rare) if found or _in_multiples(counts[rare]) else None
 
 
 def _words(column: np.ndarray, factor: np.uint64) -> np.ndarray:
@@ -307,3 +309,9 @@ def _too_even(counts: np.ndarray) -> bool:
     k = counts.astype(float)
     first, second, third = k.sum(), np.sum(k * (k - 1)), np.sum(k * (k - 1) * (k - 2))
     return bool(second**2 > _MOMENTS * first * third)
+
+
+def _in_multiples(counts: np.ndarray) -> bool:
+    """More kinds of rows that are there a multiple of some g times than draws of any law leave (by Hoeffding's inequality)."""
+    chance = np.sqrt(_ODDS / (2 * max(len(counts), 1)))
+    return any(np.mean(counts % g == 0) > 1 / min(g, 3) + chance for g in range(2, _TIMES + 1))
