@@ -312,6 +312,6 @@ def _too_even(counts: np.ndarray) -> bool:
 
 
 def _in_multiples(counts: np.ndarray) -> bool:
-    """More kinds of rows that are there a multiple of some g times than draws of any law leave, by Hoeffding's inequality."""
+    """More kinds of rows that are there a multiple of some g times than draws of any law leave (Hoeffding)."""
     chance = np.sqrt(_ODDS / (2 * max(len(counts), 1)))
     return any(np.mean(counts % g == 0) > 1 / min(g, 3) + chance for g in range(2, _TIMES + 1))
