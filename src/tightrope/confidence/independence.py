@@ -160,6 +160,7 @@ def _inflation(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The largest variance of block means, times their length, over that of rows; and what longer blocks would show.
 
     With correlations that end at a length t, blocks of m miss c/m of it, so that the last doubling shows what is missing.
+    Twice that is added: where blocks are hardly longer than t, the last doubling is still smaller than the one to come.
     Variances are taken about the mean of all, which follows them: by one part in the number of blocks, and in that of
     rows as good as independent.
     """
@@ -170,7 +171,7 @@ def _inflation(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ratios.append((sums**2).mean(axis=-1) / (m * np.where(variance > 0, variance, 1)))
         lacking.append(1 - 1 / sums.shape[-1])
     whole = np.array(ratios) / np.array(lacking)[:, None]
-    longer = np.maximum(whole.max(axis=0), 2 * whole[-1] - whole[max(len(whole) - 2, 0)])
+    longer = np.maximum(whole.max(axis=0), 3 * whole[-1] - 2 * whole[max(len(whole) - 2, 0)])
     return np.max(ratios, axis=0), longer / (1 - np.minimum(longer / len(rows), 0.5))
 
 
