@@ -21,8 +21,7 @@ from tightrope.evidence.stopping import CONVERGED
 from tightrope.loop.choose import SECOND_COORDINATES
 from tightrope.precision import handed_out, in_float64
 from tightrope.problem import Problem, penalised
-from tightrope.problem.check import astype_problem, check_shapes
-from tightrope.problem.problem import constraint_names
+from tightrope.problem.problem import astype_problem, check_shapes, constraint_names
 from tightrope.result import Result, whole
 from tightrope.sampling import as_sampler
 from tightrope.sampling.rows import count, kept, one_row

@@ -17,7 +17,7 @@ from tightrope._limits import MOST_ROWS, at_most
 from tightrope.columns import of_constraints, of_means, on_all_rows, refuse_taken
 from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
-from tightrope.loop.progress import Progress
+from tightrope.loop.record import Progress
 from tightrope.loop.steps import Carry, Variant, output, start, summarise, take_steps, track_names
 from tightrope.methods import Method
 from tightrope.methods.base import Algorithm, title_of

@@ -17,10 +17,9 @@ from tightrope.evidence.at_a_point import conflict_of, worth_of_a_run
 from tightrope.evidence.constraint_bounds import follow, read_ranges, sampled
 from tightrope.evidence.watched_point import Watch
 from tightrope.given import unmasked
-from tightrope.loop.budget import cost_of
 from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
-from tightrope.loop.prepare import Prepared, prepare, refuse_mean
+from tightrope.loop.prepare import Prepared, cost_of, prepare, refuse_mean
 from tightrope.loop.steps import Carry, average, output, summarise
 from tightrope.methods import Method
 from tightrope.methods.base import title_of

@@ -27,18 +27,16 @@ from tightrope.evidence.folds import (
     worth_by,
 )
 from tightrope.loop.beyond import Near, near_of, nothing_near, problem_near
-from tightrope.loop.budget import gradients_used
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.choose import second_choice
 from tightrope.loop.looks import run_looks
-from tightrope.loop.prepare import Prepared, asked_of, prepare
-from tightrope.loop.progress import Progress
-from tightrope.loop.record import Options, Outcome, Recorder
+from tightrope.loop.prepare import Prepared, asked_of, gradients_used, prepare
+from tightrope.loop.record import Options, Outcome, Progress, Recorder
 from tightrope.loop.run import run_steps
 from tightrope.methods.base import Algorithm, Cost
 from tightrope.precision import digits
-from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import best_weights, said_of_conflict
+from tightrope.problem.problem import astype_problem
 from tightrope.result import Status
 from tightrope.sampling import Rows
 from tightrope.sampling.kept import Kept, Part

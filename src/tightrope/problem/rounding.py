@@ -13,10 +13,10 @@ import numpy as np
 from tightrope._jaxlib import compiled
 from tightrope._limits import AT_ONCE
 from tightrope.precision import full_precision
-from tightrope.problem.full_data import MOST_ROWS_OF_SLOPES, full_mean, linearised
+from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem, bends, objective_alone
+from tightrope.sampling.rows import MOST_ROWS_OF_SLOPES, first_row, one_row, spread
 from tightrope.sampling.rows import count as count
-from tightrope.sampling.rows import first_row, one_row, spread
 from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype
 
 # Roundings of eps/2 that a mean over rows may be off by, in eps of the mean of absolute values. Derived: on a CPU

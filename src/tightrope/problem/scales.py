@@ -1,5 +1,6 @@
 """Scales that make a problem hard to solve as it is written: units, noise, rows that carry everything, idle bounds."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,7 +11,6 @@ import numpy as np
 
 from tightrope._jaxlib import compiled
 from tightrope.problem.conflict import best_weights, conflict, least_violating, said_of_conflict
-from tightrope.problem.findings import Finding
 from tightrope.problem.full_data import linearised
 from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, dot, eps_of, float_dtype, norm, subtract
@@ -18,6 +18,15 @@ from tightrope.tree import Array, Tree, add_scaled, dot, eps_of, float_dtype, no
 _FAR_OFF = 1e3  # times order one, or times each other: beyond this, one step or margin for all makes no sense; by hand
 _CARRIED = 0.5  # share of a mean that the largest hundredth of the rows may carry before it is said; by hand
 _SURE = 3.0  # standard errors beyond which a difference is taken for one; by hand
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that was probed."""
+
+    what: str
+    ok: bool
+    sentence: str
 
 
 class Seen(NamedTuple):

@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Facts
-from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some
+from tightrope.problem.hessian import lagrangian_hessian
 from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
 from tightrope.solvers.programmes import NONE, one_thread, region_of
+from tightrope.solvers.quadratic import is_flat, with_secants
 from tightrope.solvers.survey import Memory, Survey, look_of, no_looks
 from tightrope.tree import Array, Tree, pytree, replace, shaped_like, static
 

@@ -5,16 +5,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, updated
 from tightrope.precision import platform
-from tightrope.problem.full_data import Some, rows_a_slice_of, see
+from tightrope.problem.full_data import Some, see
+from tightrope.problem.hessian import lagrangian_hessian
 from tightrope.problem.rounding import count
 from tightrope.sampling.rows import data_of
 from tightrope.sets import L2Ball
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
-from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step, onto
+from tightrope.solvers.quadratic import (
+    MOST,
+    Ball,
+    Inconsistent,
+    Step,
+    best_step,
+    is_flat,
+    mixed,
+    onto,
+    updated,
+)
 from tightrope.solvers.survey import Memory, Survey, all_finite, units_of
 from tightrope.tree import pytree, replace, shaped_like
 
@@ -101,7 +111,8 @@ class SQPSurvey(Survey):
     @cached_property
     def size(self) -> int:
         """Rows in a slice of a pass."""
-        return min(data_of(self.data).least, rows_a_slice_of(self.data, slopes=True))
+        data = data_of(self.data)
+        return min(data.least, data.a_slice(slopes=True))
 
     @cached_property
     def slices(self) -> int:
