@@ -3,7 +3,8 @@
 Run as `python -m studies.walks`; prints a table and fails where a call has more than its bar. A file counts that runs a
 function for the second of two equal calls: what was compiled for the first is not walked again. A return is a pair of
 files of which the first calls the second, and the second was there before the first: one who reads along goes back.
-Left out are seven files that everybody calls, as one calls NumPy; the last of them has `compiled`, which stands for `jax.jit`.
+Left out are seven files that everybody calls, as one calls NumPy; the last of them has `compiled`, which stands for
+`jax.jit`.
 """
 
 import sys

@@ -25,12 +25,13 @@ from tightrope.sampling import Plan, Sampler, Stream, as_sampler
 from tightrope.sets import ConvexSet
 from tightrope.sets.base import checked_point
 from tightrope.solvers import Solver
-from tightrope.tree import Array, Tree, astype, float_dtype, replace
+from tightrope.tree import Array, Tree, astype, float_dtype, replace, size_of
 
 if TYPE_CHECKING:
     from tightrope.result import Result
 
 
+MOST_PASSES = 1000  # over the rows, of a run that ends when its gap is small or stalls; by hand
 _GLANCE = 16  # samples by which it is judged whether f and h are finite around the domain; by hand
 
 
@@ -95,12 +96,13 @@ def prepare(
     rows, theta = sampler.n is not None, sampler.example()
     x = _starting_point(problem, x0, warm_start, jnp.result_type(float) if rows else None)
     n = check_shapes(problem, x, theta)
-    size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
     dtype = float_dtype(x)
     typed = astype_problem(problem, dtype)
     look = functools.cache(functools.partial(lacks, typed, x, sampler))
-    asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
-    asked = asked._replace(nested=problem.nested)
+    asked = Asked(
+        problem.domain, rows, size_of(x), n, problem.knows_objective, steps is not None, look, nested=problem.nested,
+        exact=problem.exact_constraints is not None, endless=endless,
+    )  # fmt: skip
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
         some = sampler.fresh(0, _GLANCE)  # None of a stream, which would lose them: there a NaN stops the run
         finite = some is None or finite_around(typed, x, some)
@@ -108,9 +110,7 @@ def prepare(
     chosen, notes = resolve_method(method, asked)
     if not grids:
         refuse_grids(chosen)
-    exact = problem.exact_constraints is not None
-    fits = {"rows": rows, "constraints": n, "exact": exact, "values": problem.knows_objective, "endless": endless}
-    _refuse(misfit(chosen, problem.domain, **fits, nested=problem.nested) or missing(chosen, look))
+    _refuse(misfit(chosen, asked) or missing(chosen, look))
     if isinstance(chosen, Method):
         chosen = chosen.fitted(problem, x, theta)
     elif isinstance(chosen, Solver):
@@ -146,9 +146,9 @@ def prepare(
 
 def asked_of(ready: Prepared) -> Asked:
     """What a prepared run knows of its problem and data."""
-    coordinates = sum(np.size(leaf) for leaf in jax.tree.leaves(ready.x))
-    problem = ready.problem
-    return Asked(problem.domain, ready.sampler.n is not None, coordinates, len(ready.names), problem.knows_objective)
+    problem, rows = ready.problem, ready.sampler.n is not None
+    known = problem.knows_objective
+    return Asked(problem.domain, rows, size_of(ready.x), len(ready.names), known, nested=problem.nested)
 
 
 def refuse_mean(method: Algorithm) -> None:

@@ -36,7 +36,7 @@ from tightrope.sampling.rows import MOST_ROWS_OF_SLOPES, Data, OfSlice, data_of,
 from tightrope.sampling.rows import Numbered as Numbered
 from tightrope.sampling.rows import count as count
 from tightrope.sampling.rows import spread as spread
-from tightrope.tree import Array, Mean, Tree, ravel
+from tightrope.tree import Array, Mean, Tree, ravel, size_of
 
 _FEW = 8  # constraints for which a backward pass each costs nothing to speak of: a guess
 
@@ -184,7 +184,7 @@ def _chain_rule(
 
 def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     """Whether the Jacobian of one sample is better made column by column, and its functions allow it."""
-    n, d = n_constraints(problem, x, one), sum(leaf.size for leaf in jax.tree.leaves(x))
+    n, d = n_constraints(problem, x, one), size_of(x)
     if n <= max(_FEW, d / 2):
         return False
     try:

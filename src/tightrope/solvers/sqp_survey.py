@@ -11,6 +11,7 @@ from tightrope.problem.hessian import lagrangian_hessian
 from tightrope.problem.rounding import count
 from tightrope.sampling.rows import data_of
 from tightrope.sets import L2Ball
+from tightrope.sets.base import as_vector
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
@@ -155,7 +156,7 @@ class SQPSurvey(Survey):
         """Where a run on some of the rows ends, and the first look had better be taken; None where rows are few. If these
         rows say that x is strictly feasible, a little nearer to it: other looks can then be pulled towards this one."""
         with one_thread():
-            start = self._vector(x) / self.widths
+            start = as_vector(x) / self.widths
             self.goal = self._on_some_rows(count(self.data), Goal(start, np.zeros(0), 0.0))
         if self.goal is None:
             return None
@@ -303,7 +304,7 @@ class SQPSurvey(Survey):
             if bound is not None:
                 memory = self._with_bound(memory, bound)
             aim = (float(memory.lower) + float(memory.upper)) / 2
-            x = model.level_point(aim, self._vector(memory.x), 0.5)
+            x = model.level_point(aim, as_vector(memory.x), 0.5)
         else:
             worst = float(np.max(self.looks.h / self.units.h, axis=1).min())
             found = model.infeasibility()

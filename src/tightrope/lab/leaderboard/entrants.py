@@ -80,9 +80,9 @@ def misfit(kind: type[Algorithm], solved: Solved, source: Source) -> str | None:
     if penalised_away and not solved.feasible:
         return f"{kind.__name__} knows no constraints, and there are no multipliers to penalise with: no point is feasible."
     n = 0 if penalised_away else len(solved.dual)
-    return choose.misfit(kind, solved.problem.domain, rows=source == "finite", constraints=n) or choose.missing(
-        kind, lambda: _lacks(solved)
-    )
+    return choose.misfit(
+        kind, choose.Asked(solved.problem.domain, source == "finite", constraints=n)
+    ) or choose.missing(kind, lambda: _lacks(solved))
 
 
 def _lacks(solved: Solved) -> str | None:
