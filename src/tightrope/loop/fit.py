@@ -49,7 +49,7 @@ from tightrope.solvers import Solver
 from tightrope.tree import Tree, astype, float_dtype, replace
 
 _FIRST = 1280  # samples of the first prefix at least: derived, five slices of 256, so that all folds are one program
-_WORTH = 0.02  # of what a prefix's samples change about the solution: what may be left to solve (a guess)
+_WORTH = 0.04  # of what samples leave open about the solution: what may be left to solve (a guess)
 _NOISE = 1e-4  # standard errors of F, which are of first order: no prefix is solved further (a guess)
 _PASSES = 1000, 30, 10  # of a solver on a prefix at most; of steps on the first prefix, and on others (a guess)
 
@@ -199,9 +199,8 @@ class _Fit(Recorder):
             problem_near(near, self.problem.domain, margin), Rows(np.zeros((1, 1))), "auto", steps=None, passes=_PASSES[0],
             batch_size=None, seeds=self.ready.plan.seeds, x0=self.x,
         )  # fmt: skip
-        options = Options(
-            record=0, progress=False, tol=(self._tolerance() or 0) / self.blocks or None, until_solved=True
-        )
+        tol = (self._tolerance(self.step * self.batch) or 0) / self.blocks or None
+        options = Options(record=0, progress=False, tol=tol, until_solved=True)
         outcome = run_looks(dataclasses.replace(made, lam=jnp.asarray(self.lam, float_dtype(self.start))), options)
         if outcome.status.cut_short:
             self.stop(outcome.status, outcome.message)
@@ -242,7 +241,7 @@ class _Fit(Recorder):
         fallen = max(float((was.mean - now.mean) @ np.append(1.0, self.lam)), 0.0)
         self._note_noise(now, part.n)
         first = not self.fall > 0
-        self.fall = self.noise * 10 * _NOISE if first else max(fallen, self.fall * 0.25)
+        self.fall = self.noise * 10 * _NOISE / _WORTH if first else max(fallen, self.fall * 0.25)
 
     def _note_noise(self, seen: Seen, n: int) -> None:
         """Note a standard error of the Lagrangian."""
@@ -262,7 +261,7 @@ class _Fit(Recorder):
         )
         spent = self.options.time_limit
         left = None if spent is None else max(spent - self.out.seconds, 1e-3)
-        tol = self._tolerance()
+        tol = self._tolerance(part.n)
         options = Options(record=0, progress=False, time_limit=left, tol=tol, until_solved=True)
         if not isinstance(inner.method, Solver):
             return self._by_steps(inner, part, options)
@@ -316,9 +315,11 @@ class _Fit(Recorder):
         upsilon = np.zeros(len(self.ready.names)) if margin is None else margin
         return replace(problem, levels=jnp.asarray(np.asarray(problem.levels, float) - upsilon, dtype))
 
-    def _tolerance(self) -> float | None:
-        """A duality gap that is small beside the statistical error of the samples; None where nothing is known of that."""
-        tol = max(_WORTH * self.fall, _NOISE * self.noise) if self.fall > 0 else 10 * _NOISE * self.noise
+    def _tolerance(self, n: int) -> float | None:
+        """A duality gap that is small beside what n samples leave open; None where nothing is known of that. It falls like
+        1/n from what the last prefix has shown."""
+        open_ = self.fall * self.step * self.batch / n
+        tol = max(_WORTH * open_, _NOISE * self.noise) if open_ > 0 else 10 * _NOISE * self.noise
         return tol if tol > 0 else None
 
     # ---- the judgement -----------------------------------------------------------------------------------------------
