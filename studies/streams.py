@@ -348,7 +348,7 @@ def tuned(drawn: Drawn, ref: dict[str, Any], batches: Any, T: int, repeat: int) 
     params |= {"q": p["q"] * size**2, "units": np.ones_like(p["units"])}
     scaled, levels = drawn._replace(params=params, domain=domain), np.asarray(ref["levels"]) / p["units"][1:]
     grid = tr.CSOA(
-        eta0=np.logspace(-3, 1.5, 10).astype(np.float32), upsilon0=np.float32([0, 0.1, 0.3, 1, 3]), delta=0.01
+        eta0=np.logspace(-3, 1.5, 10).astype(np.float32), upsilon0=np.array([0, 0.1, 0.3, 1, 3], np.float32), delta=0.01
     )
     found = tr.sweep(problem_of(scaled, levels), tr.Stream(batches), grid, steps=T, points=True, progress=False)
     return [a_row(drawn, ref, T, repeat, "tuned", x, np.nan) | {"configuration": k} for k, x in enumerate(found["x"])]
