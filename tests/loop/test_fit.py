@@ -250,6 +250,7 @@ def test_otherwise_every_sample_is_seen_once(steps, options):
     assert result.method.name == "csoa"
     lacking = options.get("memory", 0) > 0
     assert ("memory= allows" in str(result)) == lacking
+    assert ("given as tr.Parquet" in " ".join(str(result).split())) == lacking
 
 
 def test_memory_that_just_suffices():
