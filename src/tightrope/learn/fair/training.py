@@ -2,7 +2,6 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -67,11 +66,6 @@ class Scaling(NamedTuple):
         d = len(self.mean)
         coef = x[:d] / self.scale
         return coef, float(x[d] - self.mean @ coef) if self.intercept else 0.0
-
-    def back_each(self, points: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """The same of several: coefficients (L, d) and intercepts (L,)."""
-        coef, intercept = zip(*(self.back(np.asarray(x, float)) for x in points), strict=True)
-        return np.stack(coef), np.array(intercept)
 
 
 class Built(NamedTuple):
