@@ -7,6 +7,7 @@ from typing import Any
 
 from tightrope.lab.paper.claims import VERDICTS
 from tightrope.lab.paper.figure import Figure
+from tightrope.lab.work import settings_in
 from tightrope.pages.elements import Html, element, facts, heading, joined, link, page, paragraph, picture, table
 from tightrope.pages.run import mark, versions
 
@@ -149,11 +150,10 @@ def _files(out: Path, name: str, kind: str) -> list[Path]:
 
 def _settings(out: Path, name: str) -> Html:
     """What each part was computed from, parameters and seeds, as its file says in its first line."""
-    pairs = []
-    for path in sorted((out / "parts").glob(f"{name}-*.csv")):
-        with path.open() as file:
-            found = json.loads(file.readline().removeprefix("# "))
-        pairs.append((path.stem, "; ".join(f"{key}: {_value(value)}" for key, value in found.items())))
+    pairs = [
+        (path.stem, "; ".join(f"{key}: {_value(value)}" for key, value in settings_in(path).items()))
+        for path in sorted((out / "parts").glob(f"{name}-*.csv"))
+    ]
     summary = element("summary", f"Parameters, seeds and version of its {len(pairs)} parts")
     return element("details", joined([summary, facts(pairs)]))
 

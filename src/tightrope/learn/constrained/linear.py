@@ -91,7 +91,7 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         asked: what is maximised and what is limited.
-        constraints: the limits in every group.
+        limits: the constraints, those of every group.
         l2: coefficient of the penalty l2/2 |x|^2 on standardised coefficients; the intercept has none.
         radius: the radius of the ball that standardised coefficients lie in.
         random_state: a whole number.

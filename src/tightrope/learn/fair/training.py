@@ -12,6 +12,7 @@ from tightrope._minimize import minimize
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.loss import LOSS
+from tightrope.learn.problems.entries import few_sizes
 from tightrope.learn.problems.fair import centred, fair_classification, levels_of
 from tightrope.learn.runs import kept
 from tightrope.methods import CSOA, Method
@@ -209,12 +210,8 @@ def csoa(problem: Problem, rows: int, size: float, passes: float) -> CSOA:
 
 
 def repeated(n: int) -> np.ndarray:
-    """The numbers 0 to n - 1, and from 0 again until there are as many as the next common size.
-
-    That is at least `_SMALLEST`, with four leading bits at most: an eighth too many at worst.
-    """
-    unit = max(_SMALLEST, 1 << max(0, (n - 1).bit_length() - 4))
-    return np.arange(-(-n // unit) * unit) % n
+    """The numbers 0 to n - 1, and from 0 again until there are as many as the next common size."""
+    return np.arange(few_sizes(n, _SMALLEST)) % n
 
 
 def widened(features: np.ndarray) -> np.ndarray:
