@@ -17,9 +17,9 @@ from tightrope.evidence.strictly_feasible import strictly_feasible
 from tightrope.learn.problems.entries import Entries, Grid, entries, product
 from tightrope.learn.problems.observed import observed
 from tightrope.methods import CFWCSOA
-from tightrope.problem.check import astype_problem
 from tightrope.problem.full_data import full_constraints
 from tightrope.problem.generic import exact_slopes, step_length
+from tightrope.problem.problem import astype_problem
 from tightrope.problems import structured_completion
 from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.tree import astype

@@ -17,7 +17,7 @@ from tightrope.lab.theory.constants import Constants
 from tightrope.methods import CSOA, FWCSOA
 from tightrope.precision import digits
 from tightrope.problem import Problem
-from tightrope.problem.check import astype_problem, check_shapes
+from tightrope.problem.problem import astype_problem, check_shapes
 from tightrope.sampling import Sampler, as_sampler
 from tightrope.tree import Array, Tree, add_scaled, all_finite, astype, dot, float_dtype, norm, subtract
 
