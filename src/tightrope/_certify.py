@@ -21,14 +21,13 @@ from tightrope.evidence.stopping import CONVERGED
 from tightrope.loop.choose import SECOND_COORDINATES
 from tightrope.precision import handed_out, in_float64
 from tightrope.problem import Problem, penalised
-from tightrope.problem.check import astype_problem, check_shapes
-from tightrope.problem.problem import constraint_names
+from tightrope.problem.problem import astype_problem, check_shapes, constraint_names
 from tightrope.result import Result, whole
 from tightrope.sampling import as_sampler
 from tightrope.sampling.rows import count, kept, one_row
 from tightrope.sets.base import checked_point
 from tightrope.solvers import SQP, Bundle, NotFiniteLook, Solver
-from tightrope.tree import Tree, astype, float_dtype
+from tightrope.tree import Tree, astype, float_dtype, size_of
 
 _SOLVERS: tuple[tuple[Solver, int], ...] = ((SQP(), 15), (Bundle(), 60))
 """Who looks for the minimum of a batch, and how many looks it may take: smooth functions take a few, kinks need cuts. The
@@ -149,7 +148,7 @@ def _lowest(problem: Problem, x: Tree, rows: Tree) -> float | None:
     such bounds. None where there is none."""
     domain = problem.domain
     start = x if domain.shape is None else domain.start(float_dtype(x))  # at x itself F has too small a scale
-    if not (domain.has_conic and domain.has_lmo) or sum(v.size for v in jax.tree.leaves(x)) > SECOND_COORDINATES:
+    if not (domain.has_conic and domain.has_lmo) or size_of(x) > SECOND_COORDINATES:
         return whole(minimize(problem, rows, x0=start, record=0, progress=False)).lower
     rows, best = jax.tree.map(jnp.asarray, rows), -math.inf
     for solver, most in _SOLVERS:

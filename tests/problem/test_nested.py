@@ -18,8 +18,8 @@ from tightrope.evidence.constraint_bounds import Range, bound_constraints
 from tightrope.loop.choose import Asked, automatic
 from tightrope.methods import METHODS
 from tightrope.methods.base import title_of
-from tightrope.methods.curvature import lagrangian_hessian
 from tightrope.problem.full_data import Some, bent_like, full_constraints, full_jacobian, full_values, linearised
+from tightrope.problem.hessian import lagrangian_hessian
 from tightrope.problems import EXACT, NESTED
 
 ROWS = np.random.default_rng(0).normal([0.5, -0.2, 0.3], 1.0, size=(1500, 3))  # more than one slice

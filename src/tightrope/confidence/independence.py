@@ -183,12 +183,11 @@ def _block_sums(lines: np.ndarray, least: int) -> Any:
 
 # ---- rows that are there several times -------------------------------------------------------------------------------
 
-_LOSS = 1.1  # times the variance of a mean, by copies as counted: less is not worth a word; by hand
+_NOTED = 1.1  # times what draws would have (the variance of a mean, M2^2 / (M1 M3)): less is not worth a word; by hand
 _TIMES = 10  # that a row is there on average: discrete beyond, because nobody copies that often; by hand
 _COMMON = 0.1  # of all rows; with more a row is one that the law itself repeats; by hand
 _MORE = 10.0  # times as many equal pairs as by chance: columns may depend on each other; by hand
 _LOOKS = 32  # columns that are left out in turn; more would only take time; by hand
-_MOMENTS = 1.1  # by which Cauchy-Schwarz is broken: copies made c times break it by (c - 1)/(c - 2); by hand
 
 
 def copies(rows: Any) -> np.ndarray | None:
@@ -267,7 +266,7 @@ def _kinds(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     words = _words_of(rows)
     _, first, kind, counts = np.unique(sum(words), return_index=True, return_inverse=True, return_counts=True)
     n = len(kind)
-    if np.sum(counts.astype(float) ** 2) < _LOSS * n or n > _TIMES * len(first):
+    if np.sum(counts.astype(float) ** 2) < _NOTED * n or n > _TIMES * len(first):
         return None
     rare = counts <= max(_TIMES, _COMMON * n)
     varying = [word[first[rare]] for word in words]
@@ -306,4 +305,4 @@ def _beyond_chance(columns: list[np.ndarray], counts: np.ndarray) -> bool:
 def _too_even(counts: np.ndarray) -> bool:
     k = counts.astype(float)
     first, second, third = k.sum(), np.sum(k * (k - 1)), np.sum(k * (k - 1) * (k - 2))
-    return bool(second**2 > _MOMENTS * first * third)
+    return bool(second**2 > _NOTED * first * third)  # copies made c times break Cauchy-Schwarz by (c - 1)/(c - 2)

@@ -14,8 +14,7 @@ from tightrope.evidence.certified_pull import certified_pull, inner_point
 from tightrope.evidence.constraint_bounds import Accept, bound_constraints, checked_accept, read_ranges
 from tightrope.evidence.held_out_rows import copies_said, marks_of, marks_of_sampler, read_held_out, refuse_seen
 from tightrope.problem import Problem
-from tightrope.problem.check import check_shapes
-from tightrope.problem.problem import constraint_names
+from tightrope.problem.problem import check_shapes, constraint_names
 from tightrope.problem.rounding import count
 from tightrope.result import Pull, Result, Status
 from tightrope.sampling import Sampler

@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._jaxlib import compiled
 from tightrope.certificate import ConstraintBound
 from tightrope.evidence.constraint_bounds import Accept, Ranges, bound_constraints, sampled, values_at
+from tightrope.evidence.pull import between
 from tightrope.problem import Problem
 from tightrope.problem.full_data import linearised
 from tightrope.problem.rounding import count
 from tightrope.sampling.rows import kept
-from tightrope.tree import Array, Tree, eps_of, replace
+from tightrope.tree import Tree, eps_of, replace
 
 _GRADES = ("proven", "asymptotic", "not known")  # from the surest
 _AT_INNER = 0.1  # of 1 - confidence is spent on the inner point, which has room; by hand
@@ -54,7 +54,7 @@ def certified_pull(
         return None
     a = float(np.max(np.divide(above, above + room, out=np.zeros_like(above), where=above > 0)))
     a = min(1.0, a + 64 * eps_of(x))  # rounding of the mixture
-    point = _between(problem, x, inner, jnp.asarray(a, jax.tree.leaves(x)[0].dtype))
+    point = between(problem, x, inner, jnp.asarray(a, jax.tree.leaves(x)[0].dtype))
     means = values_at(linearised(sampled(problem), point, rows), point, rows)[1].mean(axis=0)
     bounds = tuple(
         dataclasses.replace(
@@ -94,8 +94,3 @@ def inner_point(
         if found.pull is not None:
             return found.x
     return None
-
-
-@compiled(soon=True)
-def _between(problem: Problem, x: Tree, inner: Tree, a: Array) -> Tree:
-    return problem.domain.mix(x, inner, a)

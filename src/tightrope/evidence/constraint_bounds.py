@@ -34,8 +34,7 @@ Accept = Literal["proven", "asymptotic"]
 _HEAVY = 0.2  # of 1 - confidence: with a larger shortfall a tail is too heavy to tell; by hand
 _BLOCK = 4  # rows in a block over the variance's inflation; derived: 8 correlation times of an autoregression
 _WIDER = (1 - 1 / (2 * _BLOCK)) ** -0.5  # because neighbouring blocks are still alike, to first order of such a one
-_ALONE = 0.1  # of the sum of squares: a row with more may carry a constraint alone; by hand
-_NAMED = 5  # such rows that are named, at most; by hand
+_ALONE = 0.1  # of the sum of squares: a row with more may carry a constraint alone, so that there are few; by hand
 
 
 class Range(NamedTuple):
@@ -296,4 +295,4 @@ def _carriers(h: np.ndarray, upper: float) -> tuple[int, ...]:
         rest = np.delete(h, k)
         if (rest.mean() + width * rest.std() <= 0) != (upper <= 0):
             flips.append((abs(away[k]), int(k)))
-    return tuple(k for _, k in sorted(flips, reverse=True)[:_NAMED])
+    return tuple(k for _, k in sorted(flips, reverse=True))

@@ -30,28 +30,29 @@ from tightrope.evidence.folds import (
     worth_by,
 )
 from tightrope.loop.beyond import Near, near_of, nothing_near, problem_near
-from tightrope.loop.budget import gradients_used
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.choose import second_choice
 from tightrope.loop.looks import run_looks
-from tightrope.loop.prepare import Prepared, asked_of, prepare
-from tightrope.loop.progress import Progress
-from tightrope.loop.record import Options, Outcome, Recorder
+from tightrope.loop.prepare import MOST_PASSES, Prepared, asked_of, gradients_used, prepare
+from tightrope.loop.record import Options, Outcome, Progress, Recorder
 from tightrope.loop.run import run_steps
 from tightrope.methods.base import Algorithm, Cost
 from tightrope.precision import digits
-from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import best_weights, said_of_conflict
+from tightrope.problem.problem import astype_problem
 from tightrope.result import Status
 from tightrope.sampling import Rows
 from tightrope.sampling.kept import Kept, Part
+from tightrope.sampling.rows import MOST_ROWS_OF_SLOPES
 from tightrope.solvers import Solver
-from tightrope.tree import Tree, astype, float_dtype, replace
+from tightrope.tree import Tree, astype, float_dtype, replace, size_of
 
-_FIRST = 1280  # samples of the first prefix at least: derived, five slices of 256, so that all folds are one program
+_FIRST = (
+    FOLDS * MOST_ROWS_OF_SLOPES
+)  # samples of the first prefix at least: a slice each, so that folds are one program
 _WORTH = 0.04  # of what samples leave open about the solution: what may be left to solve (a guess)
 _NOISE = 1e-4  # standard errors of F, which are of first order: no prefix is solved further (a guess)
-_PASSES = 1000, 30, 10  # of a solver on a prefix at most; of steps on the first prefix, and on others (a guess)
+_PASSES = 30, 10  # of steps on the first prefix, and on others (a guess)
 
 
 def run_fit(
@@ -196,7 +197,7 @@ class _Fit(Recorder):
     def _adopt_near(self, near: Near, margin: np.ndarray) -> bool:
         """Go on to the solution of the quadratic functions; False where the run was ended."""
         made = prepare(
-            problem_near(near, self.problem.domain, margin), Rows(np.zeros((1, 1))), "auto", steps=None, passes=_PASSES[0],
+            problem_near(near, self.problem.domain, margin), Rows(np.zeros((1, 1))), "auto", steps=None, passes=MOST_PASSES,
             batch_size=None, seeds=self.ready.plan.seeds, x0=self.x,
         )  # fmt: skip
         tol = (self._tolerance(self.step * self.batch) or 0) / self.blocks or None
@@ -281,7 +282,7 @@ class _Fit(Recorder):
 
     def _by_steps(self, inner: Prepared, part: Part, options: Options) -> Outcome:
         """By passes of a method for rows."""
-        n, passes = part.n, _PASSES[1 if np.isnan(self.fall) else 2]
+        n, passes = part.n, _PASSES[0 if np.isnan(self.fall) else 1]
         made = prepare(
             inner.problem, Rows(part.few()), inner.method, steps=None, passes=passes, batch_size=None,
             seeds=inner.plan.seeds, x0=inner.x,
@@ -298,7 +299,7 @@ class _Fit(Recorder):
         """The solver for rows, as "auto" chooses it on the first samples."""
         first = part.only(0, min(part.n, _FIRST))
         chosen = prepare(
-            self._tightened(None), Rows(first), "auto", steps=None, passes=_PASSES[0], batch_size=None,
+            self._tightened(None), Rows(first), "auto", steps=None, passes=MOST_PASSES, batch_size=None,
             seeds=self.ready.plan.seeds, x0=self.start,
         )  # fmt: skip
         other = second_choice(chosen.method, asked_of(chosen)) if self.switched else None
@@ -440,7 +441,7 @@ class _Fit(Recorder):
 
     def _memory(self) -> dict[str, Any]:
         """All that the next prefix, or block, needs."""
-        d = sum(np.size(leaf) for leaf in jax.tree.leaves(self.x)) if self.blocks > 1 else 0
+        d = size_of(self.x) if self.blocks > 1 else 0
         return {
             "near": tuple(nothing_near(d, 1 + len(self.lam)) if self.near is None else self.near),
             "over": self.over,

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope.problem.problem import Problem, as_wide, weighted
+from tightrope.problem.problem import Problem, as_wide, shape_of, weighted
 from tightrope.sampling.batch import batch_mean
 from tightrope.tree import Array, Tree, float_dtype, pytree, ravel, replace
 
@@ -69,6 +69,12 @@ class Nested(Problem):
 
     def _over_devices(self, of: Callable[[Tree], Tree], theta: Tree) -> Tree:
         return of(theta)  # no part of a batch knows the mean inside
+
+    def _means_inside(self, x: Tree, theta: Tree) -> dict[str, dict[str, Any]]:
+        u = shape_of("inner", self.inner_values, x, theta)
+        if not jax.tree.leaves(u) or not all(hasattr(leaf, "shape") for leaf in jax.tree.leaves(u)):
+            raise ValueError(f"Problem: inner(x, theta) returns {u!r}; expected arrays, or a pytree of arrays.")
+        return {name: self.seen_inside(name, u) for name in ("objective", "constraints")}
 
     def seen_inside(self, name: str, u: Any) -> dict[str, Tree]:
         """The mean inside as the keyword by which the objective or the constraints see it."""

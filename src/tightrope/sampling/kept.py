@@ -130,8 +130,7 @@ class Kept:
 def _room(rows: int, like: Tree) -> int:
     """Rows to make room for: a power of two, so that runs of other lengths are the same program, up to eight blocks."""
     rounded = 1 << (rows - 1).bit_length()
-    a_row = sum(a.dtype.itemsize * a[0].size for a in jax.tree.leaves(like))
-    return rounded if rounded * a_row <= 8 * BLOCK_BYTES else rows
+    return rounded if rounded * Arrays(like).bytes_a_row <= 8 * BLOCK_BYTES else rows
 
 
 def _by_rows(items: Array) -> Array:

@@ -7,14 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Facts
-from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some
+from tightrope.problem.hessian import lagrangian_hessian
 from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
+from tightrope.sets.base import as_vector
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
 from tightrope.solvers.programmes import NONE, one_thread, region_of
+from tightrope.solvers.quadratic import is_flat, with_secants
 from tightrope.solvers.survey import Memory, Survey, look_of, no_looks
 from tightrope.tree import Array, Tree, pytree, replace, shaped_like, static
 
@@ -119,7 +121,7 @@ class BundleSurvey(Survey):
         with one_thread():
             output = best_combination(self.looks, self.units, self.margins)
             memory = self._with_output(memory, output)
-            self.model = Model(self.looks, self.units, region_of(self.conic, self._vector(memory.x)), self._support)
+            self.model = Model(self.looks, self.units, region_of(self.conic, as_vector(memory.x)), self._support)
             bound = self.model.lower_bound()
             memory = self._with_bound(memory, bound)
             self.kept.used[self.places[self._of_use(output, bound)]] = self.t
@@ -161,7 +163,7 @@ class BundleSurvey(Survey):
             x, pause = self.model.level_point(aim, self.model.region.centre, slack), max(pause - 1, 0)
         ahead = memory.x if x is None else self._point(x)
         return replace(memory,
-            ahead=ahead, promised=self.model.values(self._vector(ahead)), distance=distance, newton=newton, pace=pace,
+            ahead=ahead, promised=self.model.values(as_vector(ahead)), distance=distance, newton=newton, pace=pace,
             pause=pause, patience=patience,
         )  # fmt: skip
 

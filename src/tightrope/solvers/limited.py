@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.methods.curvature import is_flat, secant
 from tightrope.methods.directions import curvatures
 from tightrope.problem.rounding import count
 from tightrope.solvers.low_rank import LowRank
+from tightrope.solvers.quadratic import is_flat, secant
 from tightrope.solvers.sqp_survey import Place, SQPSurvey
 
 # By hand, where nothing else is said.

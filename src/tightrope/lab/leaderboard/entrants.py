@@ -15,12 +15,11 @@ from tightrope.lab.leaderboard.hidden import ROWS, hidden, is_hidden
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.slsqp import BatchResult, slsqp
 from tightrope.loop import choose
-from tightrope.loop.budget import cost_of, for_rows
-from tightrope.loop.prepare import tightening_ceiling
+from tightrope.loop.prepare import cost_of, for_rows, tightening_ceiling
 from tightrope.methods import Cost, Method
 from tightrope.methods.base import Algorithm
 from tightrope.problem import Problem, penalised
-from tightrope.problem.check import astype_problem
+from tightrope.problem.problem import astype_problem
 from tightrope.sampling import Rows, Sampler
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, replace
 
@@ -81,9 +80,9 @@ def misfit(kind: type[Algorithm], solved: Solved, source: Source) -> str | None:
     if penalised_away and not solved.feasible:
         return f"{kind.__name__} knows no constraints, and there are no multipliers to penalise with: no point is feasible."
     n = 0 if penalised_away else len(solved.dual)
-    return choose.misfit(kind, solved.problem.domain, rows=source == "finite", constraints=n) or choose.missing(
-        kind, lambda: _lacks(solved)
-    )
+    return choose.misfit(
+        kind, choose.Asked(solved.problem.domain, source == "finite", constraints=n)
+    ) or choose.missing(kind, lambda: _lacks(solved))
 
 
 def _lacks(solved: Solved) -> str | None:

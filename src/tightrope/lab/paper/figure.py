@@ -12,7 +12,7 @@ import pandas as pd
 
 from tightrope.lab.paper.claims import Claim
 from tightrope.lab.work import Store, Tables, Unit, write_atomically, write_picture, write_table
-from tightrope.loop.progress import Progress
+from tightrope.loop.record import Progress
 from tightrope.methods import Method
 from tightrope.result import Result, Status
 
