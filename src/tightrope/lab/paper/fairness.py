@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope._minimize import minimize
-from tightrope.lab.methods import GOCO
+from tightrope.lab.methods.primal_dual.goco import GOCO
 from tightrope.lab.paper.figure import Size, finished
 from tightrope.lab.slsqp import slsqp
 from tightrope.learn.datasets import label_encoded, load_adult, split

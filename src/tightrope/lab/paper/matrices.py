@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope._minimize import minimize
-from tightrope.lab.methods import SCGD
+from tightrope.lab.methods.frank_wolfe.scgd import SCGD
 from tightrope.lab.paper.figure import FULL, Size, coefficients, finished
 from tightrope.learn.datasets.structured import structured_matrix
 from tightrope.learn.problems.structured import CompletionProblem, structured_completion
