@@ -3,7 +3,7 @@
 scikit-learn's `_validate_params` would do, but its refusals name types and ranges where these say what to give.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ def whole_number(least: int) -> Rule:
     return Rule(lambda v: isinstance(v, int | np.integer) and not isinstance(v, bool) and v >= least, whole)
 
 
-def one_of(choices: Sequence[str]) -> Rule:
+def one_of(choices: Collection[str]) -> Rule:
     """One of a few words."""
     return Rule(lambda v: v in choices, " or ".join(map(repr, choices)))
 

@@ -158,8 +158,7 @@ def _objective(result: Result) -> Html:
     known: list[tuple[str, object]] = [("objective", value)]
     if result.gap is not None:
         known.append(("above the best possible", f"by at most {result.gap:.3g}, on the data, rounding counted"))
-    known += [("measured on", result.measured_on), ("point", result.point), ("cost", result.cost)]
-    return facts(known)
+    return facts([*known, *result.known])
 
 
 def _constraints(result: Result) -> Html:

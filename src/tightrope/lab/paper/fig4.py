@@ -32,8 +32,8 @@ LEVELS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75)
 FREE = 1e3
 """A level that no point of the domain reaches, which is no constraint; by hand."""
 
-SHOWN = 0.2
-"""The c of the convergence panels; by hand."""
+SHOWN = LEVELS[2]
+"""The c of the convergence panels."""
 
 METHOD = CSOA(eta0=1.0, delta=0.01, upsilon0=2.0)
 """The paper names no coefficients for this experiment; upsilon stays below half of the smallest c."""

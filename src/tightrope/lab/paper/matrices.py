@@ -4,6 +4,7 @@ Matrices are held dense and in float32, which halves the time and changes less t
 """
 
 import dataclasses
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -32,9 +33,6 @@ TAU, BATCH = 5e-6, 200
 
 EXACT_STEPS = 100
 """Steps of Frank-Wolfe on all entries; by hand."""
-
-WORKERS = 2
-"""Runs at a time; by hand: one run keeps one core busy."""
 
 
 class Amount(NamedTuple):
@@ -239,7 +237,7 @@ def follow(
 
 
 def runs(cases: Iterable[Case], seeds: Iterable[int], work: Amount, ends: bool = False) -> pd.DataFrame:
-    """Every case from every seed, two at a time; with `ends`, the last points only."""
+    """Every case from every seed, one at a time for each core; with `ends`, the last points only."""
     jobs, stopped = [(case, seed) for seed in seeds for case in cases], threading.Event()
 
     def one(job: tuple[Case, int]) -> pd.DataFrame:
@@ -247,7 +245,7 @@ def runs(cases: Iterable[Case], seeds: Iterable[int], work: Amount, ends: bool =
             table = follow(*job, work._replace(records=1) if ends else work, stopped=stopped.is_set)
         return table[table.step == table.step.max()] if ends else table
 
-    pool = ThreadPoolExecutor(WORKERS)
+    pool = ThreadPoolExecutor(os.cpu_count())
     try:
         return pd.concat(list(pool.map(one, jobs)), ignore_index=True)
     finally:

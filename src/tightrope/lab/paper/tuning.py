@@ -85,7 +85,7 @@ def best_gap(table: pd.DataFrame, names: Sequence[str], optimum: Optimum) -> dic
 
 
 def least_violation(
-    table: pd.DataFrame, names: Sequence[str], optimum: Optimum, start: dict[str, float], rule: float = RULE
+    table: pd.DataFrame, names: Sequence[str], optimum: Optimum, start: dict[str, float]
 ) -> TunedCoefficients:
     """The setting with the least violation (then the least objective) among those whose objective is at most SACRIFICE
     times F* above that of `start`, and which keep the rule; where none keeps it, the one with the best p%.
@@ -103,7 +103,7 @@ def least_violation(
     if not here.any():
         raise ValueError(f"least_violation: the start {start} is not in the table; expected one of its settings.")
     allowed = found[found.objective <= found.objective[here].min() + SACRIFICE * optimum.objective]
-    kept = allowed[allowed.p >= rule]
+    kept = allowed[allowed.p >= RULE]
     if len(kept):
         best = kept.sort_values(["violation", "objective"], kind="stable").iloc[0]
     else:

@@ -22,13 +22,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from tightrope.confidence import USUAL, effective_ratio_lower, fixed_sequence
+from tightrope.confidence import TWO_SIDED, USUAL, effective_ratio_lower, fixed_sequence
 from tightrope.learn.fair.by_rates import RatesRun
 from tightrope.learn.fair.paths import PATHS, Model, Part
 from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS
 from tightrope.learn.fair.refusal import Refused, refusal
-from tightrope.learn.fair.split import Split, accuracy
+from tightrope.learn.fair.split import Split
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 
@@ -206,8 +206,13 @@ class Judge(NamedTuple):
         worst = int(np.argmin(np.where(np.isnan(ratios), np.inf, ratios)))
         a, n_a, b, n_b = counts[worst]
         above = effective_ratio_lower(b, n_b, a, n_a, 0.975)
+        hits = np.where(self.positive, views[0][self.rows], 1 - views[0][self.rows])
+        right = self.weight @ hits
+        error = TWO_SIDED * np.sqrt(self.weight**2 @ (hits - right) ** 2)
         row: dict[str, Any] = {
-            **accuracy(self.weight, self.positive, views[0][self.rows]),
+            "accuracy": right,
+            "accuracy_low": right - error,
+            "accuracy_high": right + error,
             "p_rule": ratios[worst],
             "p_rule_low": effective_ratio_lower(a, n_a, b, n_b, 0.975),
             "p_rule_high": min(1.0, 1 / above) if above > 0 else 1.0,
