@@ -19,11 +19,10 @@ from tightrope._certify import _lowest, _population_gap
 from tightrope.certificate import ConstraintBound
 from tightrope.confidence import Anytime, bounded_upper, studentised_upper
 from tightrope.evidence import certificates
-from tightrope.evidence import certified_pull as certified
 from tightrope.evidence import constraint_bounds as bounds
 from tightrope.evidence import held_out_rows as held_out
 from tightrope.evidence import watched_point as watch
-from tightrope.evidence.certified_pull import certified_pull, inner_point
+from tightrope.evidence.certificates import CertifiedPull, certified_pull, inner_point
 from tightrope.evidence.constraint_bounds import Range
 from tightrope.loop.prepare import prepare
 from tightrope.problem.full_data import full_values
@@ -198,7 +197,7 @@ def test_the_certified_pull_by_hand(monkeypatch):
 
     def given(*found):
         answers = iter(found)
-        monkeypatch.setattr(certified, "bound_constraints", lambda *args: (asked.append(args), next(answers))[1])
+        monkeypatch.setattr(certificates, "bound_constraints", lambda *args: (asked.append(args), next(answers))[1])
         return certified_pull(PROBLEM, X, -X, MORE, NAMES, (None, None), 0.9)
 
     free = given((bound(-0.1), bound(0.0)))
@@ -354,7 +353,7 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     x, inner, uppers = 0.5 * X, -X, (bound(-0.1), bound(-0.2))
     earlier = Pull(X, 0.5, 1.0, 2.0, -X)
     told = {"pull": earlier, "notes": ("kept", str(earlier)), "at_random": True}  # nothing of which holds any longer
-    found, asked = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner, **told), case.asked
+    found, asked = case.pulled(CertifiedPull(x, 0.25, uppers), inner=inner, **told), case.asked
     assert found.notes == ("kept",)
     assert found.pull is not None
     assert found.certificate is not None
@@ -376,7 +375,7 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     assert found.objective_error == pytest.approx(20 * np.finfo(float).eps * f[0])
     assert (found.measured_on, found.at_random) == ("all 37 rows", False)
     assert found.seen.of == 60
-    again = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner, seen=held_out.marks_of(ROWS))
+    again = case.pulled(CertifiedPull(x, 0.25, uppers), inner=inner, seen=held_out.marks_of(ROWS))
     assert (again.seen.of, len(again.seen.numbers)) == (97, 97)
     assert again.objective is not None
     assert found.x is x
@@ -385,13 +384,13 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     assert found.certificate.gap == found.gap
     assert found.certificate.anytime is False
     assert found.certificate.x is x
-    alone = case.pulled(certified.CertifiedPull(X, 0.0, uppers), inner=inner)
+    alone = case.pulled(CertifiedPull(X, 0.0, uppers), inner=inner)
     assert (alone.output, alone.message, alone.point) == ("certified", "Nothing had to be pulled.", "the mean")
 
 
 def test_what_becomes_of_a_status(monkeypatch):
     case = Case(monkeypatch)
-    some, uppers = certified.CertifiedPull(X, 0.0, (bound(-0.1),)), (bound(0.1),)
+    some, uppers = CertifiedPull(X, 0.0, (bound(-0.1),)), (bound(0.1),)
     monkeypatch.setattr(certificates, "bound_constraints", lambda *given: uppers)
     for status in Status:
         not_there = case.pulled(None, status=status)
@@ -401,7 +400,7 @@ def test_what_becomes_of_a_status(monkeypatch):
         assert case.pulled(some, status=status).status.certified == status.ended_well
     asymptotic = dataclasses.replace(bound(-0.1), kind="asymptotic")
     for accepted, status in ((True, Status.ASYMPTOTIC), (False, Status.NOT_CERTIFIED)):
-        there = case.pulled(certified.CertifiedPull(X, 0.0, (dataclasses.replace(asymptotic, accepted=accepted),)))
+        there = case.pulled(CertifiedPull(X, 0.0, (dataclasses.replace(asymptotic, accepted=accepted),)))
         assert there.status is status
     case.pulled(None, again=None, inside=np.array([0.1, 0.2, 0.3]))
     np.testing.assert_array_equal(case.asked[0][2], [0.1, 0.2, 0.3])
