@@ -23,7 +23,7 @@ from tightrope.evidence import constraint_bounds as bounds
 from tightrope.evidence import held_out_rows as held_out
 from tightrope.evidence import watched_point as watch
 from tightrope.evidence.certificates import CertifiedPull, certified_pull, inner_point
-from tightrope.evidence.constraint_bounds import Range
+from tightrope.evidence.constraint_bounds import Range, Terms
 from tightrope.loop.prepare import prepare
 from tightrope.problem.full_data import full_values
 from tightrope.result import Pull, Status
@@ -132,18 +132,18 @@ def test_what_varies_is_told_by_the_program():
     np.testing.assert_allclose(h[:, 0], 0.5 * MORE[:, 0] - 0.05, rtol=1e-12)
     assert set(h[:, 1]) == {2.95}
     names = ["a", "whole", "flag", "still", "rare"]
-    found = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, names, (None,) * 5, 0.9)
+    found = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, Terms(names, (None,) * 5, 0.9))
     assert [b.kind for b in found] == ["asymptotic", "none", "two values", "known", "two values"]
     assert found[0].upper == pytest.approx(float(studentised_upper(h[:, :1], 0.9)[0]), rel=1e-12)
     assert found[0].upper > float(studentised_upper(h[:, :1], 0.9)[0])  # rounding is counted
     assert found[3].upper == pytest.approx(-0.3)
-    assert bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, [], (), 0.9) == ()
+    assert bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, Terms([], (), 0.9)) == ()
     ranges = (None, Range(0.0, 5.0, False), Range(0.0, 1.0, True), None, Range(0.0, 1.0, True))
-    with_ranges = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, names, ranges, 0.9)
+    with_ranges = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, Terms(names, ranges, 0.9))
     assert [b.kind for b in with_ranges] == ["asymptotic", "range", "two values", "known", "two values"]
     broken = OF_ALL_KINDS | {"a": np.where(np.arange(60)[:, None] == 17, np.nan, MORE[:, :2])}
-    assert "17" in refusal(bounds.bound_constraints, KINDS, x, broken, names, ranges, 0.9)
-    assert "range" in refusal(bounds.bound_constraints, KINDS, x, OF_ALL_KINDS, names, ranges, 0.9, anytime=True)
+    assert "17" in refusal(bounds.bound_constraints, KINDS, x, broken, Terms(names, ranges, 0.9))
+    assert "range" in refusal(bounds.bound_constraints, KINDS, x, OF_ALL_KINDS, Terms(names, ranges, 0.9, anytime=True))
 
 
 # ---- held-out rows ---------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_the_certified_pull_by_hand(monkeypatch):
     def given(*found):
         answers = iter(found)
         monkeypatch.setattr(certificates, "bound_constraints", lambda *args: (asked.append(args), next(answers))[1])
-        return certified_pull(PROBLEM, X, -X, MORE, NAMES, (None, None), 0.9)
+        return certified_pull(PROBLEM, X, -X, MORE, Terms(NAMES, (None, None), 0.9))
 
     free = given((bound(-0.1), bound(0.0)))
     assert free is not None
@@ -206,7 +206,7 @@ def test_the_certified_pull_by_hand(monkeypatch):
     assert free.x is X
     found = given((bound(0.3, inflation=2.0, carried_by=(3,)), bound(-0.1)), (bound(-0.6), bound(-0.2)))
     assert found is not None
-    assert [args[5] for args in asked] == pytest.approx([0.91, 0.91, 0.99])
+    assert [args[3].confidence for args in asked] == pytest.approx([0.91, 0.91, 0.99])
     assert [args[1] is X for args in asked] == [True, True, False]
     a = 0.3 / (0.3 + 0.6) + 64 * np.finfo(float).eps
     assert found.a == a
@@ -240,7 +240,7 @@ def test_levels_are_lowered_by_widths_of_bounds_on_as_many_rows_as_judge():
         return SimpleNamespace(pull=1, x="found")
 
     for n in (37, 148):
-        assert inner_point(PROBLEM, X, ROWS, n, NAMES, (None, None), 0.9, again) == "found"
+        assert inner_point(PROBLEM, X, ROWS, n, Terms(NAMES, (None, None), 0.9), again) == "found"
     few, many = np.array([0.5, 0.4]) - asked
     np.testing.assert_allclose(many, few / 2, rtol=1e-9)
     assert np.all(few > 0)
@@ -358,7 +358,8 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     assert found.pull is not None
     assert found.certificate is not None
     assert asked[0][1:4] == (X, case.ready.sampler.rows, 60)
-    assert asked[0][4:] == (case.ready.names, case.judges.ranges, 0.9, "again")
+    assert asked[0][4:] == (case.judges.terms, "again")
+    assert case.judges.terms[:3] == (case.ready.names, (Range(-9.0, 9.0, False),) * 2, 0.9)
     assert asked[1][1:4] == (X, inner, case.judges.rows)
     f = [((np.asarray(p) - ROWS) ** 2).sum(1).mean() / 2 for p in (x, X, inner)]
     pulled = Pull(x, 0.25, f[0] - f[1], 0.25 * (f[2] - f[1]), inner)

@@ -19,8 +19,7 @@ from tightrope.certificate import Certificate, ConstraintBound
 from tightrope.confidence.means import checked_confidence
 from tightrope.evidence.at_a_point import Worth, worth_on_rows, worth_on_samples
 from tightrope.evidence.constraint_bounds import (
-    Accept,
-    Ranges,
+    Terms,
     bound_constraints,
     checked_accept,
     read_ranges,
@@ -59,18 +58,16 @@ class Judges:
         ranges: Any,
         accept: Any = "proven",
     ):
-        self.problem, self.sampler, self.confidence = problem, sampler, checked_confidence(confidence)
+        self.problem, self.sampler, confidence = problem, sampler, checked_confidence(confidence)
         self.rows = read_held_out(heldout, sampler.example())
-        self.names = constraint_names(problem, check_shapes(problem, x, one_row(self.rows)))
-        self.ranges = read_ranges(ranges, self.names)
-        self.accept: Accept = checked_accept(accept)
+        names = constraint_names(problem, check_shapes(problem, x, one_row(self.rows)))
+        self.terms = Terms(names, read_ranges(ranges, names), confidence, checked_accept(accept))
         if sampler.n is not None:
             refuse_seen(marks_of_sampler(sampler), self.rows)
 
     def judged(self, result: Result) -> Result:
         """The result with a certificate of its x."""
-        asked = self.rows, self.names, self.ranges, self.confidence
-        bounds = bound_constraints(self.problem, result.x, *asked, False, self.accept)
+        bounds = bound_constraints(self.problem, result.x, self.rows, self.terms)
         return dataclasses.replace(result, certificate=self._certificate(result, bounds))
 
     def pulled(self, result: Result, again: Callable[[Problem], Result] | None, inside: Tree) -> Result:
@@ -81,15 +78,14 @@ class Judges:
             again: solves another problem on the rows at hand; None without rows.
             inside: what is pulled towards without rows.
         """
-        x, asked = result.x, (self.names, self.ranges, self.confidence)
-        status = result.status
-        if not self.names or status.no_point or status.unproven or status is Status.NOT_FINITE:
+        x, status = result.x, result.status
+        if not self.terms.names or status.no_point or status.unproven or status is Status.NOT_FINITE:
             return self.judged(result)
         if again is None:
             inner = jax.tree.map(lambda p, v: jnp.asarray(p, v.dtype), inside, x)
         else:
-            inner = inner_point(self.problem, x, self.sampler.rows, count(self.rows), *asked, again)
-        found = None if inner is None else certified_pull(self.problem, x, inner, self.rows, *asked, self.accept)
+            inner = inner_point(self.problem, x, self.sampler.rows, count(self.rows), self.terms, again)
+        found = None if inner is None else certified_pull(self.problem, x, inner, self.rows, self.terms)
         undecided = status.ended_well or status.gap_too_large
         if found is None:
             judged = self.judged(result)
@@ -105,7 +101,7 @@ class Judges:
 
     def _certificate(self, result: Result, bounds: Any) -> Certificate:
         notes = copies_said(self.rows)
-        return Certificate(result.x, self.confidence, count(self.rows), False, bounds, result.gap, notes=notes)
+        return Certificate(result.x, self.terms.confidence, count(self.rows), False, bounds, result.gap, notes=notes)
 
     def _moved(self, result: Result, x: Tree, a: float, inner: Tree) -> Result:
         """The result at a pulled point, measured on the data where it is at hand and on the held-out rows where not."""
@@ -152,18 +148,18 @@ class CertifiedPull(NamedTuple):
     bounds: tuple[ConstraintBound, ...]  # at x
 
 
-def certified_pull(
-    problem: Problem, x: Tree, inner: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float,
-    accept: Accept = "proven",
-) -> CertifiedPull | None:  # fmt: skip
+def certified_pull(problem: Problem, x: Tree, inner: Tree, rows: Tree, terms: Terms) -> CertifiedPull | None:
     """The least pull of x towards an inner point that bounds at these two bring to its levels, of whatever grade; None where
     there is none."""
-    alpha = 1 - confidence
-    asked = rows, names, ranges
-    at_x = bound_constraints(problem, x, *asked, 1 - (1 - _AT_INNER) * alpha, False, accept)
+
+    def bounded(point: Tree, share: float) -> tuple[ConstraintBound, ...]:
+        """Bounds on which this share of the error is spent."""
+        return bound_constraints(problem, point, rows, terms._replace(confidence=1 - share * (1 - terms.confidence)))
+
+    at_x = bounded(x, 1 - _AT_INNER)
     if all(bound.upper <= 0 for bound in at_x):
         return CertifiedPull(x, 0.0, at_x)
-    at_inner = bound_constraints(problem, inner, *asked, 1 - _AT_INNER * alpha, False, accept)
+    at_inner = bounded(inner, _AT_INNER)
     above = np.array([max(bound.upper, 0.0) for bound in at_x])
     room = -np.array([bound.upper for bound in at_inner])
     if not np.all(np.isfinite(above)) or np.any(room < 0) or np.any((above > 0) & (room <= 0)):
@@ -183,9 +179,8 @@ def certified_pull(
 
 
 def inner_point(
-    problem: Problem, x: Tree, rows: Tree, heldout: int, names: list[str], ranges: Ranges, confidence: float,
-    again: Callable[[Problem], Any],
-) -> Tree | None:  # fmt: skip
+    problem: Problem, x: Tree, rows: Tree, heldout: int, terms: Terms, again: Callable[[Problem], Any]
+) -> Tree | None:
     """A point to pull towards: the solution with every level lowered by some widths of the bounds to come.
 
     That is cheaper than a point deep inside: on the way to it the objective rises by the multipliers times the room that is
@@ -195,11 +190,11 @@ def inner_point(
     Args:
         problem, x, rows: the problem, its solution on the rows at hand, and these.
         heldout: how many rows will judge.
-        names, ranges, confidence: as for the bounds.
+        terms: of the bounds.
         again: solves another problem on the rows at hand like the first one; its result has a feasible x or no `pull`.
     """
     some = jax.tree.map(lambda a: a[:heldout], kept(rows))
-    seen = bound_constraints(problem, x, some, names, ranges, confidence)
+    seen = bound_constraints(problem, x, some, terms)
     width = np.array([bound.upper - bound.estimate for bound in seen]) * np.sqrt(count(some) / heldout)
     if not np.all(np.isfinite(width)):
         return None
