@@ -109,7 +109,8 @@ def keeps_samples(asked: Asked, stored: Stored) -> str | None:
         needed = stored.samples * stored.bytes_a_sample
         return (
             f"the samples would take {needed / 2**20:,.0f} MiB and memory= allows {stored.memory / 2**20:,.0f}, so each is "
-            "seen once and forgotten; with room for them the answer would be nearer to the optimum"
+            "seen once and forgotten; with room for them, or written to Parquet files and given as tr.Parquet, the answer "
+            "would be nearer to the optimum"
         )
     return None
 

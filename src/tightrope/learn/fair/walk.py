@@ -14,6 +14,7 @@ own (`Partition.views`). "holdout": a part of the rows judges, and the model tha
 docs/fair_rates.md has the arguments and their conditions.
 """
 
+import warnings
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -103,6 +104,7 @@ class Walk:
             better = f" A constant is right more often: {selects} has accuracy {constant:.4f}."
             if self._asked.selected is None:
                 better += f" This classifier selects {best['selected']:.3f}; selected=(low, high) bounds that share."
+            warnings.warn(better.strip(), stacklevel=6)  # where fit was called
         held = "rates of the rows trained on" if PATHS[str(best["path"])] is MEANS else "smoothed rates"
         return (
             f"{self._asked.sentence} is kept with {self._confidence:.0%} confidence: {column} is {best[column]:.3f}, {side} "
