@@ -12,13 +12,12 @@ from tightrope.problem.full_data import Some
 from tightrope.problem.hessian import lagrangian_hessian
 from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
-from tightrope.sets.base import as_vector
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
 from tightrope.solvers.programmes import NONE, one_thread, region_of
 from tightrope.solvers.quadratic import is_flat, with_secants
 from tightrope.solvers.survey import Memory, Survey, look_of, no_looks
-from tightrope.tree import Array, Tree, pytree, replace, shaped_like, static
+from tightrope.tree import Array, Tree, as_vector, pytree, replace, shaped_like, static
 
 # By hand, where nothing else is said.
 _LOWEST = 0.01  # share of the way from the lower bound to the output's value: a level step aims no lower
