@@ -60,7 +60,7 @@ def automatic(asked: Asked) -> tuple[Algorithm, str]:
     if second and asked.lacks() is None:
         return SQP(), f"{data}, {size}, and the functions are smooth"
     if by_passes and few and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
-        return Bundle(), f"{data}, {size}"
+        return Bundle(path=True), f"{data}, {size}"
     if asked.nested:
         nested = SVRGCSOA() if asked.rows else CSCGD(schedule="measured")
         return nested, f"{data}, and objective or constraints are functions of means"
