@@ -70,6 +70,10 @@ class Place(NamedTuple):
         """The exact penalty: F + <price, H_+>."""
         return self.f + float(price @ np.maximum(self.h, 0))
 
+    def rise(self, price: np.ndarray, move: np.ndarray) -> float:
+        """How steeply it rises along a move."""
+        return float((self.grad + (price * (self.h > 0)) @ self.rows) @ move)
+
 
 class Goal(NamedTuple):
     """Where a run on some of the rows ends."""
@@ -200,7 +204,7 @@ class SQPSurvey(Survey):
                     bend = updated(bend, z.x - c.x, z.slope(lam) - c.slope(lam))
                 if gain >= -_ENOUGH * share * drop:
                     break
-                share = _less(share, drop, gain) if np.isfinite(gain) else _FAR_LESS * share
+                share = _less(share, drop, gain, z.rise(price, y)) if np.isfinite(gain) else _FAR_LESS * share
             else:
                 return Goal(c.x, lam, fallen)
             fallen, c = fallen + gain, z
@@ -251,11 +255,12 @@ class SQPSurvey(Survey):
         if failures >= 2 * _SHARES:
             return self._level(replace(memory, failures=_SHARES), here)
         if failures == _SHARES:
-            bend = self._hessian(centre.x, lam, centre, self.rows_for_hessian)
-            return self._from(replace(memory, bend=bend, bent=self.t, failures=failures), centre)
-        return self._try(
-            replace(memory, failures=failures), centre, _less(float(memory.share), float(memory.drop), gain)
-        )
+            if int(memory.bent) != int(memory.centre):  # else curvature there is known, and says less than what was met
+                memory = replace(memory, bend=self._hessian(centre.x, lam, centre, self.rows_for_hessian), bent=self.t)
+            return self._from(replace(memory, failures=failures), centre)
+        rise = here.rise(price, np.asarray(memory.move, float))
+        share = _less(float(memory.share), float(memory.drop), gain, rise)
+        return self._try(replace(memory, failures=failures), centre, share)
 
     def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
         """Whether it is time for another Hessian: at every look where one of all rows costs no more than a pass, unless
@@ -427,6 +432,9 @@ def _dearer(price: np.ndarray, lam: np.ndarray) -> np.ndarray:
     return np.maximum(_DEARER * lam, (price + _DEARER * lam) / 2)
 
 
-def _less(share: float, drop: float, gain: float) -> float:
-    """The share of a move to try after one that gained too little: the least of the parabola through both, within bounds."""
-    return share * float(np.clip(-share * drop / max(2 * (-gain - share * drop), 1e-300), 0.1, 0.5))
+def _less(share: float, drop: float, gain: float, rise: float) -> float:
+    """The share of a move to try after one that gained too little: the least of the parabola through both, within bounds, or
+    where both tangents meet, if that is less, as where slopes change all at once."""
+    less = share * float(np.clip(-share * drop / max(2 * (-gain - share * drop), 1e-300), 0.1, 0.5))
+    meet = (gain + rise * share) / (rise - drop) if rise > drop and np.isfinite(rise) else less
+    return min(less, max(meet, _FAR_LESS**3 * share))
