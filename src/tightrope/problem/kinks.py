@@ -73,7 +73,7 @@ def weighed(problem: Problem, x: Tree, lam: Array, data: Tree, widths: Array) ->
     """Of all kinks, one after the other: how much f + <lam, h> has of each in the mean; how much what it has is worth, if it
     is measured from the kink; and how many rows are how many widths from it, those of all kinks together."""
 
-    def of_row(row: Tree) -> tuple[Array, Array]:
+    def of_row(row: Tree) -> tuple[Array, Array, Array]:
         away = _differences(problem, x, row)
 
         def lagrangian(more: list[Array]) -> Array:
@@ -82,17 +82,16 @@ def weighed(problem: Problem, x: Tree, lam: Array, data: Tree, widths: Array) ->
             return f + jnp.dot(lam, h)
 
         slopes = jax.grad(lagrangian)([jnp.zeros_like(d) for d in away])
-        flat = (jnp.concatenate([jnp.ravel(v) for v in each]) for each in (slopes, away))
-        return tuple(flat)  # pyright: ignore[reportReturnType]
+        slopes, away = (jnp.concatenate([jnp.ravel(v) for v in each]) for each in (slopes, away))
+        return jnp.abs(slopes), jnp.abs(slopes * away), away / widths
 
     def of_slice(rows: Tree, counts: Array) -> tuple[Array, Array, Array]:
-        slopes, away = jax.vmap(of_row)(rows)
-        t = away / widths
+        parts, worth, t = jax.vmap(of_row)(rows)
         place = jnp.clip((t + FAR) * (_BINS / (2 * FAR)), 0, _BINS - 1).astype(jnp.int32)
         near = jnp.where(jnp.abs(t) < FAR, counts[:, None], 0).astype(t.dtype)
         each = counts.astype(t.dtype)
         rows_at = jnp.zeros(_BINS, t.dtype).at[place.ravel()].add(near.ravel())
-        return each @ jnp.abs(slopes), each @ jnp.abs(slopes * away), rows_at
+        return each @ parts, each @ worth, rows_at
 
     return fold_rows(of_slice, data)
 

@@ -15,17 +15,21 @@ import numpy as np
 from tightrope.problem import Problem
 from tightrope.problem.kinks import Smoothed, between_rows, smoothed, weighed
 from tightrope.problem.rounding import count
+from tightrope.sets import Box, LinfBall
 from tightrope.solvers.base import NotFiniteLook
 from tightrope.solvers.programmes import one_thread
 from tightrope.solvers.sqp import SQP
 from tightrope.solvers.sqp_survey import Place, SQPMemory, SQPSurvey
-from tightrope.tree import Tree, pytree, replace, shaped_like
+from tightrope.solvers.survey import into_domain
+from tightrope.tree import Tree, as_numpy, pytree, replace, shaped_like
 
 INSIDE, AT, ALONG, CLOSED = range(4)  # the next look is at smooth functions, at their solution, along the line, elsewhere
 
 # By hand, where nothing else is said.
 _NARROWER = 0.2  # times the width: the next one at least
-_NEAR = 1e-2  # of the width: the gap at which the solution of smooth functions is good enough
+_FIRST = 1.0  # of what kinks are worth: the first width
+_NEAR = 0.1  # of what smooth kinks are thought to be worth: the fall that the last step to their solution promises
+_AT_LAST = 1e-2  # times that, before it is proven what they are worth
 _LONG = 40  # looks at smooth functions of one width, at most
 _SMALL = 1e-4  # of the scale of F: what smooth kinks may be worth before it is proven what they are
 _NOTHING = 1e-13  # of the width at first: smaller ones are none
@@ -41,8 +45,9 @@ class PathMemory:
     balance: Any  # (N,) ... and the multipliers
     first: Any  # the first width, in units of F
     width: Any  # the present one
-    solved: Any  # the last one whose solution is known; 0 for none
-    at: Any  # (d,) that solution
+    solved: Any  # (2,) the last ones whose solutions are known, the latest first; 0 for none
+    at: Any  # (2, d) these solutions
+    share: Any  # of the width: what smooth kinks were worth at the last one
     looks: Any  # at smooth functions of this width
     line: Any  # (places, d) where to look along the line
     left: Any  # how many of these are left
@@ -53,10 +58,10 @@ def no_path(x: Tree, lam: np.ndarray, places: int) -> PathMemory:
     """The memory before the first look."""
     inner = SQP(pairs=0).start(x, lam)
     d, zero, number = len(inner.widths), np.zeros((), lam.dtype), np.zeros((), np.int32)
-    point = np.zeros(d, lam.dtype)
+    points = np.zeros((2, d), lam.dtype)
     return PathMemory(
-        phase=number + np.int32(AT), begin=point, balance=lam, first=zero, width=zero, solved=zero, at=point, looks=number,
-        line=np.zeros((places, d), lam.dtype), left=number, inner=inner,
+        phase=number + np.int32(AT), begin=points[0], balance=lam, first=zero, width=zero, solved=np.zeros(2, lam.dtype), at=points,
+        share=zero + 1, looks=number, line=np.zeros((places, d), lam.dtype), left=number, inner=inner,
     )  # fmt: skip
 
 
@@ -102,9 +107,9 @@ class Path:
 
     def begun(self, path: PathMemory, x: np.ndarray, balance: np.ndarray, unit: float) -> PathMemory:
         """The path from x on; the first width is what kinks are worth there, where they are worth anything."""
-        path = replace(path, begin=x, at=x, balance=balance)
+        path = replace(path, begin=x, at=np.stack([x, x]), balance=balance)
         worth = self._weigh(path)
-        first = worth if worth > 0 else unit
+        first = _FIRST * (worth if worth > 0 else unit)
         return self._narrowed(replace(path, first=first), first, balance)
 
     def _weigh(self, path: PathMemory) -> float:
@@ -120,6 +125,12 @@ class Path:
 
     def _point(self, x: Any) -> Tree:
         return shaped_like(self.like, np.asarray(x, jax.tree.leaves(self.like)[0].dtype))
+
+    def _within(self, x: np.ndarray) -> Tree:
+        """The nearest point of the domain."""
+        if isinstance(self.problem.domain, Box | LinfBall):
+            return self._point(np.clip(x, self.conic.lower, self.conic.upper))
+        return as_numpy(into_domain(self.problem, self._point(x)))
 
     def _smooth(self, width: Any, shift: float = 0.0) -> Smoothed:
         dtype = jax.tree.leaves(self.like)[0].dtype
@@ -138,7 +149,7 @@ class Path:
         """The memory with the point where the next look is taken."""
         path = memory.path
         if path.phase == AT:
-            return replace(memory, ahead=self._point(path.at))
+            return replace(memory, ahead=self._point(path.at[0]))
         return replace(memory, ahead=self._point(path.line[path.left - 1])) if path.phase == ALONG else memory
 
     def _inside(self, path: PathMemory) -> PathMemory:
@@ -147,23 +158,27 @@ class Path:
         except NotFiniteLook:
             return self._back(path)
         looks = int(path.looks) + 1
-        gap = float(inner.upper) - float(inner.lower) if inner.feasible else np.inf
-        if gap <= _NEAR * float(path.width):
-            at = inner.kept.x[inner.kept.number == inner.centre][0]
-            return replace(path, inner=inner, looks=looks, phase=AT, at=at)
+        near = _NEAR * float(path.share) * float(path.width)
+        if inner.share and not inner.failures and -float(inner.drop) <= near:
+            return replace(path, inner=inner, looks=looks, phase=AT, at=np.stack([_vector(inner.ahead), path.at[0]]))
         if looks >= _LONG or np.any(inner.conflict):
             return self._back(path)
         return replace(path, inner=inner, looks=looks)
 
     def _back(self, path: PathMemory) -> PathMemory:
         """Where a solution was not found: a width that is nearer to the one before; none where that is near already."""
-        width = np.sqrt(float(path.solved) * float(path.width))
-        if width == 0 or width > float(path.solved) * np.sqrt(_NARROWER) ** 0.25:
+        solved = float(path.solved[0])
+        width = np.sqrt(solved * float(path.width))
+        if width == 0 or width > solved * np.sqrt(_NARROWER) ** 0.25:
             return replace(path, phase=CLOSED)
         return self._narrowed(path, width, np.asarray(path.inner.push))
 
     def _narrowed(self, path: PathMemory, width: float, lam: np.ndarray) -> PathMemory:
-        inner = SQP(pairs=0).start(self._point(path.at), np.asarray(lam, path.at.dtype))
+        """On to a width, from where the last two solutions lead."""
+        (last, before), x = path.solved, path.at[0]
+        if 0 < last < before:
+            x = x + (path.at[0] - path.at[1]) * (last - width) / (before - last)
+        inner = SQP(pairs=0).start(self._within(x), np.asarray(lam, path.at.dtype))
         return replace(path, phase=INSIDE if width > _NOTHING * float(path.first) else CLOSED, width=width, looks=0, inner=inner)
 
     # ---- looks at the functions themselves ---------------------------------------------------------------------------
@@ -177,9 +192,12 @@ class Path:
             scale: of F.
         """
         worth = self._worth(path.inner, values)
-        path = replace(path, solved=path.width)
+        solved, share = np.stack([path.width, path.solved[0]]), np.asarray(max(worth, 0.0) / float(path.width))
+        path = replace(path, solved=solved, share=np.minimum(share, 1.0))
         if worth > _SMALL * scale:
             return self._on(path, _SMALL * scale / (2 * worth))
+        if -float(path.inner.drop) > _AT_LAST * _NEAR * worth:
+            return replace(path, phase=INSIDE, share=_AT_LAST * path.share)
         line = self._line(path)
         if line is None:
             return self._on(path, _NARROWER)
@@ -203,7 +221,7 @@ class Path:
 
     def _line(self, path: PathMemory) -> np.ndarray | None:
         """Points between which rows near their kinks move across these, one after the other; None where none is known."""
-        here = replace(path.inner, ahead=self._point(path.at))
+        here = replace(path.inner, ahead=self._point(path.at[0]))
         with one_thread():
             ends = (
                 SmoothSurvey(self._smooth(path.width, shift), here, self.rows, self.conic) for shift in (_SHIFT, -_SHIFT)
@@ -211,5 +229,9 @@ class Path:
             way = next(ends).way(next(ends))
         if way is None:
             return None
-        *_, rows_at = self._weighed(path.at, path.inner.push, float(path.width) / self.parts)
-        return np.asarray(path.at, float) + between_rows(rows_at, len(path.line) // 2)[:, None] * way
+        *_, rows_at = self._weighed(path.at[0], path.inner.push, float(path.width) / self.parts)
+        return np.asarray(path.at[0], float) + between_rows(rows_at, len(path.line) // 2)[:, None] * way
+
+
+def _vector(x: Tree) -> np.ndarray:
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(x)])
