@@ -22,6 +22,7 @@ from tightrope.problem.rounding import few
 from tightrope.sampling import Sampler
 from tightrope.sets import ConvexSet
 from tightrope.solvers import SQP, Bundle, Solver
+from tightrope.solvers.path import LONG
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, shaped_like, subtract
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second; measured
@@ -41,6 +42,12 @@ class Asked(NamedTuple):
     lacks: Callable[[], str | None] = lambda: "curvature"  # what a probe of the rows finds missing for second order
     around: bool = True  # whether f and h are finite on the set around the domain
     nested: bool = False  # whether objective or constraints are functions of means
+    looks: float = 0.0  # how many the budget pays for, where the data is at hand
+
+    @property
+    def patient(self) -> bool:
+        """Whether the budget pays for looks that prove nothing by themselves, but lead to where everything is proven."""
+        return self.looks >= 2 * (self.coordinates + LONG)
 
 
 def automatic(asked: Asked) -> tuple[Algorithm, str]:
@@ -60,7 +67,7 @@ def automatic(asked: Asked) -> tuple[Algorithm, str]:
     if second and asked.lacks() is None:
         return SQP(), f"{data}, {size}, and the functions are smooth"
     if by_passes and few and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
-        return Bundle(path=True), f"{data}, {size}"
+        return Bundle(path=asked.patient), f"{data}, {size}"
     if asked.nested:
         nested = SVRGCSOA() if asked.rows else CSCGD(schedule="measured")
         return nested, f"{data}, and objective or constraints are functions of means"
@@ -115,7 +122,9 @@ def second_choice(method: Algorithm, asked: Asked) -> Algorithm | None:
     able = asked.rows and asked.coordinates <= SECOND_COORDINATES and asked.constraints <= CONSTRAINTS
     judged = isinstance(method, Refreshing | Solver) and not isinstance(method, Bundle)
     return (
-        Bundle() if able and judged and misfit(Bundle, asked.domain, rows=True, values=asked.values) is None else None
+        Bundle(path=asked.patient)
+        if able and judged and misfit(Bundle, asked.domain, rows=True, values=asked.values) is None
+        else None
     )
 
 

@@ -99,7 +99,7 @@ def prepare(
     typed = astype_problem(problem, dtype)
     look = functools.cache(functools.partial(lacks, typed, x, sampler))
     asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
-    asked = asked._replace(nested=problem.nested)
+    asked = asked._replace(nested=problem.nested, looks=passes or 0)
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
         some = sampler.fresh(0, _GLANCE)  # None of a stream, which would lose them: there a NaN stops the run
         finite = some is None or finite_around(typed, x, some)
@@ -147,7 +147,8 @@ def asked_of(ready: Prepared) -> Asked:
     """What a prepared run knows of its problem and data."""
     coordinates = sum(np.size(leaf) for leaf in jax.tree.leaves(ready.x))
     problem = ready.problem
-    return Asked(problem.domain, ready.sampler.n is not None, coordinates, len(ready.names), problem.knows_objective)
+    known = Asked(problem.domain, ready.sampler.n is not None, coordinates, len(ready.names), problem.knows_objective)
+    return known._replace(looks=ready.steps)
 
 
 def refuse_mean(method: Algorithm) -> None:

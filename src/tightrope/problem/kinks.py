@@ -18,7 +18,7 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 from tightrope._jaxlib import compiled
 from tightrope.precision import full_precision
 from tightrope.problem.full_data import fold_rows
-from tightrope.problem.problem import Problem, bends
+from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, float_dtype, pytree
 
 FAR = 9.0  # widths from a kink: beyond, less than 1.3e-4 of it is left; by hand
@@ -62,8 +62,6 @@ def smoothed(problem: Problem, widths: np.ndarray) -> Smoothed:
 
 def kinks_in(problem: Problem, x: Tree, row: Tree) -> int:
     """How many there are in the functions of one row, as far as programs show them."""
-    if problem.nested or not bends(problem):
-        return 0
     return sum(d.size for d in jax.eval_shape(lambda x, row: _differences(problem, x, row), x, row))
 
 

@@ -8,13 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.solvers.low_rank import LowRank, restricted
-from tightrope.solvers.programmes import Region
+from tightrope.solvers.programmes import ROUNDS, Region
 
 # By hand, where nothing else is said.
-_ROUNDS = 50  # in which coordinates change sides, at most: a handful is usual
 _PATIENCE = 5  # rounds without fewer coordinates on the wrong side than ever before, until they are moved one by one
 _WRONG = 1e-10  # of the largest slope: a smaller pull away from a bound is rounding
-INSIDE = 1e-12  # of a width: leaving the domain by less is rounding; by hand
+ROUNDED = 1e-12  # of a width, or of the largest of its kind: leaving the domain by less, or a smaller square, is rounding
 
 
 class Bounds(NamedTuple):
@@ -38,7 +37,7 @@ def within_bounds(
     low, high = bounds.low, bounds.high
     side = np.where(low == high, -1, 0)  # -1 on the lower bound, 1 on the upper one
     fewest, patience = len(g) + 1, _PATIENCE
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         y = np.where(side < 0, low, np.where(side > 0, high, 0.0))
         inside = side == 0
         if not np.any(inside):
@@ -47,7 +46,7 @@ def within_bounds(
         y[inside] = part
         slope = g + B @ y + lam @ J
         small = _WRONG * max(float(np.max(np.abs(g))), float(np.max(np.abs(slope))))
-        across = np.where(inside & (y < low - INSIDE), -1, np.where(inside & (y > high + INSIDE), 1, 0))
+        across = np.where(inside & (y < low - ROUNDED), -1, np.where(inside & (y > high + ROUNDED), 1, 0))
         away = (side * slope > small) & (low < high)
         wrong = int(np.count_nonzero(across) + np.count_nonzero(away))
         if wrong == 0:

@@ -12,12 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.sets.conic import simplex
-from tightrope.solvers.programmes import NONE, Region, Solution, region_of, solve
+from tightrope.solvers.programmes import NONE, ROUNDS, Region, Solution, region_of, solve
 
 # By hand, where nothing else is said.
 _ALL = 400  # cuts of the constraints that enter a programme together; of more, those that matter, found in rounds
-_ROUNDS = 8  # in which cuts that are broken enter a programme, at most; by hand
-_NOTHING = 1e-10  # a weight below this is none
 _EPS = float(np.finfo(float).eps)
 
 
@@ -204,7 +202,7 @@ class Model:
         sides = -slack - self.h
         used = self._first_cuts()
         answer = None
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             rows, limits = np.vstack([heads, cuts[used]]), np.concatenate([tops, sides[used]])
             answer = solve(self.region, price, rows, limits, quadratic)
             if answer is None or len(used) == len(cuts):
@@ -281,5 +279,5 @@ def best_combination(looks: Looks, units: Units, margins: np.ndarray) -> Combina
 
 
 def _weights(w: np.ndarray) -> np.ndarray:
-    w = np.where(w > _NOTHING, w, 0.0)
+    w = np.where(w > NONE, w, 0.0)
     return w / w.sum()

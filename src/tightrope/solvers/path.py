@@ -14,9 +14,11 @@ import numpy as np
 
 from tightrope.problem import Problem
 from tightrope.problem.kinks import Smoothed, between_rows, smoothed, weighed
+from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
 from tightrope.sets import Box, LinfBall
-from tightrope.solvers.base import NotFiniteLook
+from tightrope.solvers.base import SOLVED, NotFiniteLook
+from tightrope.solvers.bounds import ROUNDED
 from tightrope.solvers.programmes import one_thread
 from tightrope.solvers.sqp import SQP
 from tightrope.solvers.sqp_survey import Place, SQPMemory, SQPSurvey
@@ -27,13 +29,10 @@ INSIDE, AT, ALONG, CLOSED = range(4)  # the next look is at smooth functions, at
 
 # By hand, where nothing else is said.
 _NARROWER = 0.2  # times the width: the next one at least
-_FIRST = 1.0  # of what kinks are worth: the first width
 _NEAR = 0.1  # of what smooth kinks are thought to be worth: the fall that the last step to their solution promises
-_AT_LAST = 1e-2  # times that, before it is proven what they are worth
-_LONG = 40  # looks at smooth functions of one width, at most
-_SMALL = 1e-4  # of the scale of F: what smooth kinks may be worth before it is proven what they are
-_NOTHING = 1e-13  # of the width at first: smaller ones are none
-_SHIFT = 1e-2  # widths, over which slopes are differentiated
+LONG = 40  # looks at smooth functions of one width, at most
+_MOST = 1 << 27  # products that a Hessian on all rows takes, a tenth of a second: with more, looks at smooth functions cost
+# more than the programmes that they save
 
 
 @pytree
@@ -54,6 +53,11 @@ class PathMemory:
     inner: Any  # of sequential quadratic programming, on smooth functions
 
 
+def pays(problem: Problem, n: int, d: int) -> bool:
+    """Whether looks at smooth functions may be had for less than they save."""
+    return not problem.nested and bends(problem) and n * d * d <= _MOST
+
+
 def no_path(x: Tree, lam: np.ndarray, places: int) -> PathMemory:
     """The memory before the first look."""
     inner = SQP(pairs=0).start(x, lam)
@@ -68,7 +72,10 @@ def no_path(x: Tree, lam: np.ndarray, places: int) -> PathMemory:
 class SmoothSurvey(SQPSurvey):
     """A look at smooth functions. Few rows are near their kinks, so that curvature is taken of all, each time."""
 
-    rows_for_hessian = property(lambda self: count(self.data))  # pyright: ignore[reportAssignmentType]
+    @property
+    def rows_for_hessian(self) -> int:
+        """All of them."""
+        return count(self.data)
 
     def _stale(self, *_: Any) -> bool:
         return True
@@ -76,12 +83,12 @@ class SmoothSurvey(SQPSurvey):
     def _after_a_first_run(self, x: Any) -> None:
         return None
 
-    def way(self, other: "SmoothSurvey") -> np.ndarray | None:
-        """Where the solution goes if all kinks are moved by a width, in x; None where no programme tells. This look is there,
-        with kinks moved by a little, and the other with kinks moved back."""
+    def way(self, other: "SmoothSurvey", apart: float) -> np.ndarray | None:
+        """Where the solution goes if all kinks are moved by a width, in x; None where no programme tells. Another look at the
+        same point, with kinks moved by a little less, tells what becomes of values and slopes."""
         memory, here, there = self.before, self._place(-1), other._place(-1)
         c = self._place(self._index(memory.centre))
-        changed = [v + (a - b) / (2 * _SHIFT) for v, a, b in zip(c[1:], here[1:], there[1:], strict=True)]
+        changed = [v + (a - b) / apart for v, a, b in zip(c[1:], here[1:], there[1:], strict=True)]
         steps = [self._programme(place, self._curvature(memory), memory) for place in (Place(c.x, *changed), c)]
         found = [step.y for step in steps if step is not None]
         return (found[0] - found[1]) * self.widths if len(found) == 2 else None
@@ -101,7 +108,7 @@ class Path:
 
     def __init__(self, problem: Problem, rows: Tree, conic: Any, kinks: int, path: PathMemory, like: Tree):
         self.problem, self.rows, self.conic, self.kinks, self.like = problem, rows, conic, kinks, like
-        self.parts = np.ones(kinks)
+        self.dtype, self.parts = path.width.dtype, np.ones(kinks)
         if path.first > 0:
             self._weigh(path)
 
@@ -109,22 +116,21 @@ class Path:
         """The path from x on; the first width is what kinks are worth there, where they are worth anything."""
         path = replace(path, begin=x, at=np.stack([x, x]), balance=balance)
         worth = self._weigh(path)
-        first = _FIRST * (worth if worth > 0 else unit)
+        first = worth if worth > 0 else unit
         return self._narrowed(replace(path, first=first), first, balance)
 
     def _weigh(self, path: PathMemory) -> float:
         """Note how much of each kink the Lagrangian has; what all are worth."""
         parts, worth, _ = self._weighed(path.begin, path.balance, np.ones(self.kinks))
-        self.parts = np.where(parts > _NOTHING * np.max(parts, initial=0.0), parts, np.max(parts, initial=0.0) or 1.0)
+        self.parts = np.where(parts > ROUNDED * np.max(parts, initial=0.0), parts, np.max(parts, initial=0.0) or 1.0)
         return float(np.sum(worth))
 
     def _weighed(self, x: Any, lam: Any, widths: np.ndarray) -> list[np.ndarray]:
-        dtype = jax.tree.leaves(self.like)[0].dtype
-        point, lam, widths = self._point(x), np.asarray(lam, dtype), widths.astype(dtype)
+        point, lam, widths = self._point(x), np.asarray(lam, self.dtype), widths.astype(self.dtype)
         return [np.asarray(v, float) for v in weighed(self.problem, point, lam, self.rows, widths)]
 
     def _point(self, x: Any) -> Tree:
-        return shaped_like(self.like, np.asarray(x, jax.tree.leaves(self.like)[0].dtype))
+        return shaped_like(self.like, np.asarray(x, self.dtype))
 
     def _within(self, x: np.ndarray) -> Tree:
         """The nearest point of the domain."""
@@ -133,10 +139,8 @@ class Path:
         return as_numpy(into_domain(self.problem, self._point(x)))
 
     def _smooth(self, width: Any, shift: float = 0.0) -> Smoothed:
-        dtype = jax.tree.leaves(self.like)[0].dtype
-        return replace(
-            smoothed(self.problem, (float(width) / self.parts).astype(dtype)), shift=np.asarray(shift, dtype)
-        )
+        widths = (float(width) / self.parts).astype(self.dtype)
+        return replace(smoothed(self.problem, widths), shift=np.asarray(shift, self.dtype))
 
     # ---- looks at smooth functions -----------------------------------------------------------------------------------
 
@@ -161,7 +165,7 @@ class Path:
         near = _NEAR * float(path.share) * float(path.width)
         if inner.share and not inner.failures and -float(inner.drop) <= near:
             return replace(path, inner=inner, looks=looks, phase=AT, at=np.stack([_vector(inner.ahead), path.at[0]]))
-        if looks >= _LONG or np.any(inner.conflict):
+        if looks >= LONG or np.any(inner.conflict):
             return self._back(path)
         return replace(path, inner=inner, looks=looks)
 
@@ -179,7 +183,7 @@ class Path:
         if 0 < last < before:
             x = x + (path.at[0] - path.at[1]) * (last - width) / (before - last)
         inner = SQP(pairs=0).start(self._within(x), np.asarray(lam, path.at.dtype))
-        return replace(path, phase=INSIDE if width > _NOTHING * float(path.first) else CLOSED, width=width, looks=0, inner=inner)
+        return replace(path, phase=INSIDE if width > ROUNDED * float(path.first) else CLOSED, width=width, looks=0, inner=inner)
 
     # ---- looks at the functions themselves ---------------------------------------------------------------------------
 
@@ -194,10 +198,10 @@ class Path:
         worth = self._worth(path.inner, values)
         solved, share = np.stack([path.width, path.solved[0]]), np.asarray(max(worth, 0.0) / float(path.width))
         path = replace(path, solved=solved, share=np.minimum(share, 1.0))
-        if worth > _SMALL * scale:
-            return self._on(path, _SMALL * scale / (2 * worth))
-        if -float(path.inner.drop) > _AT_LAST * _NEAR * worth:
-            return replace(path, phase=INSIDE, share=_AT_LAST * path.share)
+        if worth > SOLVED * scale:
+            return self._on(path, SOLVED * scale / (2 * worth))
+        if -float(path.inner.drop) > _NEAR**2 * worth:  # it is proven where it is known well
+            return replace(path, phase=INSIDE, share=_NEAR * path.share)
         line = self._line(path)
         if line is None:
             return self._on(path, _NARROWER)
@@ -221,12 +225,12 @@ class Path:
 
     def _line(self, path: PathMemory) -> np.ndarray | None:
         """Points between which rows near their kinks move across these, one after the other; None where none is known."""
-        here = replace(path.inner, ahead=self._point(path.at[0]))
+        here, apart = replace(path.inner, ahead=self._point(path.at[0])), float(np.cbrt(np.finfo(self.dtype).eps))
         with one_thread():
-            ends = (
-                SmoothSurvey(self._smooth(path.width, shift), here, self.rows, self.conic) for shift in (_SHIFT, -_SHIFT)
+            up, down = (
+                SmoothSurvey(self._smooth(path.width, by), here, self.rows, self.conic) for by in (apart / 2, -apart / 2)
             )
-            way = next(ends).way(next(ends))
+            way = up.way(down, apart)
         if way is None:
             return None
         *_, rows_at = self._weighed(path.at[0], path.inner.push, float(path.width) / self.parts)

@@ -15,7 +15,7 @@ from tightrope.sets.conic import Conic
 # By hand, where nothing else is said.
 _TOLERANCE = 1e-11  # of a unit-free programme; what cannot be reached is left at "almost solved"
 NONE = 1e-9  # of a unit: a smaller slack, violation or multiplier is none; by hand: programmes are solved to less
-_ROUNDS = 50  # of the interior-point method; where 20 are not enough, more seldom help
+ROUNDS = 50  # of whatever solves a programme, at most: a handful is usual, and where 20 are not enough, more seldom help
 
 
 class Region(NamedTuple):
@@ -80,7 +80,7 @@ def solve(
     cones = [clarabel.NonnegativeConeT(len(rows))] if len(rows) else []
     cones += [kinds[kind](size) for kind, size in region.cones]
     settings = clarabel.DefaultSettings()
-    settings.verbose, settings.max_threads, settings.max_iter = False, 1, _ROUNDS
+    settings.verbose, settings.max_threads, settings.max_iter = False, 1, ROUNDS
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
     q, b = np.concatenate([cost, np.zeros(helpers)]), np.concatenate([sides, region.b])
     answer = clarabel.DefaultSolver(csc_matrix(Q), q, csc_matrix(A), b, cones, settings).solve()

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.solvers.bounds import INSIDE, Bounds, within_bounds
+from tightrope.solvers.bounds import ROUNDED, Bounds, within_bounds
 from tightrope.solvers.low_rank import LowRank
 from tightrope.solvers.programmes import NONE, Region, solve
 
 MOST = 50  # inequalities up to which nonnegative least squares is the fastest way; measured
-_TINY = 1e-12  # of the largest of its kind: a smaller square, trace or slack is rounding; by hand
 
 
 class Step(NamedTuple):
@@ -86,10 +85,10 @@ def _on_ball(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarra
         return float(np.linalg.norm(ball.centre + step.y)) / ball.radius - 1
 
     first = at(0.0)
-    if outside(first) <= INSIDE:
+    if outside(first) <= ROUNDED:
         return first
     trace = B.trace if isinstance(B, LowRank) else float(np.trace(B))
-    high = 1e-3 * max(trace / len(g), _TINY)
+    high = 1e-3 * max(trace / len(g), ROUNDED)
     while outside(at(high)) > 0:
         high *= 10
         if high > 1e30:
@@ -120,7 +119,7 @@ def _on_faces(g: np.ndarray, B: np.ndarray | LowRank, J: np.ndarray, h: np.ndarr
         step = _free(g, B, rows, sides)
         if not np.all(np.isfinite(step.y)):  # the factor is too close to singular
             return None
-        broken = (region.A @ step.y - region.b > INSIDE) & ~joined
+        broken = (region.A @ step.y - region.b > ROUNDED) & ~joined
         if not np.any(broken):
             return Step(step.y, step.lam[: len(h)])
         joined |= broken
@@ -168,7 +167,7 @@ def _multipliers(rows: np.ndarray, need: np.ndarray) -> np.ndarray:
     """
     gram, active = rows.T @ rows, need > 0
     squares = gram.diagonal()
-    if (squares[active] <= _TINY**2 * squares.max()).any():
+    if (squares[active] <= ROUNDED**2 * squares.max()).any():
         raise Inconsistent
     for _ in range(3):
         lam = _with(gram, need, active)
@@ -205,7 +204,7 @@ def _by_least_squares(rows: np.ndarray, need: np.ndarray, gram: np.ndarray) -> n
     E = np.vstack([-rows / sizes, need / sizes / unit])
     weights, _ = nnls(E, np.eye(len(E))[-1])
     short = 1.0 - float(E[-1] @ weights)  # the squared length of the residual
-    if short <= _TINY:
+    if short <= ROUNDED:
         raise Inconsistent
     lam = weights / short * unit / sizes
     exact = _with(gram, need, lam > 0) if np.any(lam > 0) else None

@@ -23,10 +23,9 @@ _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armi
 _DEARER = 1.1  # times the multipliers: the price of violations in the penalty
 _FAR_LESS = 0.1  # of a share at whose end something overflows; by hand
 _SHARES = 3  # shares of one move that are tried, at most
-_HALVED = 0.5  # a step that halves what is left between the penalty and the lower bound is taken in any case
 _OFF = 8.0  # times as much or as little curvature as was thought: time for a Hessian
 _QUICK = 0.001  # what a step leaves of the slope where curvature is as good as exact
-_A_PRODUCT = 8  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
+A_PRODUCT = 8  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
 _SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
 _ROUGHLY = 10  # the same, for a first run that need not come close
 _AS_GOOD_AS_ALL = 4096  # the same, from which a Hessian is off by no more than a step changes it
@@ -175,8 +174,8 @@ class SQPSurvey(Survey):
             return None
         rows = slices * self.size
         x, lam, fallen = self._on_some_rows(rows, begin) or begin
-        few = min(rows, max(_ROUGHLY * d, self.block, _A_PRODUCT * rows // d // 4))
-        often = few * d <= _A_PRODUCT * rows  # Hessians cost no more than the gradients
+        few = min(rows, max(_ROUGHLY * d, self.block, A_PRODUCT * rows // d // 4))
+        often = few * d <= A_PRODUCT * rows  # Hessians cost no more than the gradients
         # A step leaves d/few of a fall by what its Hessian lacks, and the square of it by what bends on the way. These rows
         # tell a fall to d/rows; the last step is taken without a look.
         near = min(few / rows, np.sqrt(d / rows))
@@ -243,7 +242,7 @@ class SQPSurvey(Survey):
         gain = centre.penalty(price) - here.penalty(price)
         promised = -_ENOUGH * float(memory.share) * float(memory.drop)
         left, was = here.penalty(price) - float(memory.lower), centre.penalty(price) - lower
-        if gain >= promised - slack or left <= _HALVED * was:
+        if gain >= promised - slack or 2 * left <= was:  # or half of what was left to the lower bound is gone
             memory = replace(memory, centre=self.t, failures=0)
             if not known and self._stale(thought, found, centre.slope(lam), here.slope(here_lam), int(memory.bent)):
                 bend = self._hessian(here.x, here_lam, here, self.rows_for_hessian)
@@ -375,7 +374,7 @@ class SQPSurvey(Survey):
         """Of a Hessian: all where that costs two passes at most; else 30 for each coordinate, but as many as a pass
         allows, and no more than eight passes do. More than 4,096 for each coordinate say nothing new."""
         n, d = count(self.data), len(self.widths)
-        a_pass = _A_PRODUCT * n // d
+        a_pass = A_PRODUCT * n // d
         most = _AS_GOOD_AS_ALL * d
         if 2 * a_pass >= n:
             return min(n, most)
