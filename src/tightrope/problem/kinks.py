@@ -1,18 +1,19 @@
 """Kinks that a program shows, and the same problem without them.
 
-The programs of f and h are gone through for what has kinks in x: `max`, `min` and `abs`. Each is linear but for the positive
-part of one number d, the difference of two: max(a, b) = b + [a - b]_+. Where w log(1 + exp(d/w)) takes its place, nowhere
+The programs of f and h are gone through for what has kinks in x: maxima, minima, absolute values, and choices by a comparison.
+Each is smooth but for the positive part of one number d, the difference of two: max(a, b) = b + [a - b]_+. Where w log(1 + exp(d/w)) takes its place, nowhere
 below [d]_+ and above it by w log 2 at most, functions are smooth, and convex where sums and maxima of convex functions were.
 
 Nothing is claimed of the functions themselves by what is smooth: it says where to look.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from tightrope._jaxlib import compiled
@@ -145,50 +146,86 @@ def _values(problem: Problem, x: Tree, theta: Tree, on_kink: OnKink) -> tuple[Ar
         return problem.sample_values(back.unflatten(point), there.unflatten(sample))
 
     closed = jax.make_jaxpr(values)(point, sample)
-    moves = [True] * len(point) + [False] * len(sample)
-    (f, h), _ = _run(closed, [*point, *sample], moves, on_kink)
-    return f.astype(float_dtype(x)), h.astype(float_dtype(x))
+    f, h = _run(closed, [*(Known(v, True) for v in point), *(Known(v, False) for v in sample)], on_kink)
+    return f.value.astype(float_dtype(x)), h.value.astype(float_dtype(x))
 
 
-def _run(closed: Any, arguments: list, moves: list[bool], on_kink: OnKink) -> tuple[list, list[bool]]:
-    """What a program gives, and which of that changes with x. Programs that it calls are gone through, too; of functions with
-    derivatives of their own those that are nothing but maxima and minima, as `relu` is."""
-    program = closed.jaxpr
-    known: dict[Any, Any] = dict(zip(program.constvars, closed.consts, strict=True))
-    known |= dict(zip(program.invars, arguments, strict=True))
-    moving = {v for v, moves_too in zip(program.invars, moves, strict=True) if moves_too}
+class Known(NamedTuple):
+    """What a variable of a program is."""
 
-    def read(v: Any) -> Any:
-        return v.val if isinstance(v, Literal) else known[v]
+    value: Any
+    moves: bool  # whether it changes with x
+    away: Any = None  # of what is true or false, a number that is above zero where it is true
 
-    def depends(v: Any) -> bool:
-        return not isinstance(v, Literal) and v in moving
 
+def _run(closed: Any, arguments: list[Known], on_kink: OnKink) -> list[Known]:
+    """What a program gives. Programs that it calls are gone through, too; of functions with derivatives of their own those that
+    are nothing but maxima and minima, as `relu` is."""
+    program, heard = closed.jaxpr, _heard(closed.jaxpr)
+    constants = dict(zip(program.constvars, (Known(v, False) for v in closed.consts), strict=True))
+    known: dict[Any, Known] = constants | dict(zip(program.invars, arguments, strict=True))
     for equation in program.eqns:
-        values, changed = [read(v) for v in equation.invars], [depends(v) for v in equation.invars]
-        inside = _called(equation)
+        given = [Known(v.val, False) if isinstance(v, Literal) else known[v] for v in equation.invars]
+        inside, moves = _called(equation), any(v.moves for v in given)
         if inside is not None:
-            out, after = _run(inside, values, changed, on_kink)
+            out = _run(inside, given, on_kink)
         else:
-            after = [any(changed)] * len(equation.outvars)
-            kink = any(changed) and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.floating)
-            out = _without_kink(equation.primitive.name, values, on_kink) if kink else None
-            out = _plainly(program, equation, known) if out is None else [out]
-        for v, value, changes in zip(equation.outvars, out, after, strict=True):
-            known[v] = value
-            if changes:
-                moving.add(v)
-    return [read(v) for v in program.outvars], [depends(v) for v in program.outvars]
+            kink = moves and equation.outvars[0] in heard and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.floating)
+            value = _without_kink(equation, given, on_kink) if kink else None
+            values = _plainly(program, equation, known) if value is None else [value]
+            out = [Known(v, moves, _away(equation, given)) for v in values]
+        known |= dict(zip(equation.outvars, out, strict=True))
+    return [Known(v.val, False) if isinstance(v, Literal) else known[v] for v in program.outvars]
 
 
-def _without_kink(name: str, values: list, on_kink: OnKink) -> Array | None:
-    """The value of an operation; None where it has no kink."""
+def _heard(program: Any) -> set:
+    """The variables from which something that has a derivative is made."""
+    heard = {v for v in program.outvars if not isinstance(v, Literal)}
+    for equation in reversed(program.eqns):
+        if equation.primitive.name != "stop_gradient" and heard & set(equation.outvars):
+            heard |= {v for v in equation.invars if not isinstance(v, Literal)}
+    return heard
+
+
+def _away(equation: Any, given: list[Known]) -> Array | None:
+    """The difference by which a comparison is true or false."""
+    name = equation.primitive.name
+    if name not in ("gt", "ge", "lt", "le") or not jnp.issubdtype(jnp.result_type(given[0].value), jnp.floating):
+        return None
+    a, b = (v.value for v in given)
+    return a - b if name in ("gt", "ge") else b - a
+
+
+def _without_kink(equation: Any, given: list[Known], on_kink: OnKink) -> Array | None:
+    """The value of an operation that has a kink; None of others."""
+    name, values = equation.primitive.name, [v.value for v in given]
     if name == "abs":
         return 2 * on_kink(values[0]) - values[0]
-    if name not in ("max", "min"):
-        return None
-    a, b = values
-    return b + on_kink(a - b) if name == "max" else b - on_kink(b - a)
+    if name in ("max", "min") and not any(np.ndim(v) == 0 and _is_infinite(v) for v in values):
+        return _larger(*values, 1 if name == "max" else -1, on_kink)
+    if name in ("reduce_max", "reduce_min"):
+        axes = equation.params["axes"]
+        v = jnp.moveaxis(values[0], axes, range(len(axes)))
+        v = v.reshape(-1, *v.shape[len(axes) :])
+        while len(v) > 1:
+            half = len(v) // 2
+            larger = _larger(v[:half], v[half : 2 * half], 1 if name == "reduce_max" else -1, on_kink)
+            v = jnp.concatenate([larger, v[2 * half :]])
+        return v[0]
+    if name == "select_n" and len(given) == 3 and given[0].away is not None and given[0].moves:
+        away, below, above = given[0].away, *values[1:]
+        slope = jnp.where(away == 0, 0, (above - below) / jnp.where(away == 0, 1, away))
+        return below + slope * on_kink(away)
+    return None
+
+
+def _larger(a: Array, b: Array, sign: int, on_kink: OnKink) -> Array:
+    """The larger of two numbers; with a sign of -1 the smaller one."""
+    return b + sign * on_kink(sign * (a - b))
+
+
+def _is_infinite(value: Any) -> bool:
+    return not isinstance(value, Tracer) and bool(np.isinf(value))
 
 
 def _called(equation: Any) -> Any:
@@ -209,8 +246,8 @@ def _only_maxima(closed: Any) -> bool:
     )
 
 
-def _plainly(program: Any, equation: Any, known: dict[Any, Any]) -> list:
+def _plainly(program: Any, equation: Any, known: dict[Any, Known]) -> list:
     """What one equation gives as it is."""
     needed = list(dict.fromkeys(v for v in equation.invars if not isinstance(v, Literal)))
     alone = program.replace(constvars=[], invars=needed, outvars=equation.outvars, eqns=[equation])
-    return jaxpr_as_fun(ClosedJaxpr(alone, ()))(*(known[v] for v in needed))
+    return jaxpr_as_fun(ClosedJaxpr(alone, ()))(*(known[v].value for v in needed))
