@@ -272,7 +272,7 @@ def test_a_constraint_that_another_multiplier_breaks_gets_one_too_in_any_units(u
 
 
 def test_after_a_step_that_gained_too_little_the_least_of_the_parabola_is_tried():
-    """Through 0 with a slope of -1: at 1 it gained 1/10, or lost 1, or lost very much; the last number is the slope there."""
+    """Through 0 with a slope of -1: at 1 it gained 1/10, or lost 1, or lost very much; last the slope there."""
     assert _less(1.0, -1.0, 0.1, 0.8) == pytest.approx(0.5)  # 1/1.8, and no more than a half
     assert _less(1.0, -1.0, -1.0, 3.0) == pytest.approx(0.25)
     assert _less(0.5, -1.0, -1.0, 5.0) == pytest.approx(0.5 * 0.5 / 3)

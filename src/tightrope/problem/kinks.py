@@ -1,8 +1,9 @@
 """Kinks that a program shows, and the same problem without them.
 
-The programs of f and h are gone through for what has kinks in x: maxima, minima, absolute values, and choices by a comparison.
-Each is smooth but for the positive part of one number d, the difference of two: max(a, b) = b + [a - b]_+. Where w log(1 + exp(d/w)) takes its place, nowhere
-below [d]_+ and above it by w log 2 at most, functions are smooth, and convex where sums and maxima of convex functions were.
+The programs of f and h are gone through for what has kinks in x: maxima, minima, absolute values, choices by a comparison.
+Each is smooth but for the positive part of one number d: max(a, b) = b + [a - b]_+. Where w log(1 + exp(d/w)) takes its
+place, which is nowhere below [d]_+ and above it by w log 2 at most, functions are smooth, and convex where they are sums and
+maxima of convex ones.
 
 Nothing is claimed of the functions themselves by what is smooth: it says where to look.
 """
@@ -23,7 +24,9 @@ from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, float_dtype, pytree
 
 FAR = 9.0  # widths from a kink: beyond, less than 1.3e-4 of it is left; by hand
-_BINS = 4096  # in which rows are counted by how many widths they are from their kink: a guess, finer than rows are apart
+_BINS = (
+    4096  # in which rows are counted by how many widths they are from their kink: a guess, finer than rows are apart
+)
 
 OnKink = Callable[[Array], Array]  # what takes the place of the positive part
 
@@ -70,7 +73,7 @@ def kinks_in(problem: Problem, x: Tree, row: Tree) -> int:
 @full_precision
 def weighed(problem: Problem, x: Tree, lam: Array, data: Tree, widths: Array) -> tuple[Array, Array, Array]:
     """Of all kinks, one after the other: how much f + <lam, h> has of each in the mean; how much what it has is worth, if it
-    is measured from the kink; and how many rows are how many widths from it, those of all kinks together."""
+    is measured from the kink; and which share of the rows is how many widths from it, the sum over all kinks."""
 
     def of_row(row: Tree) -> tuple[Array, Array, Array]:
         away = _differences(problem, x, row)
@@ -159,8 +162,8 @@ class Known(NamedTuple):
 
 
 def _run(closed: Any, arguments: list[Known], on_kink: OnKink) -> list[Known]:
-    """What a program gives. Programs that it calls are gone through, too; of functions with derivatives of their own those that
-    are nothing but maxima and minima, as `relu` is."""
+    """What a program gives. Programs that it calls are gone through, too; of functions with derivatives of their own those
+    that are nothing but maxima and minima, as `relu` is."""
     program, heard = closed.jaxpr, _heard(closed.jaxpr)
     constants = dict(zip(program.constvars, (Known(v, False) for v in closed.consts), strict=True))
     known: dict[Any, Known] = constants | dict(zip(program.invars, arguments, strict=True))
@@ -170,7 +173,9 @@ def _run(closed: Any, arguments: list[Known], on_kink: OnKink) -> list[Known]:
         if inside is not None:
             out = _run(inside, given, on_kink)
         else:
-            kink = moves and equation.outvars[0] in heard and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.floating)
+            kink = (
+                moves and equation.outvars[0] in heard and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.floating)
+            )
             value = _without_kink(equation, given, on_kink) if kink else None
             values = _plainly(program, equation, known) if value is None else [value]
             out = [Known(v, moves, _away(equation, given)) for v in values]
@@ -202,7 +207,7 @@ def _without_kink(equation: Any, given: list[Known], on_kink: OnKink) -> Array |
     if name == "abs":
         return 2 * on_kink(values[0]) - values[0]
     if name in ("max", "min") and not any(np.ndim(v) == 0 and _is_infinite(v) for v in values):
-        return _larger(*values, 1 if name == "max" else -1, on_kink)
+        return _larger(values[0], values[1], 1 if name == "max" else -1, on_kink)
     if name in ("reduce_max", "reduce_min"):
         axes = equation.params["axes"]
         v = jnp.moveaxis(values[0], axes, range(len(axes)))
@@ -235,7 +240,8 @@ def _called(equation: Any) -> Any:
     if inside is None or not hasattr(inside, "eqns"):
         return None
     inside = inside if isinstance(inside, ClosedJaxpr) else ClosedJaxpr(inside, ())
-    return inside if name in ("pjit", "jit", "closed_call") or (name == "custom_jvp_call" and _only_maxima(inside)) else None
+    called = name in ("pjit", "jit", "closed_call") or (name == "custom_jvp_call" and _only_maxima(inside))
+    return inside if called else None
 
 
 def _only_maxima(closed: Any) -> bool:

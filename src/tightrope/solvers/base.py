@@ -14,8 +14,9 @@ from tightrope.methods.base import Algorithm, Facts, Need
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree
 
-
-SOLVED = 1e-4  # of the scale of F: the gap at which a run without a budget ends; what a user sees of four digits; by hand
+SOLVED = (
+    1e-4  # of the scale of F: the gap at which a run without a budget ends; what a user sees of four digits; by hand
+)
 
 
 class Look(NamedTuple):

@@ -13,7 +13,9 @@ from tightrope.solvers.programmes import ROUNDS, Region
 # By hand, where nothing else is said.
 _PATIENCE = 5  # rounds without fewer coordinates on the wrong side than ever before, until they are moved one by one
 _WRONG = 1e-10  # of the largest slope: a smaller pull away from a bound is rounding
-ROUNDED = 1e-12  # of a width, or of the largest of its kind: leaving the domain by less, or a smaller square, is rounding
+ROUNDED = (
+    1e-12  # of a width, or of the largest of its kind: leaving the domain by less, or a smaller square, is rounding
+)
 
 
 class Bounds(NamedTuple):

@@ -48,11 +48,11 @@ class Bundle(Solver):
     A look costs a pass; looks 1, 2, 4, 8, ... cost one more, for curvature. Programmes on the host grow with the number of
     coordinates, constraints and looks.
 
-    With `path`, and where programs of functions show kinks (maxima, minima, absolute values) and rows are so few that passes
-    cost less than programmes, looks begin along a path: at functions whose kinks are smooth over less and less, by sequential
-    quadratic programming, and then at the functions themselves along the one line on which the rows that are near their kinks
-    move across these. What is proven is proven by the functions themselves. That takes a fiftieth of the time on a few
-    thousand rows, and nothing is known of F* before some forty looks.
+    With `path`, where programs show kinks (maxima, minima, absolute values) and rows are so few that passes cost less than
+    programmes, looks begin along a path: at functions whose kinks are smooth over less and less, by sequential quadratic
+    programming, and then at the functions themselves, along the one line on which rows that are near their kinks move across
+    these. What is proven is proven by the functions themselves. On 2,000 rows that took an eightieth of the time; but little
+    is known of F* before some forty looks.
 
     Args:
         level: where a level step aims at most between the lower bound (0) and the value of the output (1); lower where
@@ -147,8 +147,8 @@ class BundleSurvey(Survey):
             return self._stored(self._with_next(memory, distance, level, slack))
 
     def on(self, path: Path) -> Any:
-        """The same along a path over smooth functions, on which most looks are made one after the other, and weighed together
-        at its end."""
+        """The same along a path over smooth functions, on which most looks are made one after the other, and weighed at its
+        end."""
         was = self.before.path
         with one_thread():
             if was.first == 0 or (was.phase == ALONG and was.left == 1):
@@ -163,7 +163,9 @@ class BundleSurvey(Survey):
             elif was.phase == ALONG:
                 now = path.along(was)
             else:
-                scale = max(abs(float(memory.upper)), float(memory.start) - float(memory.upper)) if memory.feasible else 0.0
+                scale = (
+                    max(abs(float(memory.upper)), float(memory.start) - float(memory.upper)) if memory.feasible else 0.0
+                )
                 now = path.at(was, self.values, scale)
                 if now.phase == ALONG:  # what was seen on another line is of no use, but for what bounds stand on
                     self.kept.number[(self.kept.used == self.kept.number) & (self.kept.number < self.t)] = 0

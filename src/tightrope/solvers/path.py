@@ -25,13 +25,17 @@ from tightrope.solvers.sqp_survey import Place, SQPMemory, SQPSurvey
 from tightrope.solvers.survey import into_domain
 from tightrope.tree import Tree, as_numpy, pytree, replace, shaped_like
 
-INSIDE, AT, ALONG, CLOSED = range(4)  # the next look is at smooth functions, at their solution, along the line, elsewhere
+INSIDE, AT, ALONG, CLOSED = range(
+    4
+)  # the next look is at smooth functions, at their solution, along the line, elsewhere
 
 # By hand, where nothing else is said.
 _NARROWER = 0.2  # times the width: the next one at least
 _NEAR = 0.1  # of what smooth kinks are thought to be worth: the fall that the last step to their solution promises
 LONG = 40  # looks at smooth functions of one width, at most
-_MOST = 1 << 27  # products that a Hessian on all rows takes, a tenth of a second: with more, looks at smooth functions cost
+_MOST = (
+    1 << 27
+)  # products that a Hessian on all rows takes, a tenth of a second: with more, looks at smooth functions cost
 # more than the programmes that they save
 
 
@@ -64,8 +68,8 @@ def no_path(x: Tree, lam: np.ndarray, places: int) -> PathMemory:
     d, zero, number = len(inner.widths), np.zeros((), lam.dtype), np.zeros((), np.int32)
     points = np.zeros((2, d), lam.dtype)
     return PathMemory(
-        phase=number + np.int32(AT), begin=points[0], balance=lam, first=zero, width=zero, solved=np.zeros(2, lam.dtype), at=points,
-        share=zero + 1, looks=number, line=np.zeros((places, d), lam.dtype), left=number, inner=inner,
+        phase=number + np.int32(AT), begin=points[0], balance=lam, first=zero, width=zero, solved=np.zeros(2, lam.dtype),
+        at=points, share=zero + 1, looks=number, line=np.zeros((places, d), lam.dtype), left=number, inner=inner,
     )  # fmt: skip
 
 
@@ -77,19 +81,19 @@ class SmoothSurvey(SQPSurvey):
         """All of them."""
         return count(self.data)
 
-    def _stale(self, *_: Any) -> bool:
+    def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
         return True
 
     def _after_a_first_run(self, x: Any) -> None:
         return None
 
     def way(self, other: "SmoothSurvey", apart: float) -> np.ndarray | None:
-        """Where the solution goes if all kinks are moved by a width, in x; None where no programme tells. Another look at the
-        same point, with kinks moved by a little less, tells what becomes of values and slopes."""
+        """Where the solution goes if all kinks are moved by a width, in x; None where no programme tells. Another look at
+        the same point, with kinks moved by a little less, tells what becomes of values and slopes."""
         memory, here, there = self.before, self._place(-1), other._place(-1)
         c = self._place(self._index(memory.centre))
-        changed = [v + (a - b) / apart for v, a, b in zip(c[1:], here[1:], there[1:], strict=True)]
-        steps = [self._programme(place, self._curvature(memory), memory) for place in (Place(c.x, *changed), c)]
+        moved = Place(*(v + (a - b) / apart for v, a, b in zip(c, here, there, strict=True)))  # pyright: ignore
+        steps = [self._programme(place, self._curvature(memory), memory) for place in (moved._replace(x=c.x), c)]
         found = [step.y for step in steps if step is not None]
         return (found[0] - found[1]) * self.widths if len(found) == 2 else None
 
@@ -183,7 +187,9 @@ class Path:
         if 0 < last < before:
             x = x + (path.at[0] - path.at[1]) * (last - width) / (before - last)
         inner = SQP(pairs=0).start(self._within(x), np.asarray(lam, path.at.dtype))
-        return replace(path, phase=INSIDE if width > ROUNDED * float(path.first) else CLOSED, width=width, looks=0, inner=inner)
+        return replace(
+            path, phase=INSIDE if width > ROUNDED * float(path.first) else CLOSED, width=width, looks=0, inner=inner
+        )
 
     # ---- looks at the functions themselves ---------------------------------------------------------------------------
 
@@ -228,7 +234,8 @@ class Path:
         here, apart = replace(path.inner, ahead=self._point(path.at[0])), float(np.cbrt(np.finfo(self.dtype).eps))
         with one_thread():
             up, down = (
-                SmoothSurvey(self._smooth(path.width, by), here, self.rows, self.conic) for by in (apart / 2, -apart / 2)
+                SmoothSurvey(self._smooth(path.width, by), here, self.rows, self.conic)
+                for by in (apart / 2, -apart / 2)
             )
             way = up.way(down, apart)
         if way is None:

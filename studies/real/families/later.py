@@ -56,7 +56,7 @@ def fertility_by_elastic_net(kept: Kept) -> Task:
 
 @real("later", "statsmodels")
 def inflation_between_quantiles(kept: Kept) -> Task:
-    """German inflation by the rate of interest: quantiles of 0.25 and 0.75, the lower one below in the mean of each quarter."""
+    """German inflation by the rate of interest: quantiles of 0.25 and 0.75, which may not cross in the mean of a quarter."""
     quarter, inflation, rate = tables.columns("interest_inflation", "quarter", "Dp", "R").T
     X, y = kept(tables.with_one(rate[:, None])), kept(inflation)
     groups = tables.one_hot(quarter)
@@ -141,7 +141,9 @@ def wine_by_the_largest_margin(kept: Kept) -> Task:
         problem = cp.Problem(cp.Minimize(total + 1e-2 / 2 * cp.sum_squares(B)), [cp.abs(B) <= 10])
         return Programme(problem, lambda: at.T.dot(W.value.T).T)
 
-    return Task(tr.Problem(objective, None, tr.Box(-10.0, 10.0, shape=(3, d))), {"x": X, "y": y}, programme, smooth=False)
+    return Task(
+        tr.Problem(objective, None, tr.Box(-10.0, 10.0, shape=(3, d))), {"x": X, "y": y}, programme, smooth=False
+    )
 
 
 @real("later")
@@ -158,7 +160,7 @@ def digits_by_elastic_net(kept: Kept) -> Task:
 
 @real("later", "statsmodels")
 def murders_by_huber(kept: Kept) -> Task:
-    """Murders in 51 states: Huber's loss on raw columns, one state far from all others, slopes in a box, urban ones falling."""
+    """Murders in 51 states: Huber's loss on raw columns, one state far from all others, no slope up of the urban share."""
     X = tables.columns("statecrime", "hs_grad", "poverty", "single", "white", "urban")
     y = kept(tables.columns("statecrime", "murder")[:, 0])
     lower, upper = np.r_[np.full(5, -10.0), -1e3], np.r_[np.full(4, 10.0), 0.0, 1e3]
@@ -167,7 +169,7 @@ def murders_by_huber(kept: Kept) -> Task:
 
 @real("later", "skfolio")
 def two_shortfalls(kept: Kept) -> Task:
-    """Largest mean return with CVaR at 90 % of at most 2.2 % and at 99 % of at most 4.5 % a day: two numbers beside weights."""
+    """Largest mean return with a CVaR at 90 % of at most 2.2 % and one at 99 % of at most 4.5 % a day."""
     R = kept(tables.shares())
     tails, levels = np.array([0.1, 0.01]), np.array([2.2, 4.5])
 
@@ -195,7 +197,7 @@ ABSOLUTE_IN_TWO = Loss(
 
 @real("later")
 def exercises_by_absolute_values(kept: Kept) -> Task:
-    """Linnerud: weight and waist from three exercises by absolute values, 20 rows, no slope of the waist above the weight's."""
+    """Linnerud: weight and waist from three exercises by absolute values, no slope of the waist above the weight's."""
     X, Y = tables.sklearn_table("linnerud")
     X, Y = kept(tables.with_one(X)), kept(Y[:, :2])
 
