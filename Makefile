@@ -85,6 +85,7 @@ bench: install
 	$(BIN)/python -m benchmarks.imports
 	$(BIN)/python -m benchmarks.first_calls
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.digits
 	$(BIN)/python -m benchmarks.finite_data --big
 	$(BIN)/python -m benchmarks.lmo
 	$(BIN)/python -m benchmarks.split

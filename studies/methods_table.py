@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 
 from studies.page import markdown
-from tightrope.loop.budget import cost_of_a_step
+from tightrope.loop.prepare import cost_of_a_step
 from tightrope.methods import METHODS
 from tightrope.methods.base import Algorithm
 

@@ -1,8 +1,11 @@
 """Strangers' streams: what `minimize` does with T samples of problems that nobody has tuned for, beside CSOA and beside a
 plain solution on the same samples.
 
-    python -m studies.streams --half seen          # even seeds: what choices may be made on
-    python -m studies.streams --half unseen        # odd seeds: looked at once, at the end
+    python -m studies.streams --half seen --out seen.jsonl          # what choices may be made on
+    python -m studies.streams --half unseen --out unseen.jsonl      # looked at once, at the end
+    python -m studies.streams --page seen.jsonl unseen.jsonl
+
+A run goes on where its file ends: cells that are there are not measured again.
 
 A sample has d features, a mixture of two normal laws with correlated coordinates, and a normal shift for the objective and
 for each constraint. Function k is <b_k, x> + w_k link(a_k + <c_k + s_k o xi, x> + tau_k zeta_k) + q_k |x|^2 / 2, with the
@@ -35,7 +38,10 @@ from studies.page import markdown
 
 CACHE = Path(os.environ.get("TIGHTROPE_STREAMS", Path.home() / ".cache" / "tightrope-streams"))
 TOLERANCE = 1e-7  # of the scale of F: the gap of a reference
-REPEATS = 6  # runs with seeds of their own, over which violations are means
+REPEATS = 4  # runs with seeds of their own, over which violations are means
+UNSEEN = 66  # seeds from this one on: a guess, those below have been on the page, and choices were made on them
+ENOUGH = 2  # repeats that every cell has, whatever they take
+TUNED = 10_000  # samples up to which the best of fifty configurations is looked for
 SURE = 0.01  # one-sided: how often chance alone is to show a violation
 RANK = 2  # of what correlates the coordinates
 
@@ -55,8 +61,8 @@ class Family(NamedTuple):
 
 
 FAMILIES = (
-    Family("two coordinates", 2, 1, "square", "identity", "l2", (128, 3_000, 100_000)),
-    Family("hinges in a box", 5, 2, "hinge", "hinge", "box", (300, 10_000)),
+    Family("two coordinates", 2, 1, "square", "identity", "l2", (128, 3_000, 100_000, 1_000_000)),
+    Family("hinges in a box", 5, 2, "hinge", "hinge", "box", (300, 10_000, 100_000)),
     Family("cvar", 11, 1, "hinge", "identity", "box", (1_000, 10_000, 100_000), cvar=True),
     Family("softplus in a ball", 20, 5, "softplus", "identity", "l2", (300, 3_000, 100_000)),
     Family("least variance", 20, 1, "square", "identity", "simplex", (1_000, 10_000, 100_000)),
@@ -294,25 +300,58 @@ def _exact_jit(family: Family) -> Any:
     return _EXACT[family]
 
 
-def runs(seed: int, ref: dict[str, Any], T: int, ways: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
-    """What every way makes of the same samples."""
-    drawn, rows = draw(seed), []
+def runs(
+    seed: int, ref: dict[str, Any], T: int, ways: dict[str, Any], repeats: int, limit: float
+) -> list[dict[str, Any]]:
+    """What every way makes of the same samples; with fewer repeats where they take long."""
+    drawn, begun = draw(seed), time.process_time()
+    rows: list[dict[str, Any]] = []
     problem = problem_of(drawn, np.asarray(ref["levels"]))
     for repeat in range(repeats):
+        if repeat >= ENOUGH and time.process_time() - begun > limit:
+            break
         batches = samples(drawn, T, repeat)
         for name, way in ways.items():
+            if name == "tuned":
+                rows += tuned(drawn, ref, batches, T, repeat) if T <= TUNED and repeat < ENOUGH else []
+                continue
             began = time.process_time()
             result = way(problem, tr.Stream(batches), T)
-            gap, merit, h = judged(drawn, ref, result.x)
-            estimated = np.nan
+            spent, estimated = time.process_time() - began, np.nan
             if "distance" in result.trace:
                 estimated = float(result.trace["distance"].iloc[-1]) / max(ref["start"] - ref["optimum"], 1e-12)
-            rows.append({
-                "seed": seed, "family": drawn.family.name, "T": T, "repeat": repeat, "way": name, "gap": gap, "merit": merit,
-                "h": h.tolist(), "cpu": time.process_time() - began, "status": result.status.name, "estimated": estimated,
-                "method": result.method.name,
-            })  # fmt: skip
+            more = {"status": result.status.name, "estimated": estimated, "method": result.method.name}
+            rows.append(a_row(drawn, ref, T, repeat, name, result.x, spent) | more)
     return rows
+
+
+def a_row(drawn: Drawn, ref: dict[str, Any], T: int, repeat: int, way: str, x: Any, spent: float) -> dict[str, Any]:
+    """What a point is worth."""
+    gap, merit, h = judged(drawn, ref, x)
+    return {
+        "seed": drawn.seed, "family": drawn.family.name, "T": T, "repeat": repeat, "way": way, "gap": gap, "merit": merit,
+        "h": h.tolist(), "cpu": spent, "status": "", "estimated": np.nan, "method": "csoa", "configuration": 0,
+    }  # fmt: skip
+
+
+def tuned(drawn: Drawn, ref: dict[str, Any], batches: Any, T: int, repeat: int) -> list[dict[str, Any]]:
+    """Fifty configurations of CSOA's printed rule on the same samples, in units in which f, h and x are of order one, as the
+    rule asks for and a stranger would have to find first."""
+    family, p = drawn.family, drawn.params
+    far = np.asarray(drawn.domain.project(np.full(family.d, 1e9)), float)
+    size, domain = {
+        "l2": lambda: (np.linalg.norm(far), tr.L2Ball(1.0, shape=family.d)),
+        "box": lambda: (far.max(), tr.Box(-1.0, 1.0, shape=(family.d,))),
+        "simplex": lambda: (far.sum(), tr.Simplex(1.0, shape=family.d)),
+    }[family.domain]()
+    params = p | {name: p[name] * size for name in ("b", "c", "s")}
+    params |= {"q": p["q"] * size**2, "units": np.ones_like(p["units"])}
+    scaled, levels = drawn._replace(params=params, domain=domain), np.asarray(ref["levels"]) / p["units"][1:]
+    grid = tr.CSOA(
+        eta0=np.logspace(-3, 1.5, 10).astype(np.float32), upsilon0=np.array([0, 0.1, 0.3, 1, 3], np.float32), delta=0.01
+    )
+    found = tr.sweep(problem_of(scaled, levels), tr.Stream(batches), grid, steps=T, points=True, progress=False)
+    return [a_row(drawn, ref, T, repeat, "tuned", x, np.nan) | {"configuration": k} for k, x in enumerate(found["x"])]
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -341,43 +380,76 @@ def _beyond_chance(h: Any) -> float:
     return float(np.max(values.mean(axis=0) / np.where(error > 0, error, np.inf)))
 
 
+def measured(rows: list[dict[str, Any]]) -> tuple[Any, Any]:
+    """By family, T, problem and way: mean merits, and violations over what chance shows. Of the fifty configurations that
+    with the least mean merit stands, chosen with the solution in hand."""
+    import pandas as pd
+
+    data: Any = pd.DataFrame(rows)
+    cell = ["family", "T", "seed", "way"]
+    merits = data.groupby([*cell, "configuration"], sort=False)["merit"].mean().fillna(np.inf)
+    best = merits.groupby(cell, sort=False).idxmin()
+    chosen = data.set_index([*cell, "configuration"]).loc[list(best)]
+    merit = merits.loc[list(best)].droplevel("configuration").clip(lower=1e-9).unstack("way")
+    return merit, chosen["h"].groupby(cell, sort=False).apply(_beyond_chance).unstack("way")
+
+
 def page(halves: dict[str, list[dict[str, Any]]]) -> str:
     """docs/streams.md: what was measured of both halves."""
     import pandas as pd
 
     about = (__doc__ or "").split("\n\n")
-    parts = [_HEAD, *(f"{paragraph.strip()}\n" for paragraph in about[2:]), _READING]
+    parts = [_HEAD, *(f"{paragraph.strip()}\n" for paragraph in about[3:]), _READING]
     for half, rows in halves.items():
         data: Any = pd.DataFrame(rows)
-        merit = data.groupby(["family", "T", "seed", "way"], sort=False)["merit"].mean().clip(lower=1e-9).unstack("way")
-        missing = [family.name for family in FAMILIES if family.name not in set(data["family"])]
-        ratio = merit["auto"] / merit[[w for w in merit if w != "auto"]].min(axis=1)
-        beyond = data.groupby(["family", "T", "seed", "way"], sort=False)["h"].apply(_beyond_chance).unstack("way")
+        merit, beyond = measured(rows)
+        ways = [w for w in ("auto", "plain", "csoa", "tuned") if w in merit]
+        cells = merit["auto"].notna()
+        missing = [f.name for f in FAMILIES if f.name not in set(data["family"])]
         cpu = data.groupby(["family", "T", "way"], sort=False)["cpu"].median().unstack("way")
         parts.append(
-            f"\n## The {half} half: {data['seed'].nunique()} problems, {len(merit)} cells of a problem and a T, "
-            f"{data['repeat'].nunique()} repeats\n"
+            f"\n## The {half} half: {data['seed'].nunique()} problems, {int(cells.sum())} cells of a problem and a T, "
+            f"{data['repeat'].nunique()} repeats at most\n"
         )
         parts += markdown(
-            ("", *map(str, merit)),
+            ("", *ways),
             [
-                ("significant violations", *(f"{int((beyond[w] > 1).sum())} of {len(beyond)}" for w in merit)),
-                ("ends above where it began", *(f"{int((merit[w] > 1).sum())} of {len(merit)}" for w in merit)),
+                ("significant violations", *(f"{int((beyond[w] > 1).sum())} of {beyond[w].count()}" for w in ways)),
+                ("ends above where it began", *(f"{int((merit[w] > 1).sum())} of {merit[w].count()}" for w in ways)),
             ],
         )
+        of_plain = merit["auto"] / merit["plain"]
+        parts.append("")
+        for against, ratio in {
+            "`plain`": of_plain,
+            "the better of `plain` and the best of fifty, where these were looked for": (
+                merit["auto"] / merit[["plain", "tuned"]].min(axis=1)
+            )[merit["tuned"].notna()] if "tuned" in merit else of_plain[:0],
+            "`csoa`": merit["auto"] / merit["csoa"],
+        }.items():  # fmt: skip
+            ratio = ratio.dropna()
+            if len(ratio):
+                parts.append(
+                    f"- `auto` beside {against}: {np.exp(np.log(ratio).mean()):.2f} times its merit in the geometric mean "
+                    f"of {len(ratio)} cells, {ratio.quantile(0.95):.2f} times or less in 95 %, {ratio.max():.3g} at most"
+                )
+        worst = of_plain.idxmax()
         parts.append(
-            f"\n`auto` beside the better of the other two: {np.exp(np.log(ratio).mean()):.2f} times its merit in the "
-            f"geometric mean, {ratio.quantile(0.95):.2f} times in 95 % of cells, {ratio.max():.2f} at most. "
-            f"Not measured: {', '.join(missing) or 'none'}.\n"
+            f"\nThe worst beside `plain` is of {worst[0]}, T = {worst[1]:,}: {merit['auto'][worst]:.2g} and "
+            f"{merit['plain'][worst]:.2g}. Not measured: {', '.join(missing) or 'no family'}.\n"
         )
-        means = merit.apply(np.log).groupby(["family", "T"], sort=False).mean().apply(np.exp)
+        means = merit[ways].apply(np.log).groupby(["family", "T"], sort=False).mean().apply(np.exp)
+        sure = (beyond[ways] > 1).groupby(["family", "T"], sort=False).sum()
+        timed = [w for w in ways if w != "tuned"]
+        order = {f.name: k for k, f in enumerate(FAMILIES)}
         parts += markdown(
-            ("problems", "T", *(f"merit, {w}" for w in merit), *(f"CPU s, {w}" for w in merit)),
+            ("problems", "T", *(f"merit, {w}" for w in ways), "violations", *(f"CPU s, {w}" for w in timed)),
             (
-                (*at, *(f"{row[w]:.2g}" for w in merit), *(f"{cpu.loc[at][w]:.2f}" for w in merit))
-                for at, row in means.iterrows()
+                (*at, *(f"{means.loc[at, w]:.2g}".replace("nan", "-") for w in ways),
+                 "/".join(str(int(sure.loc[at, w])) for w in ways), *(f"{cpu.loc[at, w]:.2f}" for w in timed))
+                for at in sorted(means.index, key=lambda at: (order[at[0]], at[1]))
             ),
-        )
+        )  # fmt: skip
     return "\n".join(parts) + "\n"
 
 
@@ -387,71 +459,98 @@ Written by `python -m studies.streams --page FILES` from the rows of its runs: w
 that nobody has tuned for.
 """
 
-_READING = """`auto` is what `minimize` does, `plain` the solution on the same samples without a margin, `csoa` steps without
-coefficients that see every sample once (`memory=0`); configurations of it that somebody had tuned were not tried. A
-violation is significant where the mean over repeats is above the level by more than chance shows in one of a hundred
-problems (Student's t, shared among constraints). Merits are means over repeats, and geometric means over problems.
-CPU seconds are medians.
+_READING = """`auto` is what `minimize` does, `plain` the solution on the same samples without a margin and without folds,
+`csoa` steps without coefficients that see every sample once (`memory=0`). `tuned` is the best of fifty configurations of
+CSOA's printed rule (ten step sizes, five margins) on the same samples, in units that make everything of order one, chosen
+for each problem and T with its solution in hand.
+
+A violation is significant where the mean over repeats is above the level by more than chance shows in one of a hundred
+problems (Student's t, shared among constraints). Merits are means over repeats, and geometric means over problems; below
+1e-9 they count as 1e-9. CPU seconds are medians.
+
+Problems with seeds below 66 are the seen half: they have been on this page before, and choices were made on them. The unseen
+half was measured once, with what ships.
 """
 
 
 def ways_of(names: list[str]) -> dict[str, Any]:
     """By name: what `auto` does, the same without a margin, and the steps that see every sample once."""
     from tightrope.evidence import folds
+    from tightrope.loop import fit
+
+    def no_folds(problem: Any, part: Any, without: Any) -> Any:
+        nothing = np.zeros(1 + np.size(problem.levels))
+        return folds.of_all(folds.Seen(nothing, nothing), nothing, part.n)
 
     def plain(problem: tr.Problem, data: Any, T: int) -> tr.Result:
-        was = folds.COVER, folds.OVERFIT, folds.ABOVE
-        folds.COVER, folds.OVERFIT, folds.ABOVE = 0.0, np.inf, np.inf
+        was = fit.cross_fitted, fit.lowered_by, fit.enough
+        fit.cross_fitted, fit.enough = no_folds, lambda *_: True
+        fit.lowered_by = lambda folds, keep, lam, order: np.zeros_like(lam)
         try:
             return tr.minimize(problem, data, steps=T)
         finally:
-            folds.COVER, folds.OVERFIT, folds.ABOVE = was
+            fit.cross_fitted, fit.lowered_by, fit.enough = was
 
     every = {
         "auto": lambda problem, data, T: tr.minimize(problem, data, steps=T),
         "plain": plain,
         "csoa": lambda problem, data, T: tr.minimize(problem, data, steps=T, memory=0),
     }
-    return {name: every[name] for name in names}
+    return {name: every.get(name) for name in names}
 
 
 def main() -> None:
-    """Measure one half, and print a table."""
+    """Measure one half, cell by cell, and print a table; or write the page."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--half", choices=["seen", "unseen"], default="seen")
-    arguments.add_argument("--problems", type=int, default=33, help="how many")
+    arguments.add_argument("--problems", type=int, default=22, help="how many, from the first on")
+    arguments.add_argument("--seeds", nargs="+", type=int, help="these problems")
     arguments.add_argument("--family", help="only those whose name has this")
     arguments.add_argument("--repeats", type=int, default=REPEATS)
     arguments.add_argument("--most", type=int, default=10**6, help="no more samples than these")
-    arguments.add_argument("--ways", nargs="+", default=["auto", "plain", "csoa"])
-    arguments.add_argument("--out", type=Path, help="a file for the rows, as JSON lines")
+    arguments.add_argument("--ways", nargs="+", default=["auto", "plain", "csoa", "tuned"])
+    arguments.add_argument(
+        "--limit", type=float, default=20.0, help="CPU seconds of a cell, above which it has two repeats"
+    )
+    arguments.add_argument("--minutes", type=float, default=60.0, help="CPU minutes, after which no cell is begun")
+    arguments.add_argument("--out", type=Path, help="a file for the rows, as JSON lines; cells in it are not run again")
     arguments.add_argument("--page", nargs="+", type=Path, help="files of rows: write docs/streams.md of them")
     arguments.add_argument("--references", nargs="+", type=int, help=argparse.SUPPRESS)
     asked = arguments.parse_args()
+    CACHE.mkdir(parents=True, exist_ok=True)
     if asked.references:
         for seed in asked.references:
             (CACHE / f"{seed}.json").write_text(json.dumps(reference(seed)))
         return
     if asked.page:
-        rows = [json.loads(line) for file in asked.page for line in file.read_text().splitlines()]
-        halves = {"unseen": [r for r in rows if r["seed"] % 2], "seen": [r for r in rows if not r["seed"] % 2]}
+        rows = [row for file in asked.page for row in rows_of(file)]
+        halves = {"unseen": [r for r in rows if r["seed"] >= UNSEEN], "seen": [r for r in rows if r["seed"] < UNSEEN]}
         Path("docs/streams.md").write_text(page({half: rows for half, rows in halves.items() if rows}))
         return
-    odd = asked.half == "unseen"
-    seeds = [2 * k + odd for k in range(asked.problems)]
+    begin = UNSEEN if asked.half == "unseen" else 0
+    seeds = asked.seeds or range(begin, begin + asked.problems)
     seeds = [s for s in seeds if not asked.family or asked.family in draw(s).family.name]
-    known, ways, rows = references(seeds), ways_of(asked.ways), []
-    by_family = sorted(seeds, key=lambda s: (FAMILIES.index(draw(s).family), s))
-    for family in FAMILIES:
-        mine = [s for s in by_family if draw(s).family == family]
-        for T in [T for T in family.horizons if asked.most >= T]:
-            new = [row for s in mine for row in runs(s, known[s], T, ways, asked.repeats)]
-            rows += new
-            if new:
-                print(table(new), flush=True)
-        jax.clear_caches()
-    if asked.out:
-        asked.out.write_text("\n".join(map(json.dumps, rows)))
+    done = {(row["seed"], row["T"]) for row in rows_of(asked.out)} if asked.out and asked.out.exists() else set()
+    # The first T of every family comes before the second of any, so that an early end leaves out no family.
+    cells = [
+        (rank, s, T)
+        for s in sorted(seeds, key=lambda s: FAMILIES.index(draw(s).family))
+        for rank, T in enumerate(draw(s).family.horizons)
+        if asked.most >= T and (s, T) not in done
+    ]
+    for _, s, T in sorted(cells, key=lambda cell: cell[0]):
+        if time.process_time() > 60 * asked.minutes:
+            break
+        new = runs(s, references([s])[s], T, ways_of(asked.ways), asked.repeats, asked.limit)
+        print(table([row for row in new if row["way"] != "tuned"]), flush=True)
+        if asked.out:
+            with asked.out.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in new)
+
+
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    """The rows that a file has."""
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 if __name__ == "__main__":

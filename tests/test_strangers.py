@@ -260,7 +260,7 @@ def test_a_study_goes_on_where_it_was_and_is_split_into_parts(tmp_path, monkeypa
 def test_what_is_measured_fits_the_columns(monkeypatch):
     monkeypatch.setattr(measure, "PASSES", 5)
     monkeypatch.setattr(measure, "STEPS", 100)
-    for what, seed in (("rows", SMOOTH), ("streams", SMOOTH), ("infeasible", INFEASIBLE)):
+    for what, seed in (("rows", SMOOTH), ("calls", SMOOTH), ("streams", SMOOTH), ("infeasible", INFEASIBLE)):
         one = stranger(seed)
         row = measure.about(one, one.reference) | measure.STUDIES[what](one, one.reference)
         assert list(row) == command.columns_of(what)
@@ -298,6 +298,33 @@ def test_claims_hold_and_fail():
         "false alarms: 1 % at most",
         "infeasible recognised in 95 %, data at hand",
     ]
+
+
+def calls(gap, said, status="SOLVED"):
+    """Two whole calls that end with a gap and say another."""
+    made = tables(gap, violated=False, significant=False, tuned=1)["rows"][["seed", "family", "d", "smooth"]]
+    for name in ("", "float32 "):
+        found = {
+            "status": status,
+            "gap": gap,
+            "violation": 0.0,
+            "violated": False,
+            "false gap": said < gap,
+            "seconds": 1.0,
+        }
+        made = made.assign(**{f"{name}{key}": value for key, value in found.items()})
+    return {"calls": made}
+
+
+def test_a_call_is_right_by_what_it_says():
+    assert all(holds for *_, holds in report.claims(calls(1e-6, said=1e-5)))
+    wrong = [text for text, _, holds in report.claims(calls(1e-3, said=1e-5)) if not holds]
+    assert len(wrong) == 8, "neither solved, nor right, nor above the true gap; in both precisions"
+    modest = report.claims(calls(1e-3, said=1e-2, status="STALLED"))
+    assert all(holds for text, _, holds in modest if "below" in text)
+    assert "| STALLED | STALLED | 0 | linear / linear / box | 0.001 |" in report.report(
+        "develop", calls(1e-3, said=1e-2, status="STALLED")
+    )
 
 
 def test_the_page_has_every_study_that_was_run():

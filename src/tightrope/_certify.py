@@ -15,20 +15,26 @@ from tightrope._minimize import minimize
 from tightrope.certificate import Certificate
 from tightrope.confidence.independence import LEAST_BLOCKS
 from tightrope.confidence.means import ENOUGH, checked_confidence, studentised_upper
-from tightrope.evidence.constraint_bounds import bound_constraints, checked_accept, read_ranges, sampled, values_at
+from tightrope.evidence.constraint_bounds import (
+    Terms,
+    bound_constraints,
+    checked_accept,
+    read_ranges,
+    sampled,
+    values_at,
+)
 from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_out, refuse_seen
 from tightrope.evidence.stopping import CONVERGED
 from tightrope.loop.choose import SECOND_COORDINATES
 from tightrope.precision import handed_out, in_float64
 from tightrope.problem import Problem, penalised
-from tightrope.problem.check import astype_problem, check_shapes
-from tightrope.problem.problem import constraint_names
+from tightrope.problem.problem import astype_problem, check_shapes, constraint_names
 from tightrope.result import Result, whole
 from tightrope.sampling import as_sampler
 from tightrope.sampling.rows import count, kept, one_row
 from tightrope.sets.base import checked_point
 from tightrope.solvers import SQP, Bundle, NotFiniteLook, Solver
-from tightrope.tree import Tree, astype, float_dtype
+from tightrope.tree import Tree, astype, float_dtype, size_of
 
 _SOLVERS: tuple[tuple[Solver, int], ...] = ((SQP(), 15), (Bundle(), 60))
 """Who looks for the minimum of a batch, and how many looks it may take: smooth functions take a few, kinks need cuts. The
@@ -112,8 +118,8 @@ def certify(
     n = check_shapes(problem, x, one_row(rows))
     problem = astype_problem(problem, float_dtype(x))
     names = constraint_names(problem, n)
-    accept = checked_accept(accept)
-    bounds = bound_constraints(problem, x, rows, names, read_ranges(ranges, names), confidence, anytime, accept)
+    terms = Terms(names, read_ranges(ranges, names), confidence, checked_accept(accept), anytime)
+    bounds = bound_constraints(problem, x, rows, terms)
     expected = None
     if population_gap and result is not None and not any(bound.kind in ("blocks", "alike") for bound in bounds):
         expected = _population_gap(problem, x, result.dual, kept(rows), confidence)
@@ -149,7 +155,7 @@ def _lowest(problem: Problem, x: Tree, rows: Tree) -> float | None:
     such bounds. None where there is none."""
     domain = problem.domain
     start = x if domain.shape is None else domain.start(float_dtype(x))  # at x itself F has too small a scale
-    if not (domain.has_conic and domain.has_lmo) or sum(v.size for v in jax.tree.leaves(x)) > SECOND_COORDINATES:
+    if not (domain.has_conic and domain.has_lmo) or size_of(x) > SECOND_COORDINATES:
         return whole(minimize(problem, rows, x0=start, record=0, progress=False)).lower
     rows, best = jax.tree.map(jnp.asarray, rows), -math.inf
     for solver, most in _SOLVERS:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from tightrope._compilation_cache import hints_at_cache
@@ -22,7 +21,7 @@ from tightrope.loop.choose import Stored, keeps_samples, second_choice
 from tightrope.loop.findings import result_of
 from tightrope.loop.fit import run_fit
 from tightrope.loop.looks import run_looks
-from tightrope.loop.prepare import asked_of, prepare, refuse_mean, refuse_tracked
+from tightrope.loop.prepare import MOST_PASSES, asked_of, prepare, refuse_mean, refuse_tracked
 from tightrope.loop.record import Options, Snapshot
 from tightrope.loop.run import run_steps
 from tightrope.methods import Refreshing
@@ -33,10 +32,9 @@ from tightrope.result import Result, Status, TotalCost, whole
 from tightrope.sampling import Sampler, as_sampler
 from tightrope.sets.base import Shape, checked_point
 from tightrope.solvers import Solver
-from tightrope.tree import Array, Tree, float_dtype
+from tightrope.tree import Array, Tree, bytes_of, float_dtype
 
-_MOST_PASSES = 1000  # passes over the rows of a run that ends when its gap is small or stalls; by hand
-_PASSES_UNJUDGED = _MOST_PASSES // 10  # of a run without a strictly feasible point, whose gap is not known
+_PASSES_UNJUDGED = MOST_PASSES // 10  # of a run without a strictly feasible point, whose gap is not known
 _UNWATCHED = Options(record=0, progress=False)  # of a run that is a part of another
 
 
@@ -138,8 +136,8 @@ def minimize(
             where samples are many.
         precision: "float64" or "float32". By default rows are computed in float64, whatever JAX's switch `jax_enable_x64`
             says (they stay as they were given, and points come back as NumPy arrays), streams and generators in the
-            precision that JAX is configured for. "float32" is for functions that can do no other; what numbers lose by
-            rounding is then counted.
+            precision that JAX is configured for. "float32" is for functions that can do no other; what sums lose by
+            rounding is then counted, what numbers lose inside f and h is not.
 
     Returns:
         A `Result`; `print(result)` is a report. `result.status` says how the run ended and what that proves; objective and
@@ -242,7 +240,7 @@ class _Leg:
             )
         self.ready = prepare(
             asked.problem, asked.data, asked.method, steps=asked.steps,
-            passes=_MOST_PASSES if self.open_ended else asked.passes, batch_size=asked.batch_size, seeds=(asked.seed,),
+            passes=MOST_PASSES if self.open_ended else asked.passes, batch_size=asked.batch_size, seeds=(asked.seed,),
             x0=asked.x0, warm_start=asked.warm_start,
         )  # fmt: skip
         if self.open_ended and asked.options.tol is None and not _knows_gap(self.ready.method):
@@ -265,8 +263,8 @@ class _Leg:
         ready, asked = self.ready, self.asked
         if asked.method != "auto" or ready.sampler.n is not None or self.output is not None or ready.sizes is not None:
             return 0
-        size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(ready.sampler.example()))
-        known = asked_of(ready)._replace(nested=ready.problem.nested)
+        size = bytes_of(ready.sampler.example())
+        known = asked_of(ready)
         stored = Stored(ready.steps * ready.plan.batch_size, size, int(asked.memory))
         why = keeps_samples(known, stored)
         if why:

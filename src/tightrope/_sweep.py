@@ -17,7 +17,7 @@ from tightrope._limits import MOST_ROWS, at_most
 from tightrope.columns import of_constraints, of_means, on_all_rows, refuse_taken
 from tightrope.loop.driver import Driver, Position, refresh_period
 from tightrope.loop.prepare import Prepared, prepare
-from tightrope.loop.progress import Progress
+from tightrope.loop.record import Progress
 from tightrope.loop.steps import Carry, Variant, output, start, summarise, take_steps, track_names
 from tightrope.methods import Method
 from tightrope.methods.base import Algorithm, title_of
@@ -25,7 +25,7 @@ from tightrope.precision import digits, handed_out
 from tightrope.problem import Problem, full_values
 from tightrope.sampling import Buffer, as_sampler
 from tightrope.solvers import Look, NotFiniteLook, Solver
-from tightrope.tree import Array, Mean, Tree, replace
+from tightrope.tree import Array, Mean, Tree, bytes_of, replace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,8 +155,7 @@ def _sweep_one(
     variant = Variant(ready.sizes, track)
     horizon = jnp.asarray(ready.steps, jnp.int32)
     one = jax.eval_shape(lambda: start(ready.method_at(0), ready.problem, ready.x, ready.lam, horizon, variant))
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one))
-    room = max(1, memory // (4 * size))  # states, their successors and gradients
+    room = max(1, memory // (4 * bytes_of(one)))  # states, their successors and gradients
     n_seeds = min(len(ready.plan.seeds), room)
     n_combos = min(len(combos), max(1, room // n_seeds))
     if devices is not None:  # as many on each

@@ -205,7 +205,7 @@ class Certificate:
                 'give ranges= for a proof, or accept="asymptotic" to count that as an answer'
             )
         worst = max(beyond, key=lambda bound: bound.rows_needed)
-        more = _rounded(worst.rows_needed - self.samples)
+        more = rounded_up(worst.rows_needed - self.samples)
         names = _listed([bound.name for bound in beyond])
         for_what = "" if worst.accepted or worst.grade == "proven" else " for an asymptotic bound, ranges= for a proof"
         return (
@@ -249,7 +249,7 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _rounded(number: float) -> int:
+def rounded_up(number: float) -> int:
     """Two significant digits, upwards: it is an estimate."""
     unit = 10 ** max(math.floor(math.log10(max(number, 1))) - 1, 0)
     return math.ceil(number / unit) * unit

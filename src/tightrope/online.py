@@ -17,24 +17,23 @@ from tightrope.evidence.at_a_point import conflict_of, worth_of_a_run
 from tightrope.evidence.constraint_bounds import follow, read_ranges, sampled
 from tightrope.evidence.watched_point import Watch
 from tightrope.given import unmasked
-from tightrope.loop.budget import cost_of
-from tightrope.loop.choose import automatic_for_a_fed_run, misfit, refuse_grids
+from tightrope.loop.choose import Asked, automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
-from tightrope.loop.prepare import Prepared, prepare, refuse_mean
-from tightrope.loop.steps import Carry, average, output, summarise
+from tightrope.loop.prepare import Prepared, cost_of, prepare, refuse_mean
+from tightrope.loop.steps import GROUP, Carry, average, output, summarise
 from tightrope.methods import Method
 from tightrope.methods.base import title_of
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.result import Result, Status, TotalCost
 from tightrope.sampling import Buffer, Draws, Plan, Stream
-from tightrope.sampling.sampler import block_length, filled
+from tightrope.sampling.rows import Arrays
+from tightrope.sampling.sampler import block_length, filled, length
 from tightrope.sampling.stream import Lately
 from tightrope.sets.base import Shape, checked_point
 from tightrope.tree import Tree, float_dtype
 
 _MOST_STEPS = np.iinfo(np.int32).max  # of a run, and its horizon, at which no anytime method looks; derived
-_SHORTEST = 64  # steps in a buffer, at least; powers of two from there on are all the shapes there are; by hand
 _WATCHED = 2048  # steps from which on multipliers are looked at, at every power of two (a guess)
 _GROWING = 1.5  # times their mean at half of the steps: 2 where they grow steadily, 1 where settled; by hand
 
@@ -137,8 +136,8 @@ class Online:
         ready, (carry, step, waiting) = self._begin(rows)
         rows = _join(waiting, rows)
         a_step = ready.plan.draws * ready.plan.batch_size
-        first, kept = int(step), _length(waiting)
-        end = first + _length(rows) // a_step
+        first, kept = int(step), length(waiting)
+        end = first + length(rows) // a_step
         if end > _MOST_STEPS:
             raise ValueError(f"Online: {end:,} steps are more than 2^31 - 1. Start another run from this one.")
         driver, position = Driver(OneRun(ready), _Given(rows, first, ready.plan)), Position(carry, first)
@@ -150,7 +149,7 @@ class Online:
         if self._watch is not None:
             self._watch = self._watch.after(ready.problem, _cut(rows, kept, None))
         self._standing = Standing(position.carry, np.asarray(end), _copy(_cut(rows, (end - first) * a_step, None)))
-        self._seen = Lately(_bytes_a_row(rows)) if self._seen is None else self._seen.copy()
+        self._seen = Lately(Arrays(rows).bytes_a_row) if self._seen is None else self._seen.copy()
         self._seen.add(_cut(rows, 0, (end - first) * a_step))
         looks = end >= _WATCHED and first.bit_length() < end.bit_length()
         said = self._look_at_multipliers() if looks else ""
@@ -381,20 +380,20 @@ class _Given(Draws):
     def __init__(self, rows: Tree, first: int, plan: Plan):
         self.rows, self.first, self.plan = rows, first, plan
         self.rows_a_step = plan.draws * plan.batch_size
-        self.longest = max(_SHORTEST, block_length(_bytes_a_row(rows) * self.rows_a_step))
+        self.longest = max(GROUP, block_length(Arrays(rows).bytes_a_row * self.rows_a_step))
 
     def take(self, t: int, count: int) -> Buffer:
-        """A buffer filled up to a power of two, so that few programs are compiled."""
+        """A buffer filled up to a power of two, of groups at least, so that few programs are compiled."""
         steps, begin = min(count, self.longest), (t - self.first) * self.rows_a_step
         rows = _cut(self.rows, begin, begin + steps * self.rows_a_step)
-        return filled(rows, steps, self.plan, max(_SHORTEST, 1 << (steps - 1).bit_length()))
+        return filled(rows, steps, self.plan, max(GROUP, 1 << (steps - 1).bit_length()))
 
 
 def _check_method(method: Any, problem: Problem) -> None:
     """Refuse what a run without an end and without its data at hand cannot do, before the first batch comes."""
     if not isinstance(method, Method):
         raise TypeError(f"Online: method is {method!r}; expected a method object such as tr.CSOA(anytime=True).")
-    sentence = misfit(method, problem.domain, rows=False, endless=True, nested=problem.nested)
+    sentence = misfit(method, Asked(problem.domain, rows=False, nested=problem.nested, endless=True))
     if sentence is not None:
         raise TypeError(f"Online: {sentence}")
     refuse_grids(method)
@@ -423,15 +422,7 @@ def _join(waiting: Tree, rows: Tree) -> Tree:
     ):
         raise ValueError(f"Online: a batch has samples {new}; expected {old}, as before.")
     rows = jax.tree.map(lambda a, b: b.astype(a.dtype, copy=False), waiting, rows)
-    return jax.tree.map(lambda a, b: np.concatenate([a, b]), waiting, rows) if _length(waiting) else rows
-
-
-def _bytes_a_row(rows: Tree) -> int:
-    return sum(a.dtype.itemsize * int(np.prod(a.shape[1:])) for a in jax.tree.leaves(rows))
-
-
-def _length(rows: Tree) -> int:
-    return jax.tree.leaves(rows)[0].shape[0]
+    return jax.tree.map(lambda a, b: np.concatenate([a, b]), waiting, rows) if length(waiting) else rows
 
 
 def _cut(rows: Tree, low: int, high: int | None) -> Tree:

@@ -49,13 +49,7 @@ def digits(rows: bool = True, precision: str | None = None) -> Iterator[None]:
 
 def in_float64(fn: Callable[P, R]) -> Callable[P, R]:
     """The function computed in float64, as all rows are."""
-
-    @functools.wraps(fn)
-    def wide(*args: P.args, **kwargs: P.kwargs) -> R:
-        with digits():
-            return fn(*args, **kwargs)
-
-    return wide
+    return digits()(fn)
 
 
 def outside(fn: Callable[P, R]) -> Callable[P, R]:
@@ -96,13 +90,7 @@ def _as_written() -> Iterator[None]:
 
 def full_precision(fn: Callable[P, R]) -> Callable[P, R]:
     """The function with full precision in every product that it computes or traces."""
-
-    @functools.wraps(fn)
-    def exact(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _as_written():
-            return fn(*args, **kwargs)
-
-    return exact
+    return _as_written()(fn)
 
 
 def in_full_precision(cls: type, names: Iterable[str]) -> None:

@@ -313,6 +313,11 @@ class Result:
 
         return run_fragment(self)
 
+    @property
+    def known(self) -> list[tuple[str, str]]:
+        """What a report says of every run, as names and what there is to say of each: a line of text, or of a page."""
+        return [("measured on", self.measured_on), ("point", self.point), ("cost", str(self.cost))]
+
     def _plus_minus(self, error: float | None) -> str:
         return f" +- {error:.2g}" if self.at_random and error is not None and error > 0 else ""
 
@@ -343,7 +348,7 @@ class Result:
                 settled = " (still changing)" if constraint in self.unsettled else ""
                 known = f"{value:>12.6g}{self._plus_minus(error)}  {lam:>12.6g}{settled}"
                 lines += [f"  {constraint:<{width}}  {known}  {self.verdict_of(value, error)}"]
-        lines += [f"  measured on  {self.measured_on}", f"  point        {self.point}", f"  cost         {self.cost}"]
+        lines += [f"  {name:<11}  {said}" for name, said in self.known]
         lines += [f"  note         {note}" for note in self.notes]
         lines += [f"  certificate  {self.certificate.verdict}"] if self.certificate is not None else []
         return visible("\n".join(lines))

@@ -172,6 +172,16 @@ def eps_of(x: Tree) -> float:
     return float(jnp.finfo(float_dtype(x)).eps)
 
 
+def size_of(x: Tree) -> int:
+    """How many numbers a tree has, or its shapes stand for."""
+    return sum(map(np.size, jax.tree.leaves(x)))
+
+
+def bytes_of(x: Tree) -> int:
+    """How much memory a tree takes, or its shapes stand for."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(x))
+
+
 def all_finite(x: Tree) -> Array:
     """True when no leaf holds a NaN or an infinity."""
     checks = [jnp.all(jnp.isfinite(v)) for v in jax.tree.leaves(x) if jnp.issubdtype(jnp.result_type(v), jnp.inexact)]

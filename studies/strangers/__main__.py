@@ -83,7 +83,14 @@ def columns_of(what: str) -> list[str]:
         "upsilon0",
         "dual_scale",
     ]
-    more = {"rows": at_hand, "infeasible": at_hand + stream, "streams": [*side_by_side, "seconds", "tuned seconds"]}
+    call = ["status", "gap", "violation", "violated", "false gap", "seconds"]
+    calls = [*call, *(f"float32 {name}" for name in call)]
+    more = {
+        "rows": at_hand,
+        "calls": calls,
+        "infeasible": at_hand + stream,
+        "streams": [*side_by_side, "seconds", "tuned seconds"],
+    }
     return shape + more[what]
 
 

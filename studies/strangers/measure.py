@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.stats import t as student
 
@@ -53,6 +54,34 @@ def rows(one: Stranger, reference: Reference) -> dict[str, Any]:
     }
 
 
+def calls(one: Stranger, reference: Reference) -> dict[str, Any]:
+    """`minimize(problem, table)` as NumPy users call it, JAX's switch for 64 bits off: the rows as they are, and in float32.
+
+    Gaps are F(x) - F* in units of the larger of |F*| and F(start) - F*, which is what `Status.SOLVED` speaks of. What the
+    reference says of the rows in float32 is right but for their rounding.
+    """
+    F_start = float(one.model.means(one.model.domain.start())[0])
+    scale = max(abs(reference.optimum), F_start - reference.optimum) / reference.f_scale
+    out: dict[str, Any] = {}
+    with jax.enable_x64(False):
+        for name, dtype in (("", np.float64), ("float32 ", np.float32)):
+            table = {key: np.asarray(value, dtype) for key, value in one.table.items()}
+            began = time.process_time()
+            result = tr.minimize(one.problem, table, progress=False)
+            seconds = time.process_time() - began
+            verdict = judge(one, reference, result.x)
+            said = np.inf if result.gap is None else result.gap / (one.f_unit * reference.f_scale)
+            out |= {
+                f"{name}status": result.status.name,
+                f"{name}gap": verdict.gap / scale,
+                f"{name}violation": verdict.violation,
+                f"{name}violated": verdict.violated if dtype is np.float64 else verdict.violation > 1e-6,
+                f"{name}false gap": bool(said < verdict.gap - 1e-6),  # references are good to 1e-7
+                f"{name}seconds": seconds,
+            }
+    return out
+
+
 def infeasible(one: Stranger, reference: Reference) -> dict[str, Any]:
     """Data at hand and a stream: which of them say that there is no feasible point."""
     at_hand = rows(one, reference)
@@ -98,6 +127,7 @@ def streams(one: Stranger, reference: Reference) -> dict[str, Any]:
 
 STUDIES: dict[str, Callable[[Stranger, Reference], dict[str, Any]]] = {
     "rows": rows,
+    "calls": calls,
     "streams": streams,
     "infeasible": infeasible,
 }

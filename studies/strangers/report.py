@@ -10,6 +10,7 @@ from studies.page import markdown
 from studies.strangers.measure import PASSES, SEEDS, STEPS
 
 FEW = 50  # coordinates: fewer and more are asked for different things
+SOLVED_GAP = 1e-4  # of the scale that `Status.SOLVED` speaks of
 SLIPS = 0.05  # the share of significant violations that chance gives
 
 
@@ -32,7 +33,7 @@ def report(half: str, tables: dict[str, pd.DataFrame]) -> str:
         "largest Slater margin; a violation is divided by how far H_i ranges over the domain. References are good to 1e-7",
         "in these units, by a proof.",
     ]
-    made = {"rows": _rows, "streams": _streams, "infeasible": _infeasible}
+    made = {"rows": _rows, "calls": _calls, "streams": _streams, "infeasible": _infeasible}
     for what, table in found.items():
         lines += ["", *made[what](table)]
     return "\n".join(lines) + "\n"
@@ -41,7 +42,9 @@ def report(half: str, tables: dict[str, pd.DataFrame]) -> str:
 def claims(tables: dict[str, pd.DataFrame]) -> list[tuple[str, str, bool]]:
     """What has to hold on the held-out half: the claim, what was found, whether it holds."""
     out = []
-    rows, streams, infeasible = (tables.get(what, pd.DataFrame()) for what in ("rows", "streams", "infeasible"))
+    rows, calls, streams, infeasible = (
+        tables.get(what, pd.DataFrame()) for what in ("rows", "calls", "streams", "infeasible")
+    )
     if len(rows):
         few, many = rows[rows.d <= FEW], rows[rows.d > FEW]
         cases = [
@@ -58,6 +61,8 @@ def claims(tables: dict[str, pd.DataFrame]) -> list[tuple[str, str, bool]]:
             out.append(("on the others the status says so", *_share(_true(rows[failed]["not converged"]), 1.0)))
         alarms = _true(rows.infeasible)
         out.append(("false alarms: 1 % at most", f"{alarms.sum()} of {len(alarms)}", bool(alarms.mean() <= 0.01)))
+    if len(calls):
+        out += _claims_of_calls(calls)
     if len(streams):
         bad = _true(streams.significant)
         text = f"streams: significant violations on {SLIPS:.0%} at most, as chance gives"
@@ -68,6 +73,20 @@ def claims(tables: dict[str, pd.DataFrame]) -> list[tuple[str, str, bool]]:
         out.append(("infeasible recognised in 95 %, data at hand", *_share(_true(infeasible.infeasible), 0.95)))
         told = infeasible[_true(infeasible.recognisable)]
         out.append(("infeasible recognised in 95 %, streams", *_share(_true(told["stream infeasible"]), 0.95)))
+    return out
+
+
+def _claims_of_calls(calls: pd.DataFrame) -> list[tuple[str, str, bool]]:
+    """Of whole calls without an option: what is said, and whether it is true."""
+    out = []
+    for name, stored in (("", "float64"), ("float32 ", "float32")):
+        right = (calls[f"{name}gap"].abs() <= SOLVED_GAP) & ~_true(calls[f"{name}violated"])
+        said = calls[f"{name}status"] == "SOLVED"
+        for who, part in (("smooth ones", _true(calls.smooth)), ("95 % of all", calls.smooth.notna())):
+            least = 1.0 if who == "smooth ones" else 0.95
+            out.append((f"rows in {stored}: {who} SOLVED, and right", *_share((right & said)[part], least)))
+        out.append((f"rows in {stored}: whoever says SOLVED is right", *_share(right[said], 1.0)))
+        out.append((f"rows in {stored}: no gap is below the true one", *_share(~_true(calls[f"{name}false gap"]), 1.0)))
     return out
 
 
@@ -111,6 +130,41 @@ def _rows(table: pd.DataFrame) -> list[str]:
         "",
         *markdown(("status", "method", "count"), _counts(table[~solved(table, 1e-3)], "status", "method")),
     ]
+
+
+def _calls(table: pd.DataFrame) -> list[str]:
+    """Whole calls without an option."""
+    heads = ("problems", "count", "SOLVED", "largest gap", "CPU s, median", "CPU s, most", "SOLVED, float32 rows")
+    others = table[(table.status != "SOLVED") | (table["float32 status"] != "SOLVED")]
+    return [
+        "## Whole calls: `minimize(problem, rows)`",
+        "",
+        "NumPy rows, no option, JAX's switch for 64 bits off; the same rows stored in float32. Here a gap is divided by the",
+        f"larger of |F\\*| and F(start) - F\\*, of which SOLVED promises {SOLVED_GAP:g}. A point on rows in float32 is held",
+        "against the reference of the rows as they were, and may violate by their rounding, 1e-6 of the scale of h. Seconds",
+        "are those of a first call, compiling and all.",
+        "",
+        *_verdicts({"calls": table}),
+        "",
+        *markdown(heads, [_call_cells(name, part) for name, part in _parts(table) if len(part)]),
+        "",
+        "How the others ended:",
+        "",
+        *markdown(
+            ("status", "float32", "seed", "problem", "gap"),
+            others[["status", "float32 status", "seed", "family", "gap"]].to_numpy().tolist(),
+        ),
+    ]
+
+
+def _call_cells(name: str, part: pd.DataFrame) -> list[Any]:
+    most = f"{part.gap.abs().max():.1e}"
+    seconds = f"{part.seconds.median():.1f}", f"{part.seconds.max():.1f}"
+    return [name, len(part), _said(part.status), most, *seconds, _said(part["float32 status"])]
+
+
+def _said(statuses: pd.Series) -> int:
+    return int((statuses == "SOLVED").sum())
 
 
 def _parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -7,10 +7,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import tightrope as tr
-from tightrope.__main__ import app
+from tests.commands import call
 from tightrope.learn import drawn as module
 from tightrope.learn.drawn import MOST_ROWS, drawn, numbers_drawn, parts_of
 from tightrope.learn.tables.encoder import TableEncoder
@@ -34,11 +33,6 @@ def folder(tmp_path):
     pq.write_table(table.slice(0, 250), folder / "a.parquet", row_group_size=90)
     pq.write_table(table.slice(250), folder / "b.parquet", row_group_size=200)
     return folder
-
-
-def call(*words):
-    found = CliRunner().invoke(app, [str(word) for word in words])
-    return found.exit_code, found.stdout, found.stderr
 
 
 def test_few_rows_are_taken_as_they_are_and_of_many_a_sample(folder, monkeypatch):

@@ -250,6 +250,7 @@ def test_otherwise_every_sample_is_seen_once(steps, options):
     assert result.method.name == "csoa"
     lacking = options.get("memory", 0) > 0
     assert ("memory= allows" in str(result)) == lacking
+    assert ("given as tr.Parquet" in " ".join(str(result).split())) == lacking
 
 
 def test_memory_that_just_suffices():
@@ -376,3 +377,15 @@ def test_a_probability_that_samples_cannot_tell_is_not_promised(what):
         rows[::1000] *= 100
     result = tr.minimize(problem(), tr.Stream([rows]), steps=2560, keep=0.95)
     assert "not known to be kept with probability 0.95" in str(result)
+
+
+def test_where_samples_leave_points_open_the_start_is_kept():
+    """All samples are zero around the start, and say nothing of the points there; far off there are losses."""
+
+    def rare(x, theta):
+        return jnp.maximum(jnp.dot(theta, x) - 6, 0)
+
+    flat = tr.Problem(rare, lambda x, theta: jnp.stack([theta[0], -theta[1]]) * x[:2], tr.Box(-3.0, 3.0, shape=D), 1.0)
+    result = tr.minimize(flat, stream(2560), steps=2560)
+    np.testing.assert_array_equal(result.x, 0)
+    assert "start" in result.message

@@ -7,8 +7,8 @@ import types
 import numpy as np
 import pytest
 
-from tightrope.loop import progress
-from tightrope.loop.progress import Progress, in_notebook
+from tightrope.loop import progress, record
+from tightrope.loop.record import Progress, in_notebook
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def test_a_bar_says_how_it_goes(monkeypatch):
     said, clock = [], [0.0]
     bar = progress.NotebookBar()
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(record, "in_notebook", lambda: True)
     monkeypatch.setattr(progress.NotebookBar, "_draw", lambda self, made: said.append(made))
     monkeypatch.setattr(progress, "progress", lambda *given: given)
-    shown = progress.Progress(40, None, "things")
+    shown = record.Progress(40, None, "things")
     assert isinstance(shown.bar, progress.NotebookBar)
     with shown:
         clock[0] = 0.49
@@ -83,14 +83,14 @@ def test_a_bar_says_how_it_goes(monkeypatch):
         shown.bar.update(0, completed=clock[0])
     assert [given[0] for given in said[4:]] == [2.0, 2.125, 2.25]
     assert bar.add_task("a", 3) == 0
-    monkeypatch.setattr(progress, "in_notebook", lambda: False)
-    monkeypatch.setattr(progress.sys, "stderr", types.SimpleNamespace(isatty=lambda: False))
-    assert progress.Progress(4, None).bar is None
-    assert progress.Progress(4, False).bar is None
+    monkeypatch.setattr(record, "in_notebook", lambda: False)
+    monkeypatch.setattr(record.sys, "stderr", types.SimpleNamespace(isatty=lambda: False))
+    assert record.Progress(4, None).bar is None
+    assert record.Progress(4, False).bar is None
 
 
 def test_a_bar_is_on_standard_error_and_stays_in_files():
-    bar = progress._bar()
+    bar = progress.terminal_bar()
     assert bar.console.stderr
     assert bar.live.transient is bar.console.is_terminal
     assert len(bar.columns) == 4

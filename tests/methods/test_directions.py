@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.loop.budget import gradients_used
+from tightrope.loop.prepare import gradients_used
 from tightrope.methods.directions import find_bends, gradients_for
 from tightrope.methods.snapshot import take_snapshot
 from tightrope.methods.widths import length_in, move_of, rows_in, slope_in, step_along

@@ -12,7 +12,7 @@ from slow import quick_first
 
 import tightrope as tr
 from studies import methods_table
-from tightrope.loop.budget import cost_of
+from tightrope.loop.prepare import cost_of
 from tightrope.loop.steps import Variant, start
 from tightrope.problem.problem import n_constraints
 from tightrope.problems import EXACT

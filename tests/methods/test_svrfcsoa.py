@@ -7,7 +7,7 @@ from quadratic import EVERYTHING, forty_steps, grad_f, jac, values
 
 import tightrope as tr
 from studies.finite_sums import N, error, finite
-from tightrope.loop.budget import gradients_used
+from tightrope.loop.prepare import gradients_used
 
 
 @pytest.mark.slow

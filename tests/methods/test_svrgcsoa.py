@@ -13,7 +13,7 @@ from scipy.optimize import minimize as scipy_minimize
 import tightrope as tr
 from studies.finite_sums import N, error, finite
 from tightrope.lab.problems.scenarios import portfolio
-from tightrope.loop.budget import gradients_used
+from tightrope.loop.prepare import gradients_used
 from tightrope.methods.conservative.svrgcsoa import Epoch, _smoothness
 from tightrope.methods.merit import no_judge
 from tightrope.methods.snapshot import Snapshot

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import tightrope as tr
-from tightrope.problem import full_data
+from tightrope.sampling import rows as all_rows
 
 if "OMPI_COMM_WORLD_SIZE" in os.environ:
     jax.distributed.initialize()
@@ -43,7 +43,7 @@ problem = tr.Problem(
 mesh, method = jax.make_mesh((jax.device_count(),), ("rows",)), tr.CSOA(eta0=0.5, upsilon0=0.1)
 if WRONG in ("files", "vanishing", "others"):
     method = tr.SVRGCSOA(refresh_every=10)
-    full_data._MOST_READ = 32  # slices smaller than a part: files are read again in every pass
+    all_rows._MOST_READ = 32  # slices smaller than a part: files are read again in every pass
     place = FOLDER / "data" / "part-0.parquet" if WRONG == "others" and me == 1 else FOLDER / "data"
     data = tr.Parquet(place, {"a": ["a0", "a1", "a2"], "b": "b"}, mesh=mesh, shards=4, shuffle=40)
 else:

@@ -13,10 +13,10 @@ from slow import quick_first
 
 import tightrope as tr
 from studies.finite_sums import finite
-from tightrope.methods.curvature import with_secants
 from tightrope.solvers.bundle import BundleSurvey
 from tightrope.solvers.cuts import Looks, Model, Units, best_combination
 from tightrope.solvers.programmes import region_of, solve
+from tightrope.solvers.quadratic import with_secants
 from tightrope.tree import replace
 
 RNG = np.random.default_rng(7)

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.methods.curvature import updated
 from tightrope.sets import conic
 from tightrope.solvers.bounds import Bounds, within_bounds
 from tightrope.solvers.limited import Bends
 from tightrope.solvers.low_rank import LowRank
 from tightrope.solvers.programmes import region_of, solve
-from tightrope.solvers.quadratic import Ball, Step, _free, best_step
+from tightrope.solvers.quadratic import Ball, Step, _free, best_step, updated
 
 D = 60
 

@@ -13,11 +13,10 @@ import pytest
 
 import tightrope as tr
 from tightrope.loop.choose import lacks, missing
-from tightrope.methods.curvature import updated
 from tightrope.sets import conic
 from tightrope.slsqp import slsqp
 from tightrope.solvers.programmes import region_of, solve
-from tightrope.solvers.quadratic import Ball, Inconsistent, _multipliers, best_step
+from tightrope.solvers.quadratic import Ball, Inconsistent, _multipliers, best_step, updated
 from tightrope.solvers.sqp_survey import _less
 
 RNG = np.random.default_rng(0)

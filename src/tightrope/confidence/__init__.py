@@ -22,7 +22,6 @@ from tightrope.confidence.means import binomial_upper as binomial_upper
 from tightrope.confidence.means import bounded_below as bounded_below
 from tightrope.confidence.means import bounded_lower as bounded_lower
 from tightrope.confidence.means import bounded_upper as bounded_upper
-from tightrope.confidence.means import mean_at_most_zero as mean_at_most_zero
 from tightrope.confidence.means import skewness_shortfall as skewness_shortfall
 from tightrope.confidence.means import studentised_upper as studentised_upper
 from tightrope.confidence.rates import difference_interval as difference_interval

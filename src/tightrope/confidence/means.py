@@ -194,24 +194,6 @@ def _spread_before(x: np.ndarray) -> np.ndarray:
     return np.sqrt(np.concatenate([np.full((1, x.shape[1]), 0.25), after[:-1]]))
 
 
-def mean_at_most_zero(values: Any, low: Any, high: Any, confidence: float) -> Any:
-    """Whether the mean of values in [low, high] is at most 0, with this confidence; proven for independent rows at every n.
-
-    It says so where `bounded_upper` would be at most 0, at a hundredth of the cost.
-
-    Args:
-        values: n independent values, or n rows with a column for each of several means.
-        low, high: numbers, or one for each column, low < 0 < high; every possible value lies between them.
-        confidence: one minus the probability of saying so wrongly, for each column.
-
-    Example:
-        >>> values = np.random.default_rng(0).uniform(-1, 0.5, 1000)
-        >>> mean_at_most_zero(values, -1, 0.5, 0.95), mean_at_most_zero(values + 0.25, -0.75, 0.75, 0.95)
-        (True, False)
-    """
-    return bounded_below(values, low, high, 0.0, confidence)
-
-
 # ---- rates, by Clopper and Pearson: exact ----------------------------------------------------------------------------
 
 

@@ -14,9 +14,9 @@ from tightrope.confidence.means import right_skewness
 from tightrope.evidence.constraint_bounds import values_at
 from tightrope.precision import digits
 from tightrope.problem import Problem
-from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import conflict, said_of_conflict
 from tightrope.problem.full_data import full_mean, linearised
+from tightrope.problem.problem import astype_problem
 from tightrope.problem.reach import reach_of_constraints
 from tightrope.problem.rounding import UNITS, count
 from tightrope.sampling import Plan, Sampler

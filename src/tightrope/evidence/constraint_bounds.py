@@ -34,8 +34,7 @@ Accept = Literal["proven", "asymptotic"]
 _HEAVY = 0.2  # of 1 - confidence: with a larger shortfall a tail is too heavy to tell; by hand
 _BLOCK = 4  # rows in a block over the variance's inflation; derived: 8 correlation times of an autoregression
 _WIDER = (1 - 1 / (2 * _BLOCK)) ** -0.5  # because neighbouring blocks are still alike, to first order of such a one
-_ALONE = 0.1  # of the sum of squares: a row with more may carry a constraint alone; by hand
-_NAMED = 5  # such rows that are named, at most; by hand
+_ALONE = 0.1  # of the sum of squares: a row with more may carry a constraint alone, so that there are few; by hand
 
 
 class Range(NamedTuple):
@@ -47,6 +46,16 @@ class Range(NamedTuple):
 
 
 Ranges = tuple[Range | None, ...]
+
+
+class Terms(NamedTuple):
+    """On what terms constraints are bounded."""
+
+    names: list[str]
+    ranges: Ranges
+    confidence: float  # of each bound
+    accept: Accept = "proven"  # the lowest grade of a bound by which a constraint may hold
+    anytime: bool = False  # whether bounds are to hold at all times together
 
 
 def checked_accept(accept: Any) -> Accept:
@@ -143,14 +152,12 @@ def refuse_nested(problem: Problem, given: str) -> None:
         )
 
 
-def bound_constraints(
-    problem: Problem, x: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float, anytime: bool = False,
-    accept: Accept = "proven",
-) -> tuple[ConstraintBound, ...]:  # fmt: skip
+def bound_constraints(problem: Problem, x: Tree, rows: Tree, terms: Terms) -> tuple[ConstraintBound, ...]:
     """An upper bound on every E h_i(x, .) - level_i from rows that nothing was chosen on; each has this confidence.
 
     Where rows are copies of others, the worse of two bounds: by all rows, and by each of them once.
     """
+    names, ranges, confidence, accept, anytime = terms
     if not names:
         return ()
     if anytime or any(ranges):
@@ -296,4 +303,4 @@ def _carriers(h: np.ndarray, upper: float) -> tuple[int, ...]:
         rest = np.delete(h, k)
         if (rest.mean() + width * rest.std() <= 0) != (upper <= 0):
             flips.append((abs(away[k]), int(k)))
-    return tuple(k for _, k in sorted(flips, reverse=True)[:_NAMED])
+    return tuple(k for _, k in sorted(flips, reverse=True))

@@ -74,7 +74,7 @@ def _moments(problem: Problem, x: Tree, samples: Part) -> Array:
 
 
 def edges(n: int) -> np.ndarray:
-    """Where folds of n samples begin and end: stretches of neighbours, so that a drift is seen."""
+    """Where folds of n samples begin and end: stretches of neighbours, so that those that are alike are in one of them."""
     return np.linspace(0, n, FOLDS + 1).astype(int)
 
 
@@ -131,6 +131,11 @@ def judged(problem: Problem, samples: Part, points: Sequence[Tree]) -> Folds:
     return Folds(tuple(points), tuple(inside), tuple(outside), samples.n)
 
 
+def of_all(seen: Seen, optimism: np.ndarray, n: int) -> Folds:
+    """What folds would say of n samples, by their means at the solution and by how much these are too low."""
+    return Folds((), (seen,), (Seen(seen.mean + COVER * optimism, seen.spread),), n)
+
+
 # ---- the margin ------------------------------------------------------------------------------------------------------
 
 
@@ -169,23 +174,27 @@ def quantile(confidence: float, order: Along) -> np.ndarray:
 # ---- the way there ---------------------------------------------------------------------------------------------------
 
 
-def path_choice(
-    problem: Problem, samples: Part, folds: Folds, start: Tree, begin: Seen, here: Seen, lam: np.ndarray
-) -> tuple[float, Folds]:
+def enough(folds: Folds, start: Seen, here: Seen, lam: np.ndarray) -> bool:
+    """Whether there are enough samples to go all the way to their solution: a fit gains far more on its own samples than it
+    is too sure of itself, keeps its constraints, and is better than a start that keeps them."""
+    weights = np.append(1.0, lam)
+    gained, optimism = float((start.mean - here.mean) @ weights), float(folds.optimism @ weights)
+    better = folds.mean[0] < start.f or bool(np.any(start.h > 0))
+    return better and optimism <= OVERFIT * gained and bool(np.all(folds.mean[1:] <= ABOVE * folds.error[1:]))
+
+
+def path_choice(problem: Problem, samples: Part, folds: Folds, start: Tree) -> tuple[float, Folds]:
     """The share of the way from the start to the solution at which folds are best, and what they say there.
 
-    Where a fit gains far more on its own samples than it is too sure of itself, that is all of the way. Otherwise there are
-    too few samples for so many coordinates, and the best point that keeps its constraints lies on the way, or where it
-    begins.
+    Where there are too few samples for so many coordinates the best point that keeps its constraints lies on the way, or
+    where it begins. So it does where samples are all zero on a whole region, which leaves its points open: of shares that
+    are equal to folds the least is taken, because of the start it is known what it loses.
     """
-    weights = np.append(1.0, lam)
-    gained, optimism = float((begin.mean - here.mean) @ weights), float(folds.optimism @ weights)
-    if optimism <= OVERFIT * gained and np.all(folds.mean[1:] <= ABOVE * folds.error[1:]):
-        return 1.0, folds
-    found = [(1.0, folds)]
-    for share in np.arange(7, -1, -1) / 8:  # eighths of the way: a guess
+    found = []
+    for share in np.arange(8) / 8:  # eighths of the way: a guess
         points = [problem.domain.mix(start, x, share) for x in folds.points]
-        found.append((share, judged(problem, samples, points)))
+        found.append((float(share), judged(problem, samples, points)))
+    found.append((1.0, folds))
     keeps = [(share, f) for share, f in found if np.all(f.mean[1:] <= ABOVE * f.error[1:])]
     if keeps:
         return min(keeps, key=lambda one: one[1].mean[0])
@@ -195,11 +204,15 @@ def path_choice(
 # ---- the verdict -----------------------------------------------------------------------------------------------------
 
 
-def worth_by(folds: Folds, order: Along, last: Tree) -> Worth:
-    """Objective and constraints at the answer, with two standard errors: those of folds, at solutions without them. Where
-    neighbouring samples are alike there are fewer of them than it seems, and the errors count that."""
+def worth_by(folds: Folds, order: Along, last: Tree, which: str = "half") -> Worth:
+    """Objective and constraints at the answer, with two standard errors: those of folds, at solutions without them, or means
+    over all samples, corrected by folds of some. Where neighbouring samples are alike there are fewer of them than it seems,
+    and the errors count that."""
     error, mean = 2 * order.widened(folds.error), folds.mean
-    said = f"{folds.n:,} samples in {FOLDS} folds, each at the solution without it, with two standard errors"
+    how = f"in {FOLDS} folds, each at the solution without it" if folds.points else (
+        f"as folds of the {which} of them show these means to be too low"
+    )  # fmt: skip
+    said = f"{folds.n:,} samples {how}, with two standard errors"
     return Worth(float(mean[0]), mean[1:], float(error[0]), error[1:], said, True, last, True, order.note)
 
 

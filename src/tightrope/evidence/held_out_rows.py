@@ -12,9 +12,9 @@ from tightrope.confidence.independence import row_codes
 from tightrope.problem.rounding import count
 from tightrope.sampling import Sampler, as_sampler
 from tightrope.sampling.rows import KEPT_ROWS, data_of, kept
-from tightrope.tree import Tree
+from tightrope.tree import Tree, size_of
 
-_NUMBERS = 1 << 24  # that are looked at for copies: about a second on the host; by hand
+_NUMBERS = 4 * AT_ONCE  # that are looked at for copies: about a second on the host
 _SURE = 0.9999  # confidence of each of the two bounds by which rows are called seen; by hand
 _LEAK = 0.01  # the share of seen rows that is let pass: it moves a mean by as little; by hand
 _COINCIDENCE = 1e-6  # chance below which equal rows in the same order are the same rows; by hand
@@ -54,7 +54,7 @@ def _tables(rows: Tree) -> list[np.ndarray] | None:
     leaves = jax.tree.leaves(rows)
     if (
         not data_of(rows).in_memory
-        or sum(leaf.size for leaf in leaves) > _NUMBERS
+        or size_of(rows) > _NUMBERS
         or any(len(leaf) != count(rows) or jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended) for leaf in leaves)
     ):
         return None

@@ -33,7 +33,7 @@ def pull(problem: Problem, data: Tree, x: Tree, towards: Tree) -> Pull:
         return Pull(x, 0.0, 0.0, 0.0, towards)
 
     def point(a: float) -> Tree:
-        return x if a == 0 else _between(problem, x, towards, a)
+        return x if a == 0 else between(problem, x, towards, a)
 
     def worst(a: float) -> float:
         return float(np.max(np.asarray(full_constraints(problem, point(a), data), float) + margin))
@@ -62,7 +62,8 @@ def mended(problem: Problem, data: Tree, x: Tree, points: list[Tree]) -> Pull | 
 
 
 @compiled(soon=True)
-def _between(problem: Problem, x: Tree, towards: Tree, a: Any) -> Tree:
+def between(problem: Problem, x: Tree, towards: Tree, a: Any) -> Tree:
+    """The point (1 - a) x + a s, with s the point towards which it is pulled."""
     return problem.domain.mix(x, towards, a)
 
 

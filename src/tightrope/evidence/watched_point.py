@@ -11,9 +11,8 @@ from tightrope.evidence.constraint_bounds import Ranges, refuse_nested, rows_nee
 from tightrope.evidence.held_out_rows import codes_of
 from tightrope.problem import Problem
 from tightrope.problem.rounding import UNITS, count
+from tightrope.sampling.stream import MOST_KEPT
 from tightrope.tree import Tree, eps_of
-
-_RECENT = 1 << 12  # samples that are looked at for whether neighbours are alike; by hand
 
 
 class Watch(NamedTuple):
@@ -52,7 +51,7 @@ class Watch(NamedTuple):
         slack = UNITS * eps_of(self.x) * (np.abs(low) + np.abs(high) + np.abs(self.levels))
         h = np.where((h < low) & (h >= low - slack), low, np.where((h > high) & (h <= high + slack), high, h))
         latest = np.column_stack([h, codes_of(rows)])
-        recent = np.concatenate([self.recent, latest])[-_RECENT:] if len(self.recent) else latest[-_RECENT:]
+        recent = np.concatenate([self.recent, latest])[-MOST_KEPT:] if len(self.recent) else latest[-MOST_KEPT:]
         return self._replace(seen=self.seen.add(h), recent=recent)
 
     def certificate(self, names: list[str]) -> Certificate:

@@ -18,8 +18,8 @@ from scipy.optimize import nnls
 from tightrope._jaxlib import compiled
 from tightrope.precision import in_float64
 from tightrope.problem import Problem
-from tightrope.problem.check import astype_problem, check_shapes
 from tightrope.problem.full_data import full_jacobian
+from tightrope.problem.problem import astype_problem, check_shapes
 from tightrope.sampling import Rows, as_sampler
 from tightrope.sets import Box, ConvexSet, L2Ball, LinfBall, Simplex
 from tightrope.tree import Tree, astype, ravel

@@ -3,7 +3,6 @@ be interrupted and taken up again, and files that are whole or absent."""
 
 import contextlib
 import dataclasses
-import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +13,7 @@ import pandas as pd
 
 import tightrope
 from tightrope.files import replace_file
-from tightrope.plotting import new_figure
+from tightrope.plotting import new_figure, write_figure
 
 TUNING = 10_000
 """Seeds from here on are for tuning, and for what is held out; by hand: results are those of smaller ones."""
@@ -56,14 +55,7 @@ class Store:
         path = self.path(unit)
         if not path.exists():
             return False
-        with path.open() as file:
-            first = file.readline()
-        try:
-            found = json.loads(first.removeprefix("# "))
-        except json.JSONDecodeError:
-            found = None
-        if not isinstance(found, dict) or not first.startswith("# "):
-            raise OtherSettingsError(f"{path} is not a part of a reproduction. {_REMEDY}")
+        found = settings_in(path)
         wanted = json.loads(_fingerprint(unit))
         other = sorted(key for key in wanted | found if wanted.get(key) != found.get(key))
         if other:
@@ -77,10 +69,20 @@ class Store:
 
     def save(self, unit: Unit, table: pd.DataFrame) -> None:
         """Write the table beside its place and move it there, so that a file is whole or absent."""
-        text = io.StringIO()
-        text.write(f"# {_fingerprint(unit)}\n")
-        table.to_csv(text, index=False)
-        write_atomically(self.path(unit), text.getvalue().encode())
+        write_atomically(self.path(unit), f"# {_fingerprint(unit)}\n{table.to_csv(index=False)}".encode())
+
+
+def settings_in(path: Path) -> dict[str, Any]:
+    """What the table in a part's file was computed from, as its first line says."""
+    with path.open() as file:
+        first = file.readline()
+    try:
+        found = json.loads(first.removeprefix("# "))
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict) or not first.startswith("# "):
+        raise OtherSettingsError(f"{path} is not a part of a reproduction. {_REMEDY}")
+    return found
 
 
 _REMEDY = "Give another folder, or delete that one to start afresh."
@@ -120,6 +122,5 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def write_picture(path: Path, picture: Any) -> None:
     """Write a matplotlib figure as PNG, whole or not at all."""
-    image = io.BytesIO()
-    picture.savefig(image, format="png")
-    write_atomically(path, image.getvalue())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_figure(picture, path)

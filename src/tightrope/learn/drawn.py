@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tightrope._limits import AT_ONCE
 from tightrope.sampling import Parquet
 from tightrope.sampling.parquet_files import Files
 
@@ -16,9 +17,6 @@ FILES = (str, Path, Parquet)
 MOST_ROWS = 200_000
 """Rows drawn from files, at most. Derived: the standard error of a rate of a half is then root(1/4 / 200,000), 0.11 %, so
 that its two-sided 95 % interval is a fifth of a percent to either side."""
-
-AT_ONCE = 65_536
-"""Rows in a part. A guess: some 50 MB of a hundred columns, far more than what a part costs by itself."""
 
 
 class Drawn(NamedTuple):
@@ -61,10 +59,10 @@ def numbers_drawn(n: int, seed: int) -> np.ndarray:
 
 
 def parts_of(files: Files, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """All rows in the order of the files, `AT_ONCE` at a time, the index counting them from 0."""
-    first = 0
+    """All rows in the order of the files, so many at a time as are soon read, the index counting them from 0."""
+    first, size = 0, max(1, AT_ONCE // max(1, len(columns)))
     for group in files.groups:
-        for batch in files.batches(group, columns, AT_ONCE):
+        for batch in files.batches(group, columns, size):
             frame = batch.to_pandas()
             for name in frame.columns[frame.dtypes == "category"]:  # a writer's dictionary is no difference
                 frame[name] = frame[name].astype(object)

@@ -14,20 +14,24 @@ from tightrope.confidence import ENOUGH
 from tightrope.evidence.folds import FOLDS
 from tightrope.methods import CFWCSOA, CSCGD, CSOA, FWCSOA, SVRFCSOA, SVRGCSOA, Refreshing, SplitCSOA, registered
 from tightrope.methods.base import Algorithm, Method, title_of
+from tightrope.methods.conservative.svrgcsoa import MANY
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
-from tightrope.problem.full_data import slopes_by_few
+from tightrope.problem.full_data import Some, see
 from tightrope.problem.problem import bends
 from tightrope.problem.rounding import few
 from tightrope.sampling import Sampler
+from tightrope.sampling.rows import count, data_of, kept
 from tightrope.sets import ConvexSet
 from tightrope.solvers import SQP, Bundle, Solver
-from tightrope.solvers.path import LONG
-from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, shaped_like, subtract
+from tightrope.solvers.programmes import ROUNDS
+from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, shaped_like, size_of, subtract
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second; measured
-SECOND_COORDINATES = 500  # ... and up to half a second, worth paying where another method does not get there; measured
+SECOND_COORDINATES = MANY  # ... and up to half a second, worth paying where another method does not get there
 SMOOTH_COORDINATES = 1000  # up to which second order on smooth functions ends soon whatever their conditioning; by hand
+
+_SQP, _BUNDLE, _PATH = SQP(), Bundle(), Bundle(path=True)  # what "auto" takes most often, checked once
 
 
 class Asked(NamedTuple):
@@ -42,12 +46,14 @@ class Asked(NamedTuple):
     lacks: Callable[[], str | None] = lambda: "curvature"  # what a probe of the rows finds missing for second order
     around: bool = True  # whether f and h are finite on the set around the domain
     nested: bool = False  # whether objective or constraints are functions of means
+    exact: bool = True  # whether the problem knows its constraints exactly
+    endless: bool = False  # whether the run is fed by hand and has no end
     looks: float = 0.0  # how many the budget pays for, where the data is at hand
 
     @property
     def patient(self) -> bool:
         """Whether the budget pays for looks that prove nothing by themselves, but lead to where everything is proven."""
-        return self.looks >= 2 * (self.coordinates + LONG)
+        return self.looks >= 2 * (self.coordinates + ROUNDS)
 
 
 def automatic(asked: Asked) -> tuple[Algorithm, str]:
@@ -60,14 +66,13 @@ def automatic(asked: Asked) -> tuple[Algorithm, str]:
     by_passes = asked.rows and not asked.steps
     few = asked.constraints <= CONSTRAINTS
     size = f"with few coordinates ({asked.coordinates}) and constraints ({asked.constraints})"
-    fits = {"rows": True, "values": asked.values, "nested": asked.nested}
     smooth = SECOND_COORDINATES if projection_free(domain) else SMOOTH_COORDINATES
     small = few or max(asked.coordinates, asked.constraints) <= COORDINATES  # second order keeps few looks
-    second = by_passes and small and asked.coordinates <= smooth and misfit(SQP, domain, **fits) is None
+    second = by_passes and small and asked.coordinates <= smooth and misfit(SQP, asked) is None
     if second and asked.lacks() is None:
-        return SQP(), f"{data}, {size}, and the functions are smooth"
-    if by_passes and few and asked.coordinates <= most and misfit(Bundle, domain, **fits) is None:
-        return Bundle(path=asked.patient), f"{data}, {size}"
+        return _SQP, f"{data}, {size}, and the functions are smooth"
+    if by_passes and few and asked.coordinates <= most and misfit(Bundle, asked) is None:
+        return (_PATH if asked.patient else _BUNDLE), f"{data}, {size}"
     if asked.nested:
         nested = SVRGCSOA() if asked.rows else CSCGD(schedule="measured")
         return nested, f"{data}, and objective or constraints are functions of means"
@@ -111,7 +116,8 @@ def keeps_samples(asked: Asked, stored: Stored) -> str | None:
         needed = stored.samples * stored.bytes_a_sample
         return (
             f"the samples would take {needed / 2**20:,.0f} MiB and memory= allows {stored.memory / 2**20:,.0f}, so each is "
-            "seen once and forgotten; with room for them the answer would be nearer to the optimum"
+            "seen once and forgotten; with room for them, or written to Parquet files and given as tr.Parquet, the answer "
+            "would be nearer to the optimum"
         )
     return None
 
@@ -121,11 +127,7 @@ def second_choice(method: Algorithm, asked: Asked) -> Algorithm | None:
     known. Cuts need neither step sizes nor curvature."""
     able = asked.rows and asked.coordinates <= SECOND_COORDINATES and asked.constraints <= CONSTRAINTS
     judged = isinstance(method, Refreshing | Solver) and not isinstance(method, Bundle)
-    return (
-        Bundle(path=asked.patient)
-        if able and judged and misfit(Bundle, asked.domain, rows=True, values=asked.values) is None
-        else None
-    )
+    return (_PATH if asked.patient else _BUNDLE) if able and judged and misfit(Bundle, asked) is None else None
 
 
 def projection_free(domain: ConvexSet) -> bool:
@@ -154,76 +156,53 @@ def resolve_method(method: str | Algorithm, asked: Asked) -> tuple[Algorithm, tu
     return registered()[method.lower()](), ()
 
 
-def misfit(
-    method: Algorithm | type[Algorithm],
-    domain: ConvexSet,
-    *,
-    rows: bool,
-    constraints: int | None = None,
-    exact: bool = True,
-    values: bool = True,
-    endless: bool = False,
-    nested: bool = False,
-) -> str | None:
-    """Why a method cannot be used, in a sentence that says what to use instead; None where it can.
-
-    Args:
-        method: the method, or its class.
-        domain: the set X.
-        rows: whether all the data is at hand.
-        constraints: how many there are; None where that is not known yet.
-        exact: whether the problem knows its constraints exactly.
-        values: whether it knows the value of its objective, and not only the gradient.
-        endless: whether the run is fed by hand and has no end.
-        nested: whether objective or constraints are functions of means.
-    """
+def misfit(method: Algorithm | type[Algorithm], asked: Asked) -> str | None:
+    """Why a method, or one of its class, cannot be used, in a sentence that says what to use instead; None where it can."""
     kind = type(method) if isinstance(method, Algorithm) else method
-    name, needs = title_of(kind), kind.needs
-    if nested and not kind.facts.takes_nested:
+    needs, who, domain = kind.needs, functools.partial(title_of, kind), asked.domain
+    if asked.nested and not kind.facts.takes_nested:
         able = " or ".join(f'"{able}"' for able, other in registered().items() if other.facts.takes_nested)
         return (
-            f"{name} takes plain expectations and this problem is nested: its objective or constraints are functions of "
+            f"{who()} takes plain expectations and this problem is nested: its objective or constraints are functions of "
             f"means, which no sample alone can estimate without bias. Use method={able}."
         )
     if "project" in needs and not domain.has_projection:
         free = 'a projection-free method such as method="split-csoa" or "fw-csoa"'
-        other = 'all the data and method="bundle"' if nested else free
-        return f"{name} needs a projection and {domain.name} has none. Use {other}, or a set with a projection."
+        other = 'all the data and method="bundle"' if asked.nested else free
+        return f"{who()} needs a projection and {domain.name} has none. Use {other}, or a set with a projection."
     if "lmo" in needs and not domain.has_lmo:
         return (
-            f"{name} needs a linear minimisation oracle and {domain.name} has none. Use a projection method such as "
+            f"{who()} needs a linear minimisation oracle and {domain.name} has none. Use a projection method such as "
             'method="csoa", or give the set an lmo.'
         )
     if "conic" in needs and not domain.has_conic:
         return (
-            f"{name} solves small programmes on the domain, and {domain.name} has no description for them. Use a method "
+            f"{who()} solves small programmes on the domain, and {domain.name} has no description for them. Use a method "
             'such as "svrg-csoa" or "svrf-csoa", or give the set a `conic`.'
         )
     if kind.facts.averages and not domain.additive:
         return (
-            f"{name} averages points and those of {domain.name} are held factored, which cannot be averaged entry by entry. "
-            'Use method="cfw-csoa" ("mfw-csoa" for samples), or hold the matrix dense.'
+            f"{who()} averages points and those of {domain.name} are held factored, which cannot be averaged entry by "
+            'entry. Use method="cfw-csoa" ("mfw-csoa" for samples), or hold the matrix dense.'
         )
-    if "exact_constraints" in needs and not exact:
-        return f"{name} needs exact constraints; give Problem(..., exact_constraints=...)."
-    if "values" in needs and not values:
+    if "exact_constraints" in needs and not asked.exact:
+        return f"{who()} needs exact constraints; give Problem(..., exact_constraints=...)."
+    if "values" in needs and not asked.values:
         return (
-            f"{name} needs values of the objective and the oracle gives gradients only; expected (f, grad f, h, grad h). "
+            f"{who()} needs values of the objective and the oracle gives gradients only; expected (f, grad f, h, grad h). "
             'Use a method such as "csoa", or return f as well.'
         )
-    if needs_rows(kind) and not rows:
+    if needs_rows(kind) and not asked.rows:
+        return f'{who()} looks at all the data, which a stream does not keep; expected arrays. Use a method such as "csoa".'
+    if asked.endless and not getattr(method, "anytime", False):
         return (
-            f'{name} looks at all the data, which a stream does not keep; expected arrays. Use a method such as "csoa".'
-        )
-    if endless and not getattr(method, "anytime", False):
-        return (
-            f"the steps of {name} depend on how many there will be, which a fed run does not know. Use a method whose "
+            f"the steps of {who()} depend on how many there will be, which a fed run does not know. Use a method whose "
             "`anytime` is true, such as CSOA(anytime=True)."
         )
-    if "unconstrained" in needs and constraints:
+    if "unconstrained" in needs and asked.constraints:
         return (
-            f"{name} knows no constraints E h <= 0 and the problem has {constraints}. Put them into the objective with "
-            "tr.penalised(problem, weights), or use a method for constraints such as CSOA or FWCSOA."
+            f"{who()} knows no constraints E h <= 0 and the problem has {asked.constraints}. Put them into the objective "
+            "with tr.penalised(problem, weights), or use a method for constraints such as CSOA or FWCSOA."
         )
     return None
 
@@ -231,16 +210,15 @@ def misfit(
 def missing(method: Algorithm | type[Algorithm], lacks: Callable[[], str | None]) -> str | None:
     """Why the functions do not suit a method that needs second derivatives, in a sentence; None where they do."""
     found = lacks() if "curvature" in method.needs else None
-    name, remedy = title_of(method), 'Use method="bundle", which needs no curvature and does not mind kinks.'
-    if found == "second derivatives":
-        return (
-            f"{name} needs second derivatives, and an oracle or a function with its own derivatives has none. {remedy}"
-        )
-    if found == "curvature":
-        return f"{name} needs curvature, and neither the objective nor a constraint bends on these rows. {remedy}"
-    return (
-        found and f"{name} needs smooth functions, and the objective or a constraint has kinks on these rows. {remedy}"
-    )
+    if found is None:
+        return None
+    why = {
+        "second derivatives": "second derivatives, and an oracle or a function with its own derivatives has none",
+        "curvature": "curvature, and neither the objective nor a constraint bends on these rows",
+        "smoothness": "smooth functions, and the objective or a constraint has kinks on these rows",
+    }[found]
+    remedy = 'Use method="bundle", which needs no curvature and does not mind kinks.'
+    return f"{title_of(method)} needs {why}. {remedy}"
 
 
 def needs_rows(method: Algorithm | type[Algorithm]) -> bool:
@@ -262,6 +240,7 @@ def refuse_grids(method: Algorithm) -> None:
 
 _LATE = 6  # the last halvings of an interval, over which a smooth function's slope changes by 2^-6; by hand
 _SHARES = 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-6  # of the line, until nothing overflows on it; by hand
+_FEW_SLICES = 8  # of the rows, by which it is seen where functions pull: a guess
 _JUMP = 0.25  # share of the change left after them: more is a jump; by hand, between 2^-6 and 1
 
 
@@ -278,7 +257,7 @@ def lacks(problem: Problem, x: Tree, sampler: Sampler) -> str | None:
         return "second derivatives"
     data = sampler.rows
     try:
-        grad, rows = slopes_by_few(problem, x, data)
+        grad, rows = _slopes_by_few(problem, x, data)
         steep, lengths = float(np.linalg.norm(grad)), np.linalg.norm(rows, axis=1)
         lam = np.divide(steep, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (steep > 0))
         slope = grad + lam @ rows
@@ -297,6 +276,17 @@ def lacks(problem: Problem, x: Tree, sampler: Sampler) -> str | None:
     if np.all(whole <= noise):
         return "curvature"
     return "smoothness" if np.any((last > _JUMP * late) & (last > noise)) else None
+
+
+def _slopes_by_few(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np.ndarray]:
+    """The gradients of F and of each H_i at x as vectors, by a few slices of the rows; the program is that of a look."""
+    rows = data if data_of(data).in_memory else kept(data)
+    size = min(count(rows), data_of(rows).a_slice(slopes=True))
+    some = Some(np.int32(min(_FEW_SLICES, -(-count(rows) // size))), np.int32(0))
+    seen = np.asarray(see(problem, x, rows, some, rows_a_slice=size), float)
+    d = size_of(x)
+    n = (len(seen) - d) // (1 + d) - 1
+    return seen[d + 1 + n :][:d], seen[2 * d + 1 + n :].reshape(n, d)
 
 
 @compiled(soon=True)

@@ -7,7 +7,8 @@ more. All that a later prefix needs of the earlier ones is their last point and 
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,35 +21,38 @@ from tightrope.evidence.folds import (
     Seen,
     along_the_last,
     cross_fitted,
+    enough,
     lowered_by,
+    of_all,
     path_choice,
     seen_at,
     verdict,
     worth_by,
 )
 from tightrope.loop.beyond import Near, near_of, nothing_near, problem_near
-from tightrope.loop.budget import gradients_used
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.choose import second_choice
 from tightrope.loop.looks import run_looks
-from tightrope.loop.prepare import Prepared, asked_of, prepare
-from tightrope.loop.progress import Progress
-from tightrope.loop.record import Options, Outcome, Recorder
+from tightrope.loop.prepare import MOST_PASSES, Prepared, asked_of, gradients_used, prepare
+from tightrope.loop.record import Options, Outcome, Progress, Recorder
 from tightrope.loop.run import run_steps
 from tightrope.methods.base import Algorithm, Cost
 from tightrope.precision import digits
-from tightrope.problem.check import astype_problem
 from tightrope.problem.conflict import best_weights, said_of_conflict
+from tightrope.problem.problem import astype_problem
 from tightrope.result import Status
 from tightrope.sampling import Rows
 from tightrope.sampling.kept import Kept, Part
+from tightrope.sampling.rows import MOST_ROWS_OF_SLOPES
 from tightrope.solvers import Solver
-from tightrope.tree import Tree, astype, float_dtype, replace
+from tightrope.tree import Tree, astype, float_dtype, replace, size_of
 
-_FIRST = 1280  # samples of the first prefix at least: derived, five slices of 256, so that all folds are one program
-_WORTH = 0.02  # of what a prefix's samples change about the solution: what may be left to solve (a guess)
+_FIRST = (
+    FOLDS * MOST_ROWS_OF_SLOPES
+)  # samples of the first prefix at least: a slice each, so that folds are one program
+_WORTH = 0.04  # of what samples leave open about the solution: what may be left to solve (a guess)
 _NOISE = 1e-4  # standard errors of F, which are of first order: no prefix is solved further (a guess)
-_PASSES = 1000, 30, 10  # of a solver on a prefix at most; of steps on the first prefix, and on others (a guess)
+_PASSES = 30, 10  # of steps on the first prefix, and on others (a guess)
 
 
 def run_fit(
@@ -83,6 +87,14 @@ def prefixes(steps: int, batch_size: int) -> list[int]:
     while found[0] % 2 >= 0 and (found[0] // 2) * batch_size >= _FIRST:
         found.insert(0, found[0] // 2)
     return found
+
+
+class _Before(NamedTuple):
+    """Where a prefix ended."""
+
+    x: Tree
+    lam: np.ndarray
+    n: int  # samples that it has seen
 
 
 class _Fit(Recorder):
@@ -127,12 +139,13 @@ class _Fit(Recorder):
                 return
             if self.noise == 0:
                 self._note_noise(seen_at(self.problem, self.x, part), part.n)
-            before, outcome = self.x, self._solved(part, self.x, self.lam, None)
+            before = _Before(self.x, self.lam, self.step * self.batch)
+            outcome = self._solved(part, self.x, self.lam, None)
             self._adopt(outcome)
             if outcome.status.cut_short:
                 self.stop(outcome.status, outcome.message)
                 return
-            self._note_fall(part, before)
+            self._note_fall(part, before.x)
             self.step = self.kept.steps if self.kept.ended else end
             last = self.step >= self.ends[-1] or self.kept.ended
             if last:
@@ -169,8 +182,7 @@ class _Fit(Recorder):
             if not self._adopt_near(near, lowered_by(folds, self.keep, self.lam, order)):
                 return
             self.folds, self.step = self._folds_near(near), self.kept.steps
-            said = f"means over {self.folds.n:,} samples, less what folds of the first show, with two standard errors"
-            self.worth = worth_by(self.folds, order, last)._replace(measured_on=said)
+            self.worth = worth_by(self.folds, order, last, "first")
             ends = self.step >= self.ready.steps or self.kept.ended
             if ends:
                 self._judge(part, self.folds, order)
@@ -180,18 +192,16 @@ class _Fit(Recorder):
     def _folds_near(self, near: Near) -> Folds:
         """What folds of all samples so far would say: optimism falls like 1/T."""
         n, (optimism, spread) = int(near.n), self.over
-        values, more = near.value(self.x), FOLDS / (FOLDS - 1) * self.block * self.batch / n
-        return Folds((self.x,), (Seen(values, spread),), (Seen(values + more * optimism, spread),), n)
+        return of_all(Seen(near.value(self.x), spread), optimism * self.block * self.batch / n, n)
 
     def _adopt_near(self, near: Near, margin: np.ndarray) -> bool:
         """Go on to the solution of the quadratic functions; False where the run was ended."""
         made = prepare(
-            problem_near(near, self.problem.domain, margin), Rows(np.zeros((1, 1))), "auto", steps=None, passes=_PASSES[0],
+            problem_near(near, self.problem.domain, margin), Rows(np.zeros((1, 1))), "auto", steps=None, passes=MOST_PASSES,
             batch_size=None, seeds=self.ready.plan.seeds, x0=self.x,
         )  # fmt: skip
-        options = Options(
-            record=0, progress=False, tol=(self._tolerance() or 0) / self.blocks or None, until_solved=True
-        )
+        tol = (self._tolerance(self.step * self.batch) or 0) / self.blocks or None
+        options = Options(record=0, progress=False, tol=tol, until_solved=True)
         outcome = run_looks(dataclasses.replace(made, lam=jnp.asarray(self.lam, float_dtype(self.start))), options)
         if outcome.status.cut_short:
             self.stop(outcome.status, outcome.message)
@@ -232,7 +242,7 @@ class _Fit(Recorder):
         fallen = max(float((was.mean - now.mean) @ np.append(1.0, self.lam)), 0.0)
         self._note_noise(now, part.n)
         first = not self.fall > 0
-        self.fall = self.noise * 10 * _NOISE if first else max(fallen, self.fall * 0.25)
+        self.fall = self.noise * 10 * _NOISE / _WORTH if first else max(fallen, self.fall * 0.25)
 
     def _note_noise(self, seen: Seen, n: int) -> None:
         """Note a standard error of the Lagrangian."""
@@ -252,7 +262,7 @@ class _Fit(Recorder):
         )
         spent = self.options.time_limit
         left = None if spent is None else max(spent - self.out.seconds, 1e-3)
-        tol = self._tolerance()
+        tol = self._tolerance(part.n)
         options = Options(record=0, progress=False, time_limit=left, tol=tol, until_solved=True)
         if not isinstance(inner.method, Solver):
             return self._by_steps(inner, part, options)
@@ -272,7 +282,7 @@ class _Fit(Recorder):
 
     def _by_steps(self, inner: Prepared, part: Part, options: Options) -> Outcome:
         """By passes of a method for rows."""
-        n, passes = part.n, _PASSES[1 if np.isnan(self.fall) else 2]
+        n, passes = part.n, _PASSES[0 if np.isnan(self.fall) else 1]
         made = prepare(
             inner.problem, Rows(part.few()), inner.method, steps=None, passes=passes, batch_size=None,
             seeds=inner.plan.seeds, x0=inner.x,
@@ -289,7 +299,7 @@ class _Fit(Recorder):
         """The solver for rows, as "auto" chooses it on the first samples."""
         first = part.only(0, min(part.n, _FIRST))
         chosen = prepare(
-            self._tightened(None), Rows(first), "auto", steps=None, passes=_PASSES[0], batch_size=None,
+            self._tightened(None), Rows(first), "auto", steps=None, passes=MOST_PASSES, batch_size=None,
             seeds=self.ready.plan.seeds, x0=self.start,
         )  # fmt: skip
         other = second_choice(chosen.method, asked_of(chosen)) if self.switched else None
@@ -306,40 +316,57 @@ class _Fit(Recorder):
         upsilon = np.zeros(len(self.ready.names)) if margin is None else margin
         return replace(problem, levels=jnp.asarray(np.asarray(problem.levels, float) - upsilon, dtype))
 
-    def _tolerance(self) -> float | None:
-        """A duality gap that is small beside the statistical error of the samples; None where nothing is known of that."""
-        tol = max(_WORTH * self.fall, _NOISE * self.noise) if self.fall > 0 else 10 * _NOISE * self.noise
+    def _tolerance(self, n: int) -> float | None:
+        """A duality gap that is small beside what n samples leave open; None where nothing is known of that. It falls like
+        1/n from what the last prefix has shown."""
+        open_ = self.fall * self.step * self.batch / n
+        tol = max(_WORTH * open_, _NOISE * self.noise) if open_ > 0 else 10 * _NOISE * self.noise
         return tol if tol > 0 else None
 
     # ---- the judgement -----------------------------------------------------------------------------------------------
 
-    def _finish(self, part: Part, before: Tree) -> None:
-        """Lower the levels by what folds show to be missing, solve once more, and judge by folds, unless more samples come;
-        half of these had their solution at `before`."""
+    def _finish(self, part: Part, before: _Before) -> None:
+        """Lower the levels by what folds show to be missing, solve once more, and judge, unless more samples come.
+
+        Folds are of the samples that the prefix before has not seen, from whose solution they therefore may begin: how much
+        means are too low falls like 1/n, so that half of the samples tell it of all. Only where there was no such prefix, or
+        where they say that samples are few, folds are of all of them.
+        """
         problem, raised = self.problem, self._raised_by_chance(part)
         if raised is not None and not self._again(part, raised):
             return
-        begin, folds = seen_at(problem, self.start, part), self._folded(part, None, raised)
-        if folds is None:
+        if 2 * before.n > part.n:  # a stream has ended before its time
+            before = _Before(self.start, np.zeros_like(self.lam), 0)
+        fresh = part.only(before.n, part.n - before.n)
+        begin, found = seen_at(problem, self.start, part), self._folded(fresh, [before.x] * FOLDS, before.lam, raised)
+        if found is None:
             return
-        order, last = along_the_last(problem, self.x, part)
-        margin = lowered_by(folds, self.keep, self.lam, order)
-        if np.any(margin > 0) and not self.conflict:
+        (order, last), here = along_the_last(problem, self.x, part), seen_at(problem, self.x, part)
+        optimism, every = found.optimism * (fresh.n / part.n), before.n == 0
+        margin = lowered_by(of_all(here, optimism, part.n), self.keep, self.lam, order)
+        folds, lowered = found, bool(np.any(margin > 0) and np.any(here.h > -margin) and not self.conflict)
+        if not lowered:
+            margin = raised
+        else:
             margin = margin if raised is None else margin + raised
             if not self._again(part, margin):
                 return
-            folds = self._folded(part, folds, margin) or folds
-        here = seen_at(problem, self.x, part)
-        self.share, folds = path_choice(problem, part, folds, self.start, begin, here, self.lam)
-        if self.share < 1:
-            self.x = problem.domain.mix(self.start, self.x, self.share)
-        self.folds = folds
-        self.worth = worth_by(folds, order, last)
+            here = seen_at(problem, self.x, part)
+            folds = (self._folded(part, found.points, self.lam, margin) if every else None) or found
+        if not every:
+            folds = of_all(here, optimism, part.n)
+            if not enough(folds, begin, here, self.lam):
+                folds = self._folded(part, [self.start] * FOLDS, np.zeros_like(self.lam), margin) or folds
+        if folds.points and not enough(folds, begin, here, self.lam):
+            self.share, folds = path_choice(problem, part, folds, self.start)
+            if self.share < 1:
+                self.x = problem.domain.mix(self.start, self.x, self.share)
+        self.folds, self.worth = folds, worth_by(folds, order, last)
         if self.blocks == 1 or self.kept.ended or self.conflict:
             self._judge(part, folds, order)
             return
         self.over = np.stack([folds.optimism, folds.error * np.sqrt(max(folds.n - 1, 1))])
-        self.near = near_of(problem, self.x, part, before)
+        self.near = near_of(problem, self.x, part, before.x)
         self.gradients += 2 * len(self.near.at) * part.n
 
     def _raised_by_chance(self, part: Part) -> np.ndarray | None:
@@ -364,14 +391,12 @@ class _Fit(Recorder):
             self._adopt(outcome)
         return not outcome.status.cut_short
 
-    def _folded(self, part: Part, known: Folds | None, margin: np.ndarray | None) -> Folds | None:
-        """Solutions without a fold each: from the start on, because that of the whole has seen the fold, and where the
-        samples leave something open it would stay; or from those of other levels."""
-        nothing = np.zeros_like(self.lam)
+    def _folded(self, part: Part, begin: Sequence[Tree], lam: np.ndarray, margin: np.ndarray | None) -> Folds | None:
+        """Solutions without a fold each, begun at points that have not seen it: where the samples leave something open, a
+        solution stays where it began."""
 
         def without(rest: Part, k: int) -> Tree | None:
-            begin = (self.start, nothing) if known is None else (known.points[k], self.lam)
-            outcome = self._solved(rest, *begin, margin)
+            outcome = self._solved(rest, begin[k], lam, margin)
             if outcome.status.cut_short:
                 self.stop(outcome.status, outcome.message)
                 return None
@@ -384,7 +409,7 @@ class _Fit(Recorder):
         assert self.worth is not None
         status, message = verdict(self.worth, folds, self.lam, self.share, self.keep, order)
         if self.conflict:
-            units = np.maximum(np.ptp([folds.outside[k].h for k in range(FOLDS)], axis=0), folds.error[1:])
+            units = np.maximum(np.ptp([seen.h for seen in folds.outside], axis=0), folds.error[1:])
             units = jnp.asarray(np.where(units > 0, units, 1.0))
             self.lam = np.asarray(best_weights(self.problem, self.x, part, units)[0] / units, float)
             said = said_of_conflict(self.conflict, self.ready.names).rstrip(".")
@@ -416,7 +441,7 @@ class _Fit(Recorder):
 
     def _memory(self) -> dict[str, Any]:
         """All that the next prefix, or block, needs."""
-        d = sum(np.size(leaf) for leaf in jax.tree.leaves(self.x)) if self.blocks > 1 else 0
+        d = size_of(self.x) if self.blocks > 1 else 0
         return {
             "near": tuple(nothing_near(d, 1 + len(self.lam)) if self.near is None else self.near),
             "over": self.over,

@@ -10,8 +10,7 @@ import numpy as np
 from tightrope.evidence.at_a_point import Means
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.prepare import Prepared
-from tightrope.loop.progress import Progress
-from tightrope.loop.record import Options, Outcome, Recorder
+from tightrope.loop.record import Options, Outcome, Progress, Recorder
 from tightrope.methods.base import Cost
 from tightrope.problem.conflict import said_of_conflict
 from tightrope.problem.full_data import full_constraints, full_values

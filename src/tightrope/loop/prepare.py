@@ -1,4 +1,5 @@
-"""Resolve what was asked for and check it once, before the first step: each refusal is a sentence."""
+"""Resolve what was asked for and check it once, before the first step: each refusal is a sentence. What steps cost, and how
+many of them a budget pays for, stands here too, in one place for methods and solvers."""
 
 import dataclasses
 import functools
@@ -13,23 +14,24 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope._limits import SURELY_FIT, refuse_points_beyond_memory
 from tightrope.columns import of_constraints
-from tightrope.loop.budget import draws_of, for_rows, steps_within
 from tightrope.loop.choose import Asked, lacks, misfit, missing, projection_free, refuse_grids, resolve_method
 from tightrope.loop.steps import Variant, track_names
-from tightrope.methods import Method
+from tightrope.methods import Cost, Method, Refreshing
 from tightrope.methods.base import Algorithm, title_of
 from tightrope.problem import Problem
-from tightrope.problem.check import astype_problem, check_shapes, finite_around
-from tightrope.problem.problem import called_back, constraint_names
+from tightrope.problem.check import finite_around
+from tightrope.problem.problem import astype_problem, called_back, check_shapes, constraint_names
 from tightrope.sampling import Plan, Sampler, Stream, as_sampler
+from tightrope.sets import ConvexSet
 from tightrope.sets.base import checked_point
 from tightrope.solvers import Solver
-from tightrope.tree import Array, Tree, astype, float_dtype, replace
+from tightrope.tree import Array, Tree, astype, float_dtype, replace, size_of
 
 if TYPE_CHECKING:
     from tightrope.result import Result
 
 
+MOST_PASSES = 1000  # over the rows, of a run that ends when its gap is small or stalls; by hand
 _GLANCE = 16  # samples by which it is judged whether f and h are finite around the domain; by hand
 
 
@@ -94,12 +96,13 @@ def prepare(
     rows, theta = sampler.n is not None, sampler.example()
     x = _starting_point(problem, x0, warm_start, jnp.result_type(float) if rows else None)
     n = check_shapes(problem, x, theta)
-    size_of_x = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
     dtype = float_dtype(x)
     typed = astype_problem(problem, dtype)
     look = functools.cache(functools.partial(lacks, typed, x, sampler))
-    asked = Asked(problem.domain, rows, size_of_x, n, problem.knows_objective, steps is not None, look)
-    asked = asked._replace(nested=problem.nested, looks=passes or 0)
+    asked = Asked(
+        problem.domain, rows, size_of(x), n, problem.knows_objective, steps is not None, look, nested=problem.nested,
+        exact=problem.exact_constraints is not None, endless=endless, looks=passes or 0,
+    )  # fmt: skip
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
         some = sampler.fresh(0, _GLANCE)  # None of a stream, which would lose them: there a NaN stops the run
         finite = some is None or finite_around(typed, x, some)
@@ -107,9 +110,7 @@ def prepare(
     chosen, notes = resolve_method(method, asked)
     if not grids:
         refuse_grids(chosen)
-    exact = problem.exact_constraints is not None
-    fits = {"rows": rows, "constraints": n, "exact": exact, "values": problem.knows_objective, "endless": endless}
-    _refuse(misfit(chosen, problem.domain, **fits, nested=problem.nested) or missing(chosen, look))
+    _refuse(misfit(chosen, asked) or missing(chosen, look))
     if isinstance(chosen, Method):
         chosen = chosen.fitted(problem, x, theta)
     elif isinstance(chosen, Solver):
@@ -145,10 +146,11 @@ def prepare(
 
 def asked_of(ready: Prepared) -> Asked:
     """What a prepared run knows of its problem and data."""
-    coordinates = sum(np.size(leaf) for leaf in jax.tree.leaves(ready.x))
-    problem = ready.problem
-    known = Asked(problem.domain, ready.sampler.n is not None, coordinates, len(ready.names), problem.knows_objective)
-    return known._replace(looks=ready.steps)
+    problem, rows = ready.problem, ready.sampler.n is not None
+    known = problem.knows_objective
+    return Asked(
+        problem.domain, rows, size_of(ready.x), len(ready.names), known, nested=problem.nested, looks=ready.steps
+    )
 
 
 def refuse_mean(method: Algorithm) -> None:
@@ -285,3 +287,51 @@ def _numeric_notes(problem: Problem) -> tuple[str, ...]:
     if called_back(problem):
         return ("the oracle is a NumPy function called back once a sample; written in JAX it would be far faster.",)
     return ()
+
+
+# ---- what steps cost -------------------------------------------------------------------------------------------------
+
+# A step of a solver is a look. It draws no samples, projects nothing and minimises no linear function that would be counted
+# here: its programmes on the host are small.
+
+
+def gradients_used(algorithm: Algorithm, steps: int, batch_size: int, n: int) -> int:
+    """Per-row gradients of a run on n rows, those of looks at all of them included; n of them are a pass."""
+    if isinstance(algorithm, Solver):
+        return algorithm.gradients(steps, n)
+    assert isinstance(algorithm, Method)
+    return algorithm.steps.cost(steps).gradients * batch_size + algorithm.steps.looks(steps, n).gradients
+
+
+def steps_within(algorithm: Algorithm, passes: float, batch_size: int, n: int) -> int:
+    """The most steps whose gradients are at most so many passes; at least one."""
+    budget = round(passes * n)
+    low, high = 1, max(2, budget + 1)  # a step takes one gradient or more
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if gradients_used(algorithm, middle, batch_size, n) <= budget else (low, middle)
+    return low
+
+
+def cost_of(algorithm: Algorithm, domain: ConvexSet, steps: int, batch_size: int, n: int) -> Cost:
+    """What so many steps cost on n rows."""
+    gradients = gradients_used(algorithm, steps, batch_size, n)
+    if not isinstance(algorithm, Method):
+        return Cost(samples=0, gradients=gradients)
+    one, looks = algorithm.steps.cost(steps, domain), algorithm.steps.looks(steps, n, domain)
+    return Cost(one.samples * batch_size, gradients, one.projections + looks.projections, one.lmos + looks.lmos)
+
+
+def cost_of_a_step(kind: type[Algorithm]) -> Cost:
+    """What a step costs with a batch of one; of a solver nothing but gradients, as many as there are rows."""
+    return kind.cost if issubclass(kind, Method) else Cost(samples=0, gradients=0)
+
+
+def draws_of(algorithm: Algorithm) -> int:
+    """Independent batches that a step sees; none of a solver."""
+    return cost_of_a_step(type(algorithm)).samples
+
+
+def for_rows(algorithm: Algorithm, n: int | None, batch_size: int) -> Algorithm:
+    """The method fitted to data of n rows, where they are at hand."""
+    return algorithm.for_rows(n, batch_size) if isinstance(algorithm, Refreshing) and n is not None else algorithm

@@ -1,10 +1,7 @@
-"""The progress bar: on a terminal and in a notebook only, unless asked for."""
+"""The bars of progress: one of HTML for a notebook, and rich's for a terminal."""
 
-import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tightrope.pages.elements import progress
 
@@ -13,36 +10,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 0.5  # seconds before a notebook shows a bar; a run that is shorter leaves no trace in it; by hand
 _PAUSE = 0.1  # seconds between two redrawings of it; by hand
-
-
-class Progress:
-    """Steps taken, objective and worst constraint so far; nothing at all where nobody watches."""
-
-    def __init__(self, total: int, wanted: bool | None, label: str = "steps"):
-        self.bar: RichProgress | NotebookBar | None = None
-        notebook = in_notebook()
-        if wanted or (wanted is None and (notebook or sys.stderr.isatty())):
-            self.bar = NotebookBar() if notebook else _bar()
-            self.task: Any = self.bar.add_task(label, total=total)
-            self.label = label
-
-    def __enter__(self) -> Self:
-        if self.bar is not None:
-            self.bar.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-
-    def show(self, done: int, objective: float | None = None, h: np.ndarray | None = None) -> None:
-        """Move the bar to so many steps, and say how they went."""
-        if self.bar is None:
-            return
-        words = ["steps"] if h is not None else [self.label]
-        words += [f"objective {objective:.5g}"] if objective is not None else []
-        words += [f"worst constraint {np.max(h):+.3g}"] if h is not None and len(h) else []
-        self.bar.update(self.task, completed=done, description="  ".join(words))
 
 
 class NotebookBar:
@@ -90,13 +57,7 @@ class NotebookBar:
             self.handle.update(HTML(made))
 
 
-def in_notebook() -> bool:
-    """Whether a notebook shows what is displayed: a shell of IPython with a kernel behind it."""
-    shell = sys.modules.get("IPython")
-    return shell is not None and hasattr(shell.get_ipython(), "kernel")
-
-
-def _bar() -> "RichProgress":
+def terminal_bar() -> "RichProgress":
     """A bar on standard error. rich is loaded only where somebody watches."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -2,10 +2,11 @@
 
 import contextlib
 import dataclasses
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import numpy as np
@@ -18,7 +19,7 @@ from tightrope.evidence.stopping import ADVICE, Judge
 from tightrope.files import FileError
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.prepare import Prepared
-from tightrope.loop.progress import Progress
+from tightrope.loop.progress import NotebookBar, terminal_bar
 from tightrope.methods.base import Cost, Inner
 from tightrope.problem import full_values
 from tightrope.result import Status
@@ -95,6 +96,43 @@ def record_steps(steps: int, points: int) -> list[int]:
     ratio = np.geomspace(1, steps, half)
     at = np.maximum(np.round(np.concatenate([even, ratio])), 1).astype(int).tolist() if points else []
     return sorted({steps, *at})
+
+
+class Progress:
+    """A bar on a terminal and in a notebook, elsewhere only if asked for: steps taken, objective and worst constraint so
+    far; nothing at all where nobody watches."""
+
+    def __init__(self, total: int, wanted: bool | None, label: str = "steps"):
+        self.bar: Any = None
+        notebook = in_notebook()
+        if wanted or (wanted is None and (notebook or sys.stderr.isatty())):
+            self.bar = NotebookBar() if notebook else terminal_bar()
+            self.task: Any = self.bar.add_task(label, total=total)
+            self.label = label
+
+    def __enter__(self) -> Self:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def show(self, done: int, objective: float | None = None, h: np.ndarray | None = None) -> None:
+        """Move the bar to so many steps, and say how they went."""
+        if self.bar is None:
+            return
+        words = ["steps"] if h is not None else [self.label]
+        words += [f"objective {objective:.5g}"] if objective is not None else []
+        words += [f"worst constraint {np.max(h):+.3g}"] if h is not None and len(h) else []
+        self.bar.update(self.task, completed=done, description="  ".join(words))
+
+
+def in_notebook() -> bool:
+    """Whether a notebook shows what is displayed: a shell of IPython with a kernel behind it."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and hasattr(shell.get_ipython(), "kernel")
 
 
 class Recorder:

@@ -12,12 +12,10 @@ import numpy as np
 from tightrope.evidence.at_a_point import Means
 from tightrope.evidence.gap import Bound, Gap, gap_of
 from tightrope.evidence.stopping import Judge
-from tightrope.loop.budget import cost_of
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
-from tightrope.loop.prepare import Prepared
-from tightrope.loop.progress import Progress
-from tightrope.loop.record import Options, Outcome, Recorder
+from tightrope.loop.prepare import Prepared, cost_of
+from tightrope.loop.record import Options, Outcome, Progress, Recorder
 from tightrope.loop.steps import Carry, answer, average, output, running_mean, summarise, track_names
 from tightrope.methods import Cost, Method, Refreshing
 from tightrope.result import Status

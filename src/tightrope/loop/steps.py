@@ -20,7 +20,7 @@ from tightrope.problem.problem import Split
 from tightrope.sampling import Sampler
 from tightrope.tree import Array, Mean, Tree, all_finite
 
-_GROUP = 64  # steps whose values are summed before rounding is made up for; by hand: results depend on it
+GROUP = 64  # steps whose values are summed before rounding is made up for; by hand: results depend on it
 
 
 class Totals(NamedTuple):
@@ -65,7 +65,7 @@ def take_steps(
 ) -> tuple[Carry, dict[str, Array]]:
     """Steps first .. first+count-1 (counted from 0), on the samples from `offset` on in the buffer.
 
-    Sums are closed every `_GROUP` steps of the run, wherever chunks begin and end, so that their rounding does not depend
+    Sums are closed every `GROUP` steps of the run, wherever chunks begin and end, so that their rounding does not depend
     on it. With the carry comes what the last of the steps wants recorded.
     """
 
@@ -80,10 +80,10 @@ def take_steps(
 
     def part_of_group(low, high, so_far):
         carry, record = jax.lax.fori_loop(low, high, one, so_far)
-        return close_if((high > low) & (high % _GROUP == 0), carry), record
+        return close_if((high > low) & (high % GROUP == 0), carry), record
 
     def whole_group(k, so_far):
-        carry, record = jax.lax.fori_loop(0, _GROUP, lambda i, so_far: one(k * _GROUP + i, so_far), so_far)
+        carry, record = jax.lax.fori_loop(0, GROUP, lambda i, so_far: one(k * GROUP + i, so_far), so_far)
         return close(carry), record
 
     last = first + count
@@ -92,25 +92,25 @@ def take_steps(
         """One loop body, for whole groups and parts of them: it takes half the time to compile."""
 
         def group(k, so_far):
-            return part_of_group(jnp.maximum(first, k * _GROUP), jnp.minimum(last, (k + 1) * _GROUP), so_far)
+            return part_of_group(jnp.maximum(first, k * GROUP), jnp.minimum(last, (k + 1) * GROUP), so_far)
 
-        return jax.lax.fori_loop(first // _GROUP, -(-last // _GROUP), group, so_far)
+        return jax.lax.fori_loop(first // GROUP, -(-last // GROUP), group, so_far)
 
     def on_accelerators(so_far):
         """Whole groups are loops of known length: for a loop of unknown length an accelerator asks the host before every
         round, and waits. What a chunk has before its first whole group and after its last one takes the slower loop."""
-        begin = jnp.minimum(-(-first // _GROUP) * _GROUP, last)  # of the first whole group
-        end = jnp.maximum(last // _GROUP * _GROUP, begin)  # of the last one
+        begin = jnp.minimum(-(-first // GROUP) * GROUP, last)  # of the first whole group
+        end = jnp.maximum(last // GROUP * GROUP, begin)  # of the last one
 
         def head_then_tail(i, so_far):  # one loop body instead of two: half the time to compile
             so_far = part_of_group(jnp.where(i == 0, first, end), jnp.where(i == 0, begin, last), so_far)
-            return jax.lax.fori_loop(begin // _GROUP, jnp.where(i == 0, end // _GROUP, 0), whole_group, so_far)
+            return jax.lax.fori_loop(begin // GROUP, jnp.where(i == 0, end // GROUP, 0), whole_group, so_far)
 
         return jax.lax.fori_loop(0, 2, head_then_tail, so_far)
 
     if isinstance(method, Refreshing) and method.refresh_every == 1:  # a chunk is one step, which needs no loop
         carry, record = one(first, (carry, {}))
-        return close_if(last % _GROUP == 0, carry), record
+        return close_if(last % GROUP == 0, carry), record
     recorded = jax.eval_shape(lambda carry: one(first, (carry, {}))[1], carry)
     nothing = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), recorded)
     # Elsewhere than by default a chunk takes the same steps in the loop that is the slower one there.

@@ -11,11 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._errors import coefficient, one_of, whole_number
-from tightrope.methods.schedules import Power
 from tightrope.precision import in_full_precision
 from tightrope.problem import Problem
 from tightrope.sets import ConvexSet
-from tightrope.tree import Array, Tree, add_scaled, set_field, subtract
+from tightrope.tree import Array, Tree, add_scaled, pytree, set_field, static, subtract
 
 Need = Literal["project", "lmo", "exact_constraints", "rows", "unconstrained", "conic", "values", "curvature"]
 Output = Literal["average", "last", "own"]
@@ -258,6 +257,29 @@ class Steps:
     def least_errors(self, state: Any) -> Any:
         """What two standard errors of every constraint are at least, by what the run saw; 0 where it knows no better."""
         return 0.0
+
+
+@pytree
+class Power:
+    """A step size c / T^p, constant over a run of T steps; with `anytime`, c / t^p at step t.
+
+    Example:
+        >>> from tightrope.methods.base import Power
+        >>> float(Power(1.0, 0.5)(t=1, horizon=100))
+        0.1...
+        >>> float(Power(1.0, 0.5, anytime=True)(t=4, horizon=100))
+        0.5
+    """
+
+    c: Any
+    p: Any
+    anytime: bool = static(default=False)
+
+    def __call__(self, t: Any, horizon: Any) -> Array:
+        """The value at step t = 1, 2, ... of a run of `horizon` steps."""
+        dtype = jnp.result_type(self.c, float)
+        base = jnp.asarray(t if self.anytime else horizon, dtype)
+        return self.c / base**self.p
 
 
 class Powers(Steps):

@@ -17,10 +17,12 @@ from tightrope.methods.snapshot import Snapshot, probe_rows
 from tightrope.precision import full_precision
 from tightrope.problem import Problem
 from tightrope.problem.full_data import count, full_mean
+from tightrope.problem.rounding import MANY
 from tightrope.sets.metric import Metric
 from tightrope.tree import Array, Tree, nonzero, ravel
 
 # By hand, where nothing else is said.
+FEW = 16  # directions that are looked for: as a rule all that stand out are among them
 _ROUNDS = 3  # rounds of products with the Hessian, of all directions at once
 _SHARE = 1 / 3  # share of a pass that these products may cost
 _LEAST, _MOST = 64, 512  # rows whose Hessian it is, at least and at most
@@ -30,7 +32,6 @@ _ALIKE = 3.0  # times as steep is what some rows say of columns that are equally
 _SOME = 16  # rows of which one is looked at for scales
 _ENOUGH = 4096  # rows that are looked at for scales, at most
 _FLOOR = 1e-4  # of the largest curvature: less than this is not told from none in single precision
-_ROUNDED = 64  # units of rounding: rows that differ by less are equal
 _FAR = 1e3  # the most that a scale differs from one
 
 
@@ -165,7 +166,7 @@ def _scales(mean: Array | None, moments: tuple[Array, Array, Array], m: int) -> 
     """
     first, second, fourth = moments
     squares = second - first**2
-    seen = squares > _ROUNDED * float(jnp.finfo(first.dtype).eps) * second
+    seen = squares > MANY * float(jnp.finfo(first.dtype).eps) * second
     steep = squares + fourth / nonzero(squares) / m
     usual = jnp.exp(jnp.sum(jnp.where(seen, jnp.log(jnp.where(seen, steep, 1)), 0)) / jnp.maximum(jnp.sum(seen), 1))
     steep = jnp.where(seen, steep, usual)

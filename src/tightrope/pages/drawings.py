@@ -7,7 +7,7 @@ import numpy as np
 
 from tightrope.pages.elements import Html, text
 
-_LONG, _HIGH = 150, 16  # pixels of a bar; by hand
+BAR = (150, 16)  # pixels of a bar; by hand
 PANEL = (250, 120)  # pixels of a curve, with the names of its axes around it; by hand
 
 
@@ -23,7 +23,7 @@ def bar(value: float, whole: float, broken: bool, error: float = math.nan, title
     """
     if not math.isfinite(value) or not whole > 0:
         return Html("")
-    middle, unit = _LONG / 2, (_LONG / 2 - 2) / whole
+    middle, unit = BAR[0] / 2, (BAR[0] / 2 - 2) / whole
     end = middle + unit * _within(value, whole)
     role = "broken" if broken else "kept"
     width = max(abs(end - middle), 2.0)  # a constraint that binds is to be seen, too
@@ -31,25 +31,25 @@ def bar(value: float, whole: float, broken: bool, error: float = math.nan, title
     if math.isfinite(error) and error > 0:
         low, high = (middle + unit * _within(value + side * error, whole) for side in (-1, 1))
         parts.append(f'<line class="level" x1="{low:.1f}" x2="{high:.1f}" y1="8" y2="8"/>')
-    parts.append(f'<line class="level" x1="{middle}" x2="{middle}" y1="0" y2="{_HIGH}"/>')
-    return _svg(_LONG, _HIGH, title, parts)
+    parts.append(f'<line class="level" x1="{middle}" x2="{middle}" y1="0" y2="{BAR[1]}"/>')
+    return _svg(BAR[0], BAR[1], title, parts)
 
 
 def interval(low: float, value: float, high: float, whole: float, mark: float = math.nan, role: str = "kept") -> Html:
     """A number as a dot on the line of its interval, from 0 to `whole`; `mark` is a dashed line to compare it with."""
     if not math.isfinite(value) or not whole > 0:
         return Html("")
-    unit = (_LONG - 8) / whole
+    unit = (BAR[0] - 8) / whole
     left, dot, right = (4 + unit * min(max(number, 0.0), whole) for number in (low, value, high))
     parts = []
     if math.isfinite(mark):
         at = 4 + unit * min(max(mark, 0.0), whole)
-        parts.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{_HIGH}"/>')
+        parts.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{BAR[1]}"/>')
     parts += [
         f'<line class="{role}" x1="{left:.1f}" x2="{right:.1f}" y1="8" y2="8" stroke-width="2"/>',
         f'<circle class="{role}" cx="{dot:.1f}" cy="8" r="3.5"/>',
     ]
-    return _svg(_LONG, _HIGH, f"{value:.3g}, {low:.3g} to {high:.3g}", parts)
+    return _svg(BAR[0], BAR[1], f"{value:.3g}, {low:.3g} to {high:.3g}", parts)
 
 
 def curve(

@@ -141,20 +141,27 @@ def row(cells: Iterable[Html]) -> Html:
 
 
 def table(
-    heads: Sequence[str], rows: Iterable[Html], caption: str = "", roles: Mapping[int, str] | None = None
+    heads: Sequence[str],
+    rows: Iterable[Html | Sequence[object]],
+    caption: str = "",
+    roles: Mapping[int, str] | None = None,
 ) -> Html:
     """A table that can be scrolled sideways, by finger and by keyboard, where a screen is narrower than it.
 
     Args:
         heads: the names of the columns.
-        rows: made by `row`.
+        rows: what is in them, or rows made by `row` where cells have roles of their own.
         caption: what it shows.
-        roles: the classes of heads by the number of their column: "words" for text that may take several lines, "drawn" for
-            drawings.
+        roles: the classes of columns by their number: "words" for text that may take several lines, "drawn" for drawings.
     """
-    top = joined(element("th", head, (roles or {}).get(i, "")) for i, head in enumerate(heads))
+    roles = roles or {}
+    top = joined(element("th", head, roles.get(i, "")) for i, head in enumerate(heads))
+    made = (
+        each if isinstance(each, Html) else row(cell(inside, roles.get(i, "")) for i, inside in enumerate(each))
+        for each in rows
+    )
     named = element("caption", caption) if caption else ""
-    inside = f"<table>{named}<thead><tr>{top}</tr></thead><tbody>{joined(rows)}</tbody></table>"
+    inside = f"<table>{named}<thead><tr>{top}</tr></thead><tbody>{joined(made)}</tbody></table>"
     label = text(caption or f"table: {', '.join(head for head in heads if head)}")
     return Html(f'<div class="wide" tabindex="0" role="region" aria-label="{label}">{inside}</div>')
 

@@ -28,9 +28,8 @@ from tightrope.pages.elements import (
 from tightrope.result import Result
 
 _MOST_ROWS = 40  # constraints; of more, the worst are shown and the others counted; by hand
-_MOST_PANELS = 11  # curves of a page, besides the objective's; a notebook shows fewer; by hand
 _ROUNDING = 1e-6  # share of a constraint's largest value that colours no bar, where nobody has judged it; by hand
-_MOST_NUMBERS = 12  # of a point that are printed; by hand
+_MOST = 12  # panels of a page, where a notebook shows fewer, and numbers of a point that are printed; by hand
 
 
 def run_page(result: Result) -> Html:
@@ -159,8 +158,7 @@ def _objective(result: Result) -> Html:
     known: list[tuple[str, object]] = [("objective", value)]
     if result.gap is not None:
         known.append(("above the best possible", f"by at most {result.gap:.3g}, on the data, rounding counted"))
-    known += [("measured on", result.measured_on), ("point", result.point), ("cost", result.cost)]
-    return facts(known)
+    return facts([*known, *result.known])
 
 
 def _constraints(result: Result) -> Html:
@@ -249,7 +247,7 @@ def _notes(result: Result) -> Html:
     return listed(result.notes)
 
 
-def trace(result: Result, most: int = _MOST_PANELS) -> Html:
+def trace(result: Result, most: int = _MOST - 1) -> Html:
     """Small panels side by side: objective, gap where it was followed, and the constraints nearest to their levels."""
     steps = result.trace
     if steps.empty:
@@ -291,7 +289,7 @@ def _point(result: Result) -> Html:
 
 
 def _numbers(leaf: np.ndarray) -> str:
-    if leaf.size <= _MOST_NUMBERS:
+    if leaf.size <= _MOST:
         return ", ".join(f"{number:.6g}" for number in leaf.reshape(-1))
     size = " x ".join(f"{length:,}" for length in leaf.shape)
     return f"{size} numbers from {leaf.min():.4g} to {leaf.max():.4g}"

@@ -1,8 +1,7 @@
-"""Is this the problem you meant? Shapes before every run; gradients, convexity, bias and scales on request, in sentences."""
+"""Is this the problem you meant? Shapes, gradients, convexity, bias and scales, in sentences."""
 
-import contextlib
+import dataclasses
 import itertools
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,136 +13,29 @@ from tightrope._errors import whole_number
 from tightrope._jaxlib import compiled
 from tightrope.confidence import TESTED, serial_dependence
 from tightrope.precision import digits
-from tightrope.problem.findings import Finding as Finding
-from tightrope.problem.findings import Report as Report
 from tightrope.problem.full_data import linearised
-from tightrope.problem.nested import Nested
-from tightrope.problem.oracle import FromOracle
-from tightrope.problem.problem import Problem, bends, called_back, constraint_names
-from tightrope.problem.scales import Probe, look_at_scales, look_together
+from tightrope.problem.problem import Problem, astype_problem, bends, called_back, check_shapes, constraint_names
+from tightrope.problem.scales import Finding, Probe, look_at_scales, look_together
 from tightrope.sampling import Sampler, Stream, as_sampler
 from tightrope.sets.base import Shape, checked_point
 from tightrope.tree import Tree, add_scaled, all_finite, astype, dot, eps_of, float_dtype, norm, replace, subtract
 
-# ---- before every run -----------------------------------------------------------------------------------------------
 
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What `check_problem` found; prints as sentences."""
 
-_found_right: weakref.WeakKeyDictionary[Problem, dict[Any, int]] = weakref.WeakKeyDictionary()
+    findings: tuple[Finding, ...]
 
+    @property
+    def ok(self) -> bool:
+        """Whether nothing suspicious was found."""
+        return all(f.ok for f in self.findings)
 
-def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
-    """Refuse functions whose results have the wrong shape; returns N. `theta` is the shape of one sample.
+    def __str__(self) -> str:
+        return "\n".join(f"{'ok   ' if f.ok else 'CHECK'}  {f.what}: {f.sentence}" for f in self.findings)
 
-    What was found right once is remembered as long as the problem is there: to ask its functions takes half a millisecond.
-    """
-    leaves, structure = jax.tree.flatten((x, theta))
-    asked = structure, *((leaf.shape, leaf.dtype) for leaf in leaves)
-    known = _found_right.setdefault(problem, {})
-    if asked not in known:
-        dtype = float_dtype(x)
-        widened = jax.tree.map(lambda v: jax.ShapeDtypeStruct(v.shape, dtype) if _floating(v) else v, theta)
-        known[asked] = _checked_shapes(problem, x, widened)
-    return known[asked]
-
-
-def _floating(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jnp.floating)
-
-
-def _checked_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
-    extra = () if problem.params is None else (problem.params,)
-    if isinstance(problem, FromOracle):
-        n = problem.oracle.n_constraints
-        if called_back(problem):  # shows its shapes only when called
-            problem.oracle.try_once(x, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), theta), problem.params)
-        jax.eval_shape(problem.sample_values, x, theta)
-    else:
-        seen = _means_inside(problem, x, theta) if isinstance(problem, Nested) else {}
-        f = _shape_of("objective", problem.objective, x, theta, *extra, **seen.get("objective", {}))
-        if not hasattr(f, "shape") or f.shape != ():
-            given = f"shape {f.shape}" if hasattr(f, "shape") else f"a {type(f).__name__}"
-            raise ValueError(
-                f"Problem: objective(x, theta) returns {given} for one sample; expected a scalar. It sees ONE sample; "
-                "the library averages over batches."
-            )
-        _refuse_without_gradient("objective", f)
-        counts = [
-            _check_vector(name, _shape_of(name, fn, *args, **seen.get(name, {})))
-            for name, args in (("constraints", (x, theta, *extra)), ("exact_constraints", (x, *extra)))
-            if (fn := getattr(problem, name)) is not None
-        ]
-        if len(set(counts)) > 1:
-            raise ValueError(
-                f"Problem: constraints returns {counts[0]} values and exact_constraints {counts[1]}; expected as many."
-            )
-        n = counts[0] if counts else 0
-    if np.shape(problem.levels) not in ((), (n,)):
-        raise ValueError(
-            f"Problem: levels has {np.size(problem.levels)} values for {n} constraints; expected one or {n}."
-        )
-    if problem.names is not None and len(problem.names) != n:
-        raise ValueError(f"Problem: names has {len(problem.names)} entries for {n} constraints; expected {n}.")
-    return n
-
-
-def _means_inside(problem: Nested, x: Tree, theta: Tree) -> dict[str, dict[str, Any]]:
-    """What each function of a nested problem sees as `inner`."""
-    u = _shape_of("inner", problem.inner_values, x, theta)
-    if not jax.tree.leaves(u) or not all(hasattr(leaf, "shape") for leaf in jax.tree.leaves(u)):
-        raise ValueError(f"Problem: inner(x, theta) returns {u!r}; expected arrays, or a pytree of arrays.")
-    return {name: problem.seen_inside(name, u) for name in ("objective", "constraints")}
-
-
-def _shape_of(name: str, fn: Any, *args: Any, **named: Any) -> Any:
-    try:
-        return jax.eval_shape(fn, *args, **named)
-    except Exception as error:
-        shapes = ", ".join(str(jax.tree.map(jnp.shape, a)) for a in args)
-        raise ValueError(
-            f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): "
-            f"{str(error).strip().rstrip('.')}.{_in_float32(fn, args, named)}"
-        ) from error
-
-
-def _in_float32(fn: Any, args: Any, named: Any) -> str:
-    """What to do about a function that fails in float64 alone; empty for others."""
-    if jnp.result_type(float) != np.float64:
-        return ""
-    with contextlib.suppress(Exception), jax.enable_x64(False):
-
-        def narrow(v: Any) -> Any:
-            return jax.ShapeDtypeStruct(v.shape, jax.dtypes.canonicalize_dtype(v.dtype)) if hasattr(v, "dtype") else v
-
-        jax.eval_shape(fn, *jax.tree.map(narrow, args), **jax.tree.map(narrow, named))
-        return (
-            " It does not fail in float32: rows are computed in float64, so write it for any precision, or pass "
-            'precision="float32" to tr.minimize.'
-        )
-    return ""
-
-
-def _check_vector(name: str, h: Any) -> int:
-    if getattr(h, "shape", None) == ():
-        raise ValueError(
-            f"Problem: {name} returns a scalar; expected a vector of N values. For one constraint return h[None] or "
-            "jnp.stack([h])."
-        )
-    if not hasattr(h, "shape") or len(h.shape) != 1:
-        given = f"shape {h.shape}" if hasattr(h, "shape") else f"a {type(h).__name__}"
-        raise ValueError(f"Problem: {name} returns {given} for one sample; expected a vector of N values.")
-    _refuse_without_gradient(name, h)
-    return h.shape[0]
-
-
-def _refuse_without_gradient(name: str, value: Any) -> None:
-    if not jnp.issubdtype(value.dtype, jnp.floating):
-        raise TypeError(
-            f"Problem: {name} returns {value.dtype}, which has no gradient in x; expected real floating-point numbers. "
-            "Was a comparison, a count or a cast to whole numbers meant to be smooth?"
-        )
-
-
-# ---- on request -------------------------------------------------------------------------------------------------------
+    __repr__ = __str__
 
 
 def check_problem(problem: Problem, data: Any, *, x0: Tree = None, samples: int = 2000, seed: int = 0) -> Report:
@@ -204,13 +96,6 @@ def _checked(problem: Problem, sampler: Sampler, x0: Tree, samples: int, seed: i
     if called_back(problem):
         findings += [Finding("speed", True, "the oracle is NumPy, called back once a sample; JAX would be far faster.")]
     return Report(tuple(findings))
-
-
-def astype_problem(problem: Problem, dtype: Any) -> Problem:
-    """The problem with its own numbers (levels, domain) in one dtype; the user's params stay as they are."""
-    levels = problem.levels if isinstance(problem.levels, jax.Array) else np.asarray(problem.levels, dtype)
-    levels, domain = jnp.asarray(levels, dtype), astype(problem.domain, dtype)
-    return replace(problem, levels=levels, domain=domain)
 
 
 def points_around(problem: Problem, x: Tree, seed: int) -> list[Tree]:

@@ -1,4 +1,4 @@
-"""Ready-made shapes of constraints: two-sided, equality, several stacked."""
+"""Ready-made shapes of constraints: two-sided, equality, several stacked, and a penalty in the place of them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tightrope._errors import numbers
+from tightrope.problem.problem import Problem
 from tightrope.tree import Array
 
 
@@ -55,6 +57,30 @@ def stack(*constraints: Callable[..., Any]) -> Callable[..., Any]:
         [3.0, 3.0]
     """
     return _NestedStack(constraints) if any(hasattr(part, "inner") for part in constraints) else _Stacked(constraints)
+
+
+def penalised(problem: Problem, weights: float | np.ndarray) -> Problem:
+    """The problem without constraints whose objective is f + <weights, h - levels>.
+
+    For methods that know no constraints. The penalty is linear on purpose: a sample of it is unbiased, whereas a sample of
+    [h]_+ or of h^2 is not a sample of [E h]_+ or of (E h)^2. With the optimal multipliers as weights, a solution of the
+    constrained problem minimises it; smaller weights give a point that violates the constraints, larger ones a timid one.
+
+    Args:
+        problem: a problem with constraints.
+        weights: one number for all constraints, or one for each; at least 0.
+
+    Example:
+        >>> import tightrope as tr
+        >>> from tightrope.problems import EXACT
+        >>> solved = EXACT["simplex"]()
+        >>> tr.penalised(solved.problem, solved.dual).constraints is None
+        True
+    """
+    given = numbers("penalised", "weights", weights, "expected numbers >= 0, one or one per constraint.")
+    if given.ndim > 1 or not np.all(np.isfinite(given)) or np.any(given < 0):
+        raise ValueError(f"penalised: weights is {weights!r}; expected numbers >= 0, one or one per constraint.")
+    return problem._penalised(given)  # pyright: ignore[reportPrivateUsage]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
 from tightrope._jaxlib import compiled
-from tightrope.precision import full_precision, platform
+from tightrope.precision import full_precision
 from tightrope.problem.nested import (
     Nested,
     Tangent,
@@ -33,21 +32,13 @@ from tightrope.problem.problem import (
     n_constraints,
     objective_alone,
 )
-from tightrope.sampling.rows import Data, OfSlice, data_of, first_row, kept, one_row
+from tightrope.sampling.rows import MOST_ROWS_OF_SLOPES, Data, OfSlice, data_of, first_row, one_row
 from tightrope.sampling.rows import Numbered as Numbered
 from tightrope.sampling.rows import count as count
 from tightrope.sampling.rows import spread as spread
-from tightrope.tree import Array, Mean, Tree, ravel
+from tightrope.tree import Array, Mean, Tree, ravel, size_of
 
 _FEW = 8  # constraints for which a backward pass each costs nothing to speak of: a guess
-_MOST_ROWS = (
-    1024  # rows in a slice on a CPU, at most; measured (docs/design.md): rows of few numbers gain nothing from more
-)
-MOST_ROWS_OF_SLOPES = 256  # the same with gradients; measured (there): they take a third longer from 600 rows on
-_FEW_SLICES = 8  # of the rows, by which it is seen where functions pull: a guess
-_CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: a guess; long rows gain half
-_READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: a guess; to ask takes 0.1 ms
-_BUSY, _BUSY_ROWS = 1 << 26, 1 << 17  # bytes and rows of a slice on an accelerator, to keep it busy: a guess
 
 
 class Some(NamedTuple):
@@ -114,19 +105,6 @@ def bent_like(problem: Problem, x: Tree, data: Tree, some: Some, rows_a_slice: i
     return with_inner_moving(problem, x, u, inside, slope["u"], slopes["u"])
 
 
-def rows_a_slice_of(data: Tree, slopes: bool = False) -> int:
-    """How many rows of this data are taken at once: as many as a cache holds beside what is made of them, values or also
-    slopes, or as keep an accelerator busy."""
-    data = data_of(data)
-    a_row = max(1, data.bytes_a_row)
-    if platform() != "cpu":
-        return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
-    if not data.in_memory:
-        return min(_MOST_READ, 1 << max(8, (_READ // a_row).bit_length() - 1))
-    most = MOST_ROWS_OF_SLOPES if slopes else _MOST_ROWS
-    return min(most, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
-
-
 @full_precision
 def full_mean(fn: Callable[[Tree], Tree], data: Tree, rows_a_slice: int | None = None) -> Tree:
     """The mean of fn over all rows; per-row results are never held all at once."""
@@ -174,9 +152,9 @@ def full_jacobian(
 
     one = one_row(data)
     if _columns_pay(problem, x, one):
-        size = rows_a_slice or rows_a_slice_of(data)  # who counts slices knows theirs
+        size = rows_a_slice or data_of(data).a_slice()  # who counts slices knows theirs
         return fold_rows(by_columns, data, size if some is not None else min(size, MOST_ROWS_OF_SLOPES), some)
-    return fold_rows(by_rows, data, rows_a_slice or rows_a_slice_of(data, slopes=True), some)
+    return fold_rows(by_rows, data, rows_a_slice or data_of(data).a_slice(slopes=True), some)
 
 
 @compiled(static_argnames="rows_a_slice")
@@ -187,17 +165,6 @@ def see(problem: Problem, x: Tree, data: Tree, some: Some | None = None, rows_a_
     leaves = zip(jax.tree.leaves(rows), jax.tree.leaves(x), strict=True)
     each = jnp.concatenate([r.reshape(h.size, v.size) for r, v in leaves], axis=1)
     return jnp.concatenate([jnp.ravel(v) for v in (ravel(x)[0], f, h, ravel(grad)[0], each)])
-
-
-def slopes_by_few(problem: Problem, x: Tree, data: Tree) -> tuple[np.ndarray, np.ndarray]:
-    """The gradients of F and of each H_i at x as vectors, by a few slices of the rows; the program is that of a look."""
-    rows = data if data_of(data).in_memory else kept(data)
-    size = min(count(rows), rows_a_slice_of(rows, slopes=True))
-    some = Some(np.int32(min(_FEW_SLICES, -(-count(rows) // size))), np.int32(0))
-    seen = np.asarray(see(problem, x, rows, some, rows_a_slice=size), float)
-    d = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
-    n = (len(seen) - d) // (1 + d) - 1
-    return seen[d + 1 + n :][:d], seen[2 * d + 1 + n :].reshape(n, d)
 
 
 def _chain_rule(
@@ -217,7 +184,7 @@ def _chain_rule(
 
 def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
     """Whether the Jacobian of one sample is better made column by column, and its functions allow it."""
-    n, d = n_constraints(problem, x, one), sum(leaf.size for leaf in jax.tree.leaves(x))
+    n, d = n_constraints(problem, x, one), size_of(x)
     if n <= max(_FEW, d / 2):
         return False
     try:
@@ -230,7 +197,7 @@ def _columns_pay(problem: Problem, x: Tree, one: Tree) -> bool:
 def each_row(fn: Callable[[Tree], Array], data: Tree, rows_a_slice: int | None = None) -> Array:
     """What fn gives for every row, all of it held: for numbers, not for gradients."""
     data = data_of(data)
-    n, size = data.n, min(rows_a_slice or rows_a_slice_of(data), data.n)
+    n, size = data.n, min(rows_a_slice or data.a_slice(), data.n)
     if data.in_memory:
         return jax.lax.map(fn, data.arrays, batch_size=size)
     starts = jnp.minimum(jnp.arange(-(-n // size)) * size, n - size)
@@ -255,7 +222,7 @@ def _sums(
     of_slice: OfSlice, data: Data, n: Any, rows_a_slice: int | None, some: Some | None = None
 ) -> tuple[Tree, Array]:
     """The sum over slices of the first n rows, which may be traced, and how many rows it counts."""
-    size = min(rows_a_slice or rows_a_slice_of(data), data.least)
+    size = min(rows_a_slice or data.a_slice(), data.least)
     every = -(-n // size)
 
     def sums_of(k):

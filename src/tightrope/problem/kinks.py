@@ -23,10 +23,10 @@ from tightrope.problem.full_data import fold_rows
 from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, float_dtype, pytree
 
-FAR = 9.0  # widths from a kink: beyond, less than 1.3e-4 of it is left; by hand
 _BINS = (
     4096  # in which rows are counted by how many widths they are from their kink: a guess, finer than rows are apart
 )
+FAR = float(np.log(_BINS))  # widths from a kink: beyond, less than a part in so many is left of it
 
 OnKink = Callable[[Array], Array]  # what takes the place of the positive part
 

@@ -122,6 +122,12 @@ class FromOracle(Problem):
         f, h = oracle_values(self.oracle, x, as_wide(theta, x), self.params)
         return f, h - self.levels
 
+    def _counted(self, x: Tree, theta: Tree) -> int:
+        if self.oracle.numpy:  # shows its shapes only when called
+            self.oracle.try_once(x, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), theta), self.params)
+        jax.eval_shape(self.sample_values, x, theta)
+        return self.oracle.n_constraints
+
     def _objective(self, x: Tree, theta: Tree, **seen: Tree) -> Array:
         return self.sample_values(x, theta)[0]
 

@@ -6,6 +6,8 @@ methods: `nested.Nested`, `oracle.FromOracle`, and factored ones with the comple
 in a way of their own stands in `generic.py`.
 """
 
+import contextlib
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from tightrope._errors import numbers
 from tightrope.columns import of_constraints, refuse_taken
 from tightrope.precision import in_full_precision
 from tightrope.sampling.batch import batch_mean, over_devices
@@ -192,6 +193,43 @@ class Problem:
     def _over_devices(self, of: Callable[[Tree], Tree], theta: Tree) -> Tree:
         return over_devices(of, theta)
 
+    def _checked_shapes(self, x: Tree, theta: Tree) -> int:
+        """N; refuses functions whose results have the wrong shape, and levels and names that are not as many."""
+        n = self._counted(x, theta)
+        if np.shape(self.levels) not in ((), (n,)):
+            raise ValueError(
+                f"Problem: levels has {np.size(self.levels)} values for {n} constraints; expected one or {n}."
+            )
+        if self.names is not None and len(self.names) != n:
+            raise ValueError(f"Problem: names has {len(self.names)} entries for {n} constraints; expected {n}.")
+        return n
+
+    def _counted(self, x: Tree, theta: Tree) -> int:
+        """N, by the shapes of what the functions return."""
+        inside = self._means_inside(x, theta)
+        f = shape_of("objective", self.objective, x, theta, *self._extra, **inside.get("objective", {}))
+        if not hasattr(f, "shape") or f.shape != ():
+            given = f"shape {f.shape}" if hasattr(f, "shape") else f"a {type(f).__name__}"
+            raise ValueError(
+                f"Problem: objective(x, theta) returns {given} for one sample; expected a scalar. It sees ONE sample; "
+                "the library averages over batches."
+            )
+        _refuse_without_gradient("objective", f)
+        counts = [
+            _checked_vector(name, shape_of(name, fn, *args, *self._extra, **inside.get(name, {})))
+            for name, args in (("constraints", (x, theta)), ("exact_constraints", (x,)))
+            if (fn := getattr(self, name)) is not None
+        ]
+        if len(set(counts)) > 1:
+            raise ValueError(
+                f"Problem: constraints returns {counts[0]} values and exact_constraints {counts[1]}; expected as many."
+            )
+        return counts[0] if counts else 0
+
+    def _means_inside(self, x: Tree, theta: Tree) -> dict[str, dict[str, Any]]:
+        """What each function sees beside x, theta and params, by its name."""
+        return {}
+
     def _objective(self, x: Tree, theta: Tree, **seen: Tree) -> Array:
         assert self.objective is not None
         f = self.objective(x, as_wide(theta, x), *self._extra, **seen)
@@ -243,30 +281,6 @@ def objective_alone(problem: Problem) -> Problem:
 def constraints_alone(problem: Problem) -> Problem:
     """The problem with zero as its objective."""
     return replace(problem, objective=_nothing)
-
-
-def penalised(problem: Problem, weights: float | np.ndarray) -> Problem:
-    """The problem without constraints whose objective is f + <weights, h - levels>.
-
-    For methods that know no constraints. The penalty is linear on purpose: a sample of it is unbiased, whereas a sample of
-    [h]_+ or of h^2 is not a sample of [E h]_+ or of (E h)^2. With the optimal multipliers as weights, a solution of the
-    constrained problem minimises it; smaller weights give a point that violates the constraints, larger ones a timid one.
-
-    Args:
-        problem: a problem with constraints.
-        weights: one number for all constraints, or one for each; at least 0.
-
-    Example:
-        >>> import tightrope as tr
-        >>> from tightrope.problems import EXACT
-        >>> solved = EXACT["simplex"]()
-        >>> tr.penalised(solved.problem, solved.dual).constraints is None
-        True
-    """
-    given = numbers("penalised", "weights", weights, "expected numbers >= 0, one or one per constraint.")
-    if given.ndim > 1 or not np.all(np.isfinite(given)) or np.any(given < 0):
-        raise ValueError(f"penalised: weights is {weights!r}; expected numbers >= 0, one or one per constraint.")
-    return problem._penalised(given)  # pyright: ignore[reportPrivateUsage]
 
 
 def with_penalty(x: Tree, theta: Tree, params: tuple[Problem, Array]) -> Array:
@@ -324,3 +338,85 @@ def constraint_rows(pull: Callable[[Array], tuple[Tree]], h: Array, x: Tree) -> 
     if h.shape[0] == 0:  # nothing to map over
         return jax.tree.map(lambda v: jnp.zeros((0, *jnp.shape(v)), h.dtype), x)
     return jax.vmap(lambda e: pull(e)[0])(jnp.eye(h.shape[0], dtype=h.dtype))
+
+
+# ---- shapes, which are checked before every run ---------------------------------------------------------------------
+
+
+_found_right: weakref.WeakKeyDictionary[Problem, dict[Any, int]] = weakref.WeakKeyDictionary()
+
+
+def check_shapes(problem: Problem, x: Tree, theta: Tree) -> int:
+    """Refuse functions whose results have the wrong shape; returns N. `theta` is the shape of one sample.
+
+    What was found right once is remembered as long as the problem is there: to ask its functions takes half a millisecond.
+    """
+    leaves, structure = jax.tree.flatten((x, theta))
+    asked = structure, *((leaf.shape, leaf.dtype) for leaf in leaves)
+    known = _found_right.setdefault(problem, {})
+    if asked not in known:
+        dtype = float_dtype(x)
+        widened = jax.tree.map(lambda v: jax.ShapeDtypeStruct(v.shape, dtype) if _floating(v) else v, theta)
+        known[asked] = problem._checked_shapes(x, widened)  # pyright: ignore[reportPrivateUsage]
+    return known[asked]
+
+
+def _floating(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
+def astype_problem(problem: Problem, dtype: Any) -> Problem:
+    """The problem with its own numbers (levels, domain) in one dtype; the user's params stay as they are."""
+    levels = problem.levels if isinstance(problem.levels, jax.Array) else np.asarray(problem.levels, dtype)
+    levels, domain = jnp.asarray(levels, dtype), astype(problem.domain, dtype)
+    return replace(problem, levels=levels, domain=domain)
+
+
+def shape_of(name: str, fn: Any, *args: Any, **named: Any) -> Any:
+    """The shapes of what a function of the user's returns for arguments of these shapes; refuses one that fails."""
+    try:
+        return jax.eval_shape(fn, *args, **named)
+    except Exception as error:
+        shapes = ", ".join(str(jax.tree.map(jnp.shape, a)) for a in args)
+        raise ValueError(
+            f"Problem: {name} fails on arguments of shapes {shapes} (x, one sample theta, params where given): "
+            f"{str(error).strip().rstrip('.')}.{_in_float32(fn, args, named)}"
+        ) from error
+
+
+def _in_float32(fn: Any, args: Any, named: Any) -> str:
+    """What to do about a function that fails in float64 alone; empty for others."""
+    if jnp.result_type(float) != np.float64:
+        return ""
+    with contextlib.suppress(Exception), jax.enable_x64(False):
+
+        def narrow(v: Any) -> Any:
+            return jax.ShapeDtypeStruct(v.shape, jax.dtypes.canonicalize_dtype(v.dtype)) if hasattr(v, "dtype") else v
+
+        jax.eval_shape(fn, *jax.tree.map(narrow, args), **jax.tree.map(narrow, named))
+        return (
+            " It does not fail in float32: rows are computed in float64, so write it for any precision, or pass "
+            'precision="float32" to tr.minimize.'
+        )
+    return ""
+
+
+def _checked_vector(name: str, h: Any) -> int:
+    if getattr(h, "shape", None) == ():
+        raise ValueError(
+            f"Problem: {name} returns a scalar; expected a vector of N values. For one constraint return h[None] or "
+            "jnp.stack([h])."
+        )
+    if not hasattr(h, "shape") or len(h.shape) != 1:
+        given = f"shape {h.shape}" if hasattr(h, "shape") else f"a {type(h).__name__}"
+        raise ValueError(f"Problem: {name} returns {given} for one sample; expected a vector of N values.")
+    _refuse_without_gradient(name, h)
+    return h.shape[0]
+
+
+def _refuse_without_gradient(name: str, value: Any) -> None:
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        raise TypeError(
+            f"Problem: {name} returns {value.dtype}, which has no gradient in x; expected real floating-point numbers. "
+            "Was a comparison, a count or a cast to whole numbers meant to be smooth?"
+        )

@@ -1,5 +1,6 @@
 """Scales that make a problem hard to solve as it is written: units, noise, rows that carry everything, idle bounds."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,15 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope._jaxlib import compiled
-from tightrope.problem.conflict import best_weights, conflict, least_violating, said_of_conflict
-from tightrope.problem.findings import Finding
+from tightrope.problem.conflict import SURE, best_weights, conflict, least_violating, said_of_conflict
 from tightrope.problem.full_data import linearised
 from tightrope.problem.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, dot, eps_of, float_dtype, norm, subtract
 
 _FAR_OFF = 1e3  # times order one, or times each other: beyond this, one step or margin for all makes no sense; by hand
 _CARRIED = 0.5  # share of a mean that the largest hundredth of the rows may carry before it is said; by hand
-_SURE = 3.0  # standard errors beyond which a difference is taken for one; by hand
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that was probed."""
+
+    what: str
+    ok: bool
+    sentence: str
 
 
 class Seen(NamedTuple):
@@ -210,7 +218,7 @@ def _domain(probe: Probe) -> Finding:
     said = Finding("domain", True, "its size suits the distance that the objective pulls.")
     gradient = probe.gradient(start.x)
     noise = math.sqrt(max(float(np.mean(start.slope**2)) - float(norm(gradient)) ** 2, 0.0) / probe.size)
-    if float(norm(gradient)) <= _SURE * noise:  # no pull that could be told from noise
+    if float(norm(gradient)) <= SURE * noise:  # no pull that could be told from noise
         return said
     end = probe.far(start.x, gradient)
     along, reach = _pull(probe, start.x, end), float(norm(subtract(end, start.x)))
@@ -306,7 +314,7 @@ def _idle(probe: Probe) -> Finding:
 def _sign(seen: Seen, i: int) -> int:
     """-1 or 1 where the mean of h_i is surely below or above zero, else 0."""
     H, error = float(seen.H[i]), float(seen.error[i])
-    return 0 if abs(H) <= _SURE * error else int(math.copysign(1, H))
+    return 0 if abs(H) <= SURE * error else int(math.copysign(1, H))
 
 
 def _pushed(probe: Probe, i: int, *, up: bool) -> float | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tightrope._jaxlib import compiled
 from tightrope.sampling.sampler import Blocks, Draws, Plan, Sampler
-from tightrope.tree import Array, Tree, pytree, static
+from tightrope.tree import Array, Tree, bytes_of, pytree, static
 
 
 @pytree
@@ -37,14 +37,13 @@ class Generator(Sampler):
         return _fresh(self.fn, np.uint32(seed), count)
 
     def open(self, plan: Plan) -> Draws:
-        size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.example()))
         seeds = jnp.asarray(plan.seeds, jnp.uint32)
 
         def make(start: int, steps: int, length: int) -> Tree:
             shape = length, plan.draws, plan.batch_size
             return _apply(self.fn, _keys(seeds, np.int32(start), *shape), shape)
 
-        return Blocks(plan, size, make)
+        return Blocks(plan, bytes_of(self.example()), make)
 
 
 # Two programs rather than one: that of the keys is then compiled once for all generators.

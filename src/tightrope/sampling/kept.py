@@ -19,9 +19,10 @@ from tightrope.tree import Array, Tree, pytree, static
 
 @pytree
 class Part(Data):
-    """Some of the rows of arrays: those before `cut`, then those after the `gap` rows that are left out there."""
+    """Some of the rows of arrays: from `begin` on those before `cut`, then those after the `gap` rows left out there."""
 
     arrays: Tree  # with room for more rows than count
+    begin: Any  # where the first row is
     count: Any  # how many rows count
     cut: Any  # where rows are left out ...
     gap: Any  # ... and how many
@@ -47,7 +48,7 @@ class Part(Data):
         before, after = start + size <= self.cut, start >= self.cut
 
         def slice_() -> Tree:
-            return every.take(jnp.where(before, start, start + self.gap), size)
+            return every.take(self.begin + jnp.where(before, start, start + self.gap), size)
 
         return jax.lax.cond(before | after, slice_, lambda: every.rows(self._place(start + jnp.arange(size))))
 
@@ -64,16 +65,16 @@ class Part(Data):
 
     def without(self, start: int, count: int) -> "Part":
         """These rows but for so many from `start` on; of a part that leaves out none yet."""
-        return Part(self.arrays, _whole(self.n - count), _whole(start), _whole(count), self.shortest)
+        return Part(self.arrays, self.begin, _whole(self.n - count), _whole(start), _whole(count), self.shortest)
 
     def only(self, start: int, count: int) -> "Part":
         """So many of these rows from `start` on; of a part that leaves out none yet."""
-        return Part(self.arrays, _whole(count), _whole(0), _whole(start), self.shortest)
+        return Part(self.arrays, self.begin + _whole(start), _whole(count), _whole(count), _whole(0), self.shortest)
 
     def _place(self, index: Any) -> Any:
         """Where in the arrays a row of this part lies; beyond the last one, there."""
         index = jnp.minimum(index, self.count - 1)
-        return jnp.where(index < self.cut, index, index + self.gap)
+        return self.begin + jnp.where(index < self.cut, index, index + self.gap)
 
 
 def _whole(number: int) -> np.ndarray:
@@ -123,14 +124,13 @@ class Kept:
     def part(self, steps: int) -> Part:
         """The samples of the steps before this one that are here."""
         n = (steps - self.begun) * self.plan.batch_size
-        return Part(self.arrays, _whole(n), _whole(n), _whole(0), self.least)
+        return Part(self.arrays, _whole(0), _whole(n), _whole(n), _whole(0), self.least)
 
 
 def _room(rows: int, like: Tree) -> int:
     """Rows to make room for: a power of two, so that runs of other lengths are the same program, up to eight blocks."""
     rounded = 1 << (rows - 1).bit_length()
-    a_row = sum(a.dtype.itemsize * a[0].size for a in jax.tree.leaves(like))
-    return rounded if rounded * a_row <= 8 * BLOCK_BYTES else rows
+    return rounded if rounded * Arrays(like).bytes_a_row <= 8 * BLOCK_BYTES else rows
 
 
 def _by_rows(items: Array) -> Array:

@@ -18,15 +18,15 @@ from tightrope.sampling.mesh.files import OnMesh
 from tightrope.sampling.mesh.shards import asked_mesh
 from tightrope.sampling.parquet_files import Columns, Decode, Files, decoded, names_in
 from tightrope.sampling.parquet_reading import InOrder, Visit, joined
-from tightrope.sampling.rows import KEPT_ROWS, Arrays, kept
+from tightrope.sampling.rows import KEPT_ROWS, READ, Arrays, kept
 from tightrope.sampling.sampler import BLOCK_BYTES, Blocks, Draws, Order, Plan, Sampler, length
 from tightrope.sampling.streamed import streamed
-from tightrope.tree import Array, Tree
+from tightrope.tree import Array, Tree, bytes_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_AT_ONCE_BYTES = 2 * 2**20  # bytes that are decoded at once: a guess
+_AT_ONCE_BYTES = 2 * READ  # bytes that are decoded at once
 _KEPT_BYTES = BLOCK_BYTES // 2  # of that sample, at most
 _KEPT_GROUPS = 32  # row groups that it is from, at most: a guess, because each is read whole
 _ALIGNMENT = 64  # bytes; what JAX asks of an array that it takes over without a copy
@@ -135,7 +135,7 @@ class Parquet(Sampler):
         kinds = jax.tree.map(
             lambda a: jax.ShapeDtypeStruct(np.shape(a)[1:], jax.dtypes.canonicalize_dtype(np.asarray(a).dtype)), rows
         )
-        return kinds, max(1, sum(kind.size * kind.dtype.itemsize for kind in jax.tree.leaves(kinds)))
+        return kinds, max(1, bytes_of(kinds))
 
     @property
     def fits(self) -> bool:

@@ -5,7 +5,6 @@ and does not know which it has. Arrays come as they are, in whatever pytree; `da
 the other kinds.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -18,14 +17,19 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from tightrope._errors import refuse_what_is_no_number, refuse_what_wraps, whole_number
-from tightrope.precision import digits
-from tightrope.sampling.sampler import Blocks, Draws, Order, Plan, Sampler
+from tightrope.precision import digits, platform
+from tightrope.sampling.sampler import BLOCK_BYTES, Blocks, Draws, Order, Plan, Sampler
 from tightrope.sampling.stream import Stream
-from tightrope.tree import Array, Tree, pytree, replace, set_field, static
+from tightrope.tree import Array, Tree, bytes_of, pytree, replace, set_field, static
 
 KEPT_ROWS = 1 << 16  # rows of a sample that stays at hand, at most: a guess, by which a mean is known to half a percent
-_LARGE = 1 << 28  # bytes of an array that is not brought to the host only to be looked at: a guess
+_LARGE = 8 * BLOCK_BYTES  # bytes of an array that is not brought to the host only to be looked at
 SHARDS = 64  # logical shards by default: a guess, as many devices as most have
+_MOST_ROWS = 1024  # rows in a slice on a CPU, at most; measured (docs/decisions.md): rows of few numbers gain no more
+MOST_ROWS_OF_SLOPES = 256  # the same with gradients; measured (there): they take a third longer from 600 rows on
+_CACHE = 1 << 18  # bytes of a slice that a core's cache holds beside what is made of them: a guess; long rows gain half
+READ, _MOST_READ = 1 << 20, 1 << 14  # bytes and rows of one that is read from files: a guess; to ask takes 0.1 ms
+_BUSY, _BUSY_ROWS = 2 * BLOCK_BYTES, 1 << 17  # bytes and rows of a slice on an accelerator, to keep it busy: a guess
 
 OfSlice = Callable[[Tree, Array], Tree]  # what a slice adds to a sum, given its rows and what each of them weighs
 Sums = Callable[[OfSlice, "Data", Any], Tree]  # the sum over the slices of a part, of which so many rows count
@@ -64,7 +68,18 @@ class Data(ABC):
     @property
     def bytes_a_row(self) -> int:
         """How much memory a row takes."""
-        return sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(self.row))
+        return bytes_of(self.row)
+
+    def a_slice(self, slopes: bool = False) -> int:
+        """How many rows are taken at once: as many as a cache holds beside what is made of them, values or also slopes, or
+        as keep an accelerator busy."""
+        a_row = max(1, self.bytes_a_row)
+        if platform() != "cpu":
+            return max(_MOST_ROWS, min(_BUSY_ROWS, _BUSY // a_row))
+        if not self.in_memory:
+            return min(_MOST_READ, 1 << max(8, (READ // a_row).bit_length() - 1))
+        most = MOST_ROWS_OF_SLOPES if slopes else _MOST_ROWS
+        return min(most, 1 << max(4, (_CACHE // a_row).bit_length() - 1))
 
 
 class Indexed(Data):

@@ -11,7 +11,7 @@ import numpy as np
 
 from tightrope._errors import refuse_what_is_no_number, refuse_what_wraps
 from tightrope.sampling.sampler import BLOCK_BYTES, Buffer, Draws, Plan, Sampler, block_length, filled, length
-from tightrope.tree import Tree
+from tightrope.tree import Tree, bytes_of
 
 MOST_KEPT = 8192  # samples kept of a run at most; derived: a mean is known to 1 / sqrt(8192), a hundredth of its spread
 
@@ -275,9 +275,8 @@ class _StreamDraws(Draws):
     def __init__(self, stream: Stream, plan: Plan):
         self.stream, self.plan, self.rows_a_step = stream, plan, plan.draws * plan.batch_size
         self.position: int | None = None
-        example = stream.example()
         self.like = jax.tree.map(lambda a: np.zeros((0, *a.shape[1:]), a.dtype), stream._first())
-        size = sum(s.size * s.dtype.itemsize for s in jax.tree.leaves(example))
+        size = bytes_of(stream.example())
         self.length = block_length(size * self.rows_a_step)
         self.seen = Lately(size)
 

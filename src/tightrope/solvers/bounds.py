@@ -8,14 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.solvers.low_rank import LowRank, restricted
-from tightrope.solvers.programmes import ROUNDS, Region
+from tightrope.solvers.programmes import NOTHING, ROUNDS, Region
 
 # By hand, where nothing else is said.
 _PATIENCE = 5  # rounds without fewer coordinates on the wrong side than ever before, until they are moved one by one
-_WRONG = 1e-10  # of the largest slope: a smaller pull away from a bound is rounding
-ROUNDED = (
-    1e-12  # of a width, or of the largest of its kind: leaving the domain by less, or a smaller square, is rounding
-)
+ROUNDED = 1e-12  # of a width, or the largest of its kind: a smaller slack, square or trace is rounding; by hand
 
 
 class Bounds(NamedTuple):
@@ -47,7 +44,7 @@ def within_bounds(
         part, lam = free((g + B @ y)[inside], restricted(B, inside), J[:, inside], h + J @ y)
         y[inside] = part
         slope = g + B @ y + lam @ J
-        small = _WRONG * max(float(np.max(np.abs(g))), float(np.max(np.abs(slope))))
+        small = NOTHING * max(float(np.max(np.abs(g))), float(np.max(np.abs(slope))))
         across = np.where(inside & (y < low - ROUNDED), -1, np.where(inside & (y > high + ROUNDED), 1, 0))
         away = (side * slope > small) & (low < high)
         wrong = int(np.count_nonzero(across) + np.count_nonzero(away))

@@ -3,24 +3,25 @@
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Facts
-from tightrope.methods.curvature import is_flat, lagrangian_hessian, with_secants
 from tightrope.problem import Problem
 from tightrope.problem.full_data import Some
+from tightrope.problem.hessian import lagrangian_hessian
 from tightrope.problem.kinks import kinks_in
 from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
 from tightrope.sampling.rows import one_row
+from tightrope.sets.base import as_vector
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
 from tightrope.solvers.path import ALONG, CLOSED, INSIDE, Path, no_path, pays
 from tightrope.solvers.programmes import NONE, one_thread, region_of
+from tightrope.solvers.quadratic import is_flat, with_secants
 from tightrope.solvers.survey import Memory, Survey, look_of, no_looks
-from tightrope.tree import Array, Tree, pytree, replace, shaped_like, static
+from tightrope.tree import Array, Tree, pytree, replace, shaped_like, size_of, static
 
 # By hand, where nothing else is said.
 _LOWEST = 0.01  # share of the way from the lower bound to the output's value: a level step aims no lower
@@ -90,8 +91,7 @@ class Bundle(Solver):
 
     def fitted(self, problem: Problem, x: Tree, n: int) -> "Bundle":
         """Without a path where looks at smooth functions would cost more than they save."""
-        d = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
-        return replace(self, path=self.path and pays(problem, n, d))
+        return replace(self, path=self.path and pays(problem, n, size_of(x)))
 
     def start(self, x: Tree, lam: np.ndarray) -> "BundleMemory":
         """Room for every look that is kept."""
@@ -176,7 +176,7 @@ class BundleSurvey(Survey):
         memory = replace(self.before, seen=self.values, units=self.steepest)
         output = best_combination(self.looks, self.units, self.margins)
         memory = self._with_output(memory, output)
-        self.model = Model(self.looks, self.units, region_of(self.conic, self._vector(memory.x)), self._support)
+        self.model = Model(self.looks, self.units, region_of(self.conic, as_vector(memory.x)), self._support)
         bound = self.model.lower_bound()
         memory = self._with_bound(memory, bound)
         self.kept.used[self.places[self._of_use(output, bound)]] = self.t
@@ -217,7 +217,7 @@ class BundleSurvey(Survey):
             x, pause = self.model.level_point(aim, self.model.region.centre, slack), max(pause - 1, 0)
         ahead = memory.x if x is None else self._point(x)
         return replace(memory,
-            ahead=ahead, promised=self.model.values(self._vector(ahead)), distance=distance, newton=newton, pace=pace,
+            ahead=ahead, promised=self.model.values(as_vector(ahead)), distance=distance, newton=newton, pace=pace,
             pause=pause, patience=patience,
         )  # fmt: skip
 

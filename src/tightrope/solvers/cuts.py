@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.sets.conic import simplex
-from tightrope.solvers.programmes import NONE, ROUNDS, Region, Solution, region_of, solve
+from tightrope.solvers.programmes import NONE, NOTHING, ROUNDS, Region, Solution, region_of, solve
 
 # By hand, where nothing else is said.
 _ALL = 400  # cuts of the constraints that enter a programme together; of more, those that matter, found in rounds
@@ -279,5 +279,5 @@ def best_combination(looks: Looks, units: Units, margins: np.ndarray) -> Combina
 
 
 def _weights(w: np.ndarray) -> np.ndarray:
-    w = np.where(w > NONE, w, 0.0)
+    w = np.where(w > NOTHING, w, 0.0)
     return w / w.sum()

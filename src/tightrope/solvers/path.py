@@ -17,9 +17,10 @@ from tightrope.problem.kinks import Smoothed, between_rows, smoothed, weighed
 from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
 from tightrope.sets import Box, LinfBall
+from tightrope.sets.base import as_vector
 from tightrope.solvers.base import SOLVED, NotFiniteLook
 from tightrope.solvers.bounds import ROUNDED
-from tightrope.solvers.programmes import one_thread
+from tightrope.solvers.programmes import ROUNDS, one_thread
 from tightrope.solvers.sqp import SQP
 from tightrope.solvers.sqp_survey import Place, SQPMemory, SQPSurvey
 from tightrope.solvers.survey import into_domain
@@ -32,7 +33,6 @@ INSIDE, AT, ALONG, CLOSED = range(
 # By hand, where nothing else is said.
 _NARROWER = 0.2  # times the width: the next one at least
 _NEAR = 0.1  # of what smooth kinks are thought to be worth: the fall that the last step to their solution promises
-LONG = 40  # looks at smooth functions of one width, at most
 _MOST = (
     1 << 27
 )  # products that a Hessian on all rows takes, a tenth of a second: with more, looks at smooth functions cost
@@ -168,8 +168,8 @@ class Path:
         looks = int(path.looks) + 1
         near = _NEAR * float(path.share) * float(path.width)
         if inner.share and not inner.failures and -float(inner.drop) <= near:
-            return replace(path, inner=inner, looks=looks, phase=AT, at=np.stack([_vector(inner.ahead), path.at[0]]))
-        if looks >= LONG or np.any(inner.conflict):
+            return replace(path, inner=inner, looks=looks, phase=AT, at=np.stack([as_vector(inner.ahead), path.at[0]]))
+        if looks >= ROUNDS or np.any(inner.conflict):
             return self._back(path)
         return replace(path, inner=inner, looks=looks)
 
@@ -242,7 +242,3 @@ class Path:
             return None
         *_, rows_at = self._weighed(path.at[0], path.inner.push, float(path.width) / self.parts)
         return np.asarray(path.at[0], float) + between_rows(rows_at, len(path.line) // 2)[:, None] * way
-
-
-def _vector(x: Tree) -> np.ndarray:
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(x)])

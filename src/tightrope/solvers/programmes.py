@@ -14,10 +14,9 @@ from tightrope.sets.conic import Conic
 
 # By hand, where nothing else is said.
 _TOLERANCE = 1e-11  # of a unit-free programme; what cannot be reached is left at "almost solved"
+NOTHING = 1e-10  # of the largest slope, weight or curvature: a smaller one is rounding of programmes; by hand
 NONE = 1e-9  # of a unit: a smaller slack, violation or multiplier is none; by hand: programmes are solved to less
-ROUNDS = (
-    50  # of whatever solves a programme, at most: a handful is usual, and where 20 are not enough, more seldom help
-)
+ROUNDS = 50  # of any iteration on the host, at most: 20 are usual, and where these are not enough more seldom help
 
 
 class Region(NamedTuple):

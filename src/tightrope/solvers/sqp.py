@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 
 from tightrope.methods.base import Facts
@@ -12,7 +11,7 @@ from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.limited import Bends, LimitedSurvey, rows_of
 from tightrope.solvers.sqp_survey import A_PRODUCT, PLENTY, SQPMemory, SQPSurvey
 from tightrope.solvers.survey import look_of, no_looks
-from tightrope.tree import Tree, pytree, replace, static
+from tightrope.tree import Tree, pytree, replace, size_of, static
 
 _PAIRS = 30  # pairs of steps and changes that curvature of limited memory is made of; by hand
 _WORTH = 8 * A_PRODUCT  # rows times coordinates for each row of the data: of a Hessian that eight passes pay for
@@ -75,7 +74,7 @@ class SQP(Solver):
     def fitted(self, problem: Problem, x: Tree, n: int) -> "SQP":
         """Without a matrix where eight passes do not pay for a Hessian on all rows, nor on as many as it needs; with one
         for what is nested."""
-        d = sum(np.size(leaf) for leaf in jax.tree.leaves(x))
+        d = size_of(x)
         starved = not problem.nested and _WORTH * n < d * min(n, PLENTY * d)
         return replace(self, pairs=_PAIRS * starved) if self.pairs is None else self
 

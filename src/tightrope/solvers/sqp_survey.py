@@ -5,16 +5,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.methods.curvature import is_flat, lagrangian_hessian, mixed, updated
 from tightrope.precision import platform
-from tightrope.problem.full_data import Some, rows_a_slice_of, see
+from tightrope.problem.full_data import Some, see
+from tightrope.problem.hessian import lagrangian_hessian
 from tightrope.problem.rounding import count
 from tightrope.sampling.rows import data_of
 from tightrope.sets import L2Ball
+from tightrope.sets.base import as_vector
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
-from tightrope.solvers.quadratic import MOST, Ball, Inconsistent, Step, best_step, onto
+from tightrope.solvers.quadratic import (
+    MOST,
+    Ball,
+    Inconsistent,
+    Step,
+    best_step,
+    is_flat,
+    mixed,
+    onto,
+    updated,
+)
 from tightrope.solvers.survey import Memory, Survey, all_finite, units_of
 from tightrope.tree import pytree, replace, shaped_like
 
@@ -104,7 +115,8 @@ class SQPSurvey(Survey):
     @cached_property
     def size(self) -> int:
         """Rows in a slice of a pass."""
-        return min(data_of(self.data).least, rows_a_slice_of(self.data, slopes=True))
+        data = data_of(self.data)
+        return min(data.least, data.a_slice(slopes=True))
 
     @cached_property
     def slices(self) -> int:
@@ -147,7 +159,7 @@ class SQPSurvey(Survey):
         """Where a run on some of the rows ends, and the first look had better be taken; None where rows are few. If these
         rows say that x is strictly feasible, a little nearer to it: other looks can then be pulled towards this one."""
         with one_thread():
-            start = self._vector(x) / self.widths
+            start = as_vector(x) / self.widths
             self.goal = self._on_some_rows(count(self.data), Goal(start, np.zeros(0), 0.0))
         if self.goal is None:
             return None
@@ -296,7 +308,7 @@ class SQPSurvey(Survey):
             if bound is not None:
                 memory = self._with_bound(memory, bound)
             aim = (float(memory.lower) + float(memory.upper)) / 2
-            x = model.level_point(aim, self._vector(memory.x), 0.5)
+            x = model.level_point(aim, as_vector(memory.x), 0.5)
         else:
             worst = float(np.max(self.looks.h / self.units.h, axis=1).min())
             found = model.infeasibility()

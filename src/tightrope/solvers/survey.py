@@ -15,13 +15,14 @@ from tightrope._jaxlib import compiled
 from tightrope.precision import digits
 from tightrope.problem import Problem
 from tightrope.problem.full_data import see
-from tightrope.problem.rounding import MANY, UNITS, counted_on_few, distance_across
+from tightrope.problem.rounding import MANY, UNITS, counted_on_few
 from tightrope.sets import Box, ConvexSet, LinfBall
+from tightrope.sets.base import as_vector
 from tightrope.sets.conic import Conic
 from tightrope.solvers.base import Look, NotFiniteLook
 from tightrope.solvers.cuts import Bound, Combination, Looks, Units
 from tightrope.solvers.programmes import NONE
-from tightrope.tree import Array, Tree, as_numpy, eps_of, pytree, replace, shaped_like, taken_apart
+from tightrope.tree import Array, Tree, as_numpy, eps_of, pytree, replace, shaped_like, size_of, taken_apart
 
 # By hand, where nothing else is said.
 _BACK = (
@@ -90,7 +91,7 @@ class Memory:
 def no_looks(x: Tree, lam: np.ndarray, places: int) -> dict[str, Any]:
     """The fields of a memory before the first look; with room for so many."""
     x, lam = as_numpy(x), np.asarray(lam)
-    d, N, dtype = sum(np.size(leaf) for leaf in jax.tree.leaves(x)), lam.size, lam.dtype
+    d, N, dtype = size_of(x), lam.size, lam.dtype
     zero, most, no = np.zeros((), dtype), np.asarray(np.finfo(dtype).max, dtype), np.zeros((), bool)
     values, each = np.zeros(1 + N, dtype), np.zeros(N, dtype)
     seen = (np.zeros((places, *shape), dtype) for shape in shapes_of_a_look(d, N))
@@ -170,7 +171,7 @@ class Survey:
             if self._is_sound(seen):
                 return seen
             back = self._behind() if back is None else back
-            there = np.nan_to_num(self._vector(x), posinf=0.0, neginf=0.0)
+            there = np.nan_to_num(as_vector(x), posinf=0.0, neginf=0.0)
             seen = self._see(self._point(back + share * (there - back)))
         if not all_finite(seen):
             raise NotFiniteLook(np.append(first[1], first[2]))
@@ -189,9 +190,9 @@ class Survey:
     def _behind(self) -> np.ndarray:
         """Where a step back leads."""
         if self.t > 1:
-            return self._vector(self.before.x)
+            return as_vector(self.before.x)
         zero = shaped_like(self.before.x, np.zeros(len(self.widths), self.dtype))
-        return self._vector(into_domain(self.problem, zero) if self.problem.domain.has_projection else self.before.x)
+        return as_vector(into_domain(self.problem, zero) if self.problem.domain.has_projection else self.before.x)
 
     def _see(self, x: Tree) -> list[np.ndarray]:
         """What a pass over all rows finds at a point."""
@@ -211,8 +212,9 @@ class Survey:
         else:
             by_few = jax.device_get(counted)
             sizes = np.maximum(np.append(by_few.f, by_few.h), np.abs(values))
-            lost = np.vstack([self._vector(by_few.grad), _flat(by_few.rows, rows.shape)])
-            over = np.minimum(lost @ self.widths, np.linalg.norm(lost, axis=1) * distance_across(self.problem))
+            lost = np.vstack([as_vector(by_few.grad), _flat(by_few.rows, rows.shape)])
+            diameter = float(as_numpy(self.problem.domain).diameter)  # computed on the host
+            over = np.minimum(lost @ self.widths, np.linalg.norm(lost, axis=1) * diameter)
         unit = UNITS * eps_of(x)
         return [point, f, h, grad, rows, unit * sizes[0], unit * sizes[1:], unit * over[0], unit * over[1:]]
 
@@ -290,10 +292,6 @@ class Survey:
             x = np.clip(x, self.conic.lower.astype(self.dtype), self.conic.upper.astype(self.dtype))
             return shaped_like(self.before.x, x)
         return into_domain(self.problem, shaped_like(self.before.x, x))
-
-    @staticmethod
-    def _vector(x: Tree) -> np.ndarray:
-        return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(x)])
 
     def _rounded(self, value: float, towards: float) -> np.ndarray:
         """A bound in the run's precision, on the safe side."""

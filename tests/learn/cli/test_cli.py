@@ -10,15 +10,14 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import tightrope as tr
-import tightrope.__main__ as cli
+from tests.commands import call
 from tightrope.lab.paper import Claim
 from tightrope.learn.cli.options import FAIR
 from tightrope.learn.cli.printing import print_made
@@ -32,19 +31,6 @@ from tightrope.learn.tables.classifier import TableClassifier, fit_table
 from tightrope.learn.tables.encoder import TEXT
 from tightrope.learn.tables.reading import read_table
 from tightrope.learn.tables.report import as_text, compare
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def call(*words) -> Said:
-    found = CliRunner().invoke(cli.app, [str(word) for word in words])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return Said(found.exit_code, found.stdout, found.stderr)
 
 
 def people(n: int = 1500) -> pd.DataFrame:
@@ -236,15 +222,6 @@ def test_folders_that_are_refused(folder, tmp_path):
     assert "full is not empty; give another folder, or --force" in call(*words, tmp_path / "full").err
     assert "is a file; expected a folder" in call(*words, tmp_path / "full" / "a").err
     assert "a does not allow it" in call(*words, tmp_path / "full" / "a" / "model").err
-
-
-def test_a_promise_that_cannot_be_kept_is_the_estimators_sentence(folder, tmp_path, monkeypatch):
-    def choose(*_, **__):
-        raise ValueError("p_rule=0.99 cannot be promised with 95% confidence.")
-
-    monkeypatch.setattr(fair, "Walk", choose)
-    said = call("fit", folder / "people.csv", *GOOD, "--p-rule", 0.99, "--out", tmp_path / "model")
-    assert said == (1, "", "p_rule=0.99 cannot be promised with 95% confidence.\n")
 
 
 def test_a_refusal_draws_its_frontier_where_the_model_would_be(folder, tmp_path, monkeypatch):

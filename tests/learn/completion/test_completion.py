@@ -26,7 +26,8 @@ from tightrope.learn.completion import training as completion_training
 from tightrope.learn.completion.choice import _Path
 from tightrope.learn.completion.page import completion_page
 from tightrope.learn.completion.save_load import FORM
-from tightrope.learn.completion.training import SHRINKAGE, Effects, entries_of, fit_in_turn, never_reached
+from tightrope.learn.completion.training import SHRINKAGE, Effects, fit_in_turn, never_reached
+from tightrope.learn.datasets.structured import entries_of
 from tightrope.learn.problems.observed import Observed
 from tightrope.result import Status
 from tightrope.sets.low_rank import LowRank

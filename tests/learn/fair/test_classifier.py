@@ -454,29 +454,6 @@ def test_a_second_fit_of_the_same_shapes_compiles_nothing():
     assert len(COMPILED) == known
 
 
-@pytest.fixture
-def built(monkeypatch) -> list[int]:
-    """The numbers of rows of all problems that are built."""
-    sizes, real = [], training.fair_classification
-    monkeypatch.setattr(
-        training, "fair_classification", lambda X, *rest, **kw: (sizes.append(len(X)), real(X, *rest, **kw))[1]
-    )
-    return sizes
-
-
-def test_one_problem_is_built_for_a_fit(built):
-    fair().fit(X, Y, sensitive_features=S)
-    assert built == [N]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("options", "more"), [({"constraint": "covariance"}, []), ({"search": "batch"}, [N])])
-def test_a_search_builds_a_problem_more_only_where_the_papers_takes_a_part(options, more, built, monkeypatch):
-    monkeypatch.setattr(by_covariance, "BATCH_ROWS", 600)
-    fair(covariance=None, p_rule=0.3, confidence=0.5, **options).fit(X, Y, sensitive_features=S)
-    assert built == [N, *more]  # the second filled up from 600 rows
-
-
 @pytest.mark.parametrize("n", [97, 640])
 def test_thresholds_and_copies_of_rows_leave_the_problem_what_it_is(n):
     """As if it were built for its thresholds, and from the rows as they were given."""
@@ -570,7 +547,7 @@ def test_the_frontier_of_given_data_and_its_picture(promised, fitted, tmp_path):
         fitted.frontier()
 
 
-def test_the_papers_search_judges_by_the_rows_it_was_solved_on():
+def test_the_papers_search_judges_by_the_rows_it_was_solved_on(monkeypatch):
     model = tr.FairLogisticRegression(p_rule=0.5, search="batch").fit(X, Y, sensitive_features=S)
     table = model.frontier()
     np.testing.assert_array_equal(table["passed"], table["p_rule"] >= 0.5)
@@ -580,6 +557,10 @@ def test_the_papers_search_judges_by_the_rows_it_was_solved_on():
     assert nearest["p_rule"] == pytest.approx(min(rate) / max(rate), abs=0.01)
     with pytest.raises(Refused, match="cannot be promised on the rows it was solved on: where rates are most alike"):
         model.set_params(p_rule=0.99).fit(X, Y, sensitive_features=S)
+    monkeypatch.setattr(by_covariance, "BATCH_ROWS", 600)  # at most: of more, so many at random
+    fewer = tr.FairLogisticRegression(p_rule=0.5, search="batch").fit(X, Y, sensitive_features=S).frontier()
+    weights = 600 * fewer["selected"].to_numpy()
+    np.testing.assert_allclose(weights, np.round(weights), atol=1e-6)
 
 
 def test_a_refusal_says_what_binds_and_what_can_be_had_and_keeps_its_frontier(promised, tmp_path):

@@ -1,10 +1,31 @@
-"""Rates of cells, and how many rows of equal weight they are known by."""
+"""Notions as entries of one table; rates of cells, and how many rows of equal weight they are known by."""
 
 import numpy as np
 import pytest
 
 from tightrope.confidence import ratio_score
-from tightrope.learn.fairness.notions import effective_rates
+from tightrope.learn.fairness.notions import NOTIONS, cells_of, effective_rates
+from tightrope.learn.fairness.sensitive import read_sensitive
+from tightrope.learn.problems.fair import fair_classification
+from tightrope.learn.problems.fair_pairs import paired_classification
+from tightrope.learn.tables.report import compare
+
+
+def test_a_new_notion_is_one_entry(monkeypatch):
+    """Rates of everybody and of both labels at once, which nobody has written down: cells, covariances, streams, reports."""
+    monkeypatch.setitem(NOTIONS, "all three", (None, True, False))
+    y, sex = np.arange(12) % 2 == 0, read_sensitive(["F", "F", "F", "M", "M", "M"] * 2, "sex")
+    cells = cells_of(sex, y, "all three")
+    assert cells.names[::2] == ("sex=F", "sex=F with a positive label", "sex=F with a negative label")
+    np.testing.assert_array_equal(cells.members[0], cells.members[2] | cells.members[4])
+    problem, _ = fair_classification(np.eye(12)[:, :3], y, sex, 0.1, notion="all three")
+    assert (problem.names or ())[:3] == ("cov(sex)", "cov(sex | y=1)", "cov(sex | y=0)")
+    pairs = paired_classification(3, sex, 0.1, 10.0, notion="all three", l2=0.0, intercept=False)
+    assert pairs.params["counted"].tolist() == [[1, 1], [0, 1], [1, 0]]
+    measures = compare({"model": y}, sex, y, "all three")["measure"].tolist()
+    assert [name for name in measures if name.startswith("p%-rule") and "bound" not in name] == [
+        "p%-rule", "p%-rule of true positives", "p%-rule of false positives",
+    ]  # fmt: skip
 
 
 def test_equal_weights_count_rows():

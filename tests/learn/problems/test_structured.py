@@ -17,9 +17,9 @@ from tightrope.evidence.strictly_feasible import strictly_feasible
 from tightrope.learn.problems.entries import Entries, Grid, entries, product
 from tightrope.learn.problems.observed import observed
 from tightrope.methods import CFWCSOA
-from tightrope.problem.check import astype_problem
 from tightrope.problem.full_data import full_constraints
 from tightrope.problem.generic import exact_slopes, step_length
+from tightrope.problem.problem import astype_problem
 from tightrope.problems import structured_completion
 from tightrope.sets.low_rank import LowRank, LowRankBall
 from tightrope.tree import astype
@@ -294,7 +294,7 @@ EYE = scipy.sparse.eye(3, format="coo")
         (GOOD, {"nuclear_norm": 0.0}, "nuclear_norm is 0.0; expected a positive number"),
         (GOOD, {"unobserved_energy": -1.0}, "unobserved_energy is -1.0; expected a positive number"),
         (GOOD, {"unobserved_energy": np.inf}, "unobserved_energy is inf"),
-        (GOOD, {"hold": "sparse"}, "hold is 'sparse'; expected 'factored' or 'dense'"),
+        (GOOD, {"hold": "sparse"}, "hold is 'sparse'; expected one of factored, dense"),
         (GOOD, {"rank": 0}, "rank"),
         (np.array([[0.0, np.nan], [0.0, 0.0]]), {}, "all observed values are 0"),
     ],

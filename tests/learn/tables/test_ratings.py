@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-import tightrope.__main__ as cli
+from tests.commands import call
 from tightrope.files import FileError
 from tightrope.learn.cli.errors import Stopped
 from tightrope.learn.completion import estimator as completion
@@ -31,13 +30,6 @@ def table() -> pd.DataFrame:
 
 
 RATINGS = table()
-
-
-def call(*words: Any) -> tuple[int, str, str]:
-    found = CliRunner().invoke(cli.app, [str(word) for word in words])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return found.exit_code, found.stdout, found.stderr
 
 
 @pytest.fixture(scope="module")

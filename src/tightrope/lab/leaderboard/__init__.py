@@ -30,7 +30,7 @@ from tightrope.lab.work import (
     write_picture,
     write_table,
 )
-from tightrope.loop.progress import Progress
+from tightrope.loop.record import Progress
 from tightrope.methods import registered
 
 __all__ = [

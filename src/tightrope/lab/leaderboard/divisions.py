@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, get_args
 import pandas as pd
 
 from tightrope.lab.leaderboard.hidden import is_hidden
-from tightrope.loop.budget import cost_of_a_step
+from tightrope.loop.prepare import cost_of_a_step
 from tightrope.methods.base import Algorithm
 
 Source = Literal["streams", "finite"]

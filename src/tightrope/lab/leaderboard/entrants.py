@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from bisect import bisect_right
 from functools import lru_cache
 from typing import Any, cast
 
@@ -15,12 +16,11 @@ from tightrope.lab.leaderboard.hidden import ROWS, hidden, is_hidden
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.slsqp import BatchResult, slsqp
 from tightrope.loop import choose
-from tightrope.loop.budget import cost_of, for_rows
-from tightrope.loop.prepare import tightening_ceiling
+from tightrope.loop.prepare import cost_of, for_rows, tightening_ceiling
 from tightrope.methods import Cost, Method
 from tightrope.methods.base import Algorithm
 from tightrope.problem import Problem, penalised
-from tightrope.problem.check import astype_problem
+from tightrope.problem.problem import astype_problem
 from tightrope.sampling import Rows, Sampler
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, replace
 
@@ -68,11 +68,7 @@ class Entry:
     def steps(self, budget: int, counted: Counted = "calls") -> int:
         """The most steps whose calls, or linear minimisations, are within the budget; at least one."""
         spent = self.calls if counted == "calls" else lambda steps: self.cost(steps).lmos
-        low, high = 1, budget + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if spent(middle) <= budget else (low, middle)
-        return low
+        return max(1, bisect_right(range(1, budget + 1), budget, key=spent))
 
 
 def misfit(kind: type[Algorithm], solved: Solved, source: Source) -> str | None:
@@ -81,9 +77,9 @@ def misfit(kind: type[Algorithm], solved: Solved, source: Source) -> str | None:
     if penalised_away and not solved.feasible:
         return f"{kind.__name__} knows no constraints, and there are no multipliers to penalise with: no point is feasible."
     n = 0 if penalised_away else len(solved.dual)
-    return choose.misfit(kind, solved.problem.domain, rows=source == "finite", constraints=n) or choose.missing(
-        kind, lambda: _lacks(solved)
-    )
+    return choose.misfit(
+        kind, choose.Asked(solved.problem.domain, source == "finite", constraints=n)
+    ) or choose.missing(kind, lambda: _lacks(solved))
 
 
 def _lacks(solved: Solved) -> str | None:

@@ -19,7 +19,7 @@ from tightrope.lab.leaderboard.entrants import Entry, automatic, challenge, ente
 from tightrope.lab.leaderboard.hidden import SEED, is_hidden, name_of
 from tightrope.lab.problems import PROBLEMS, Solved
 from tightrope.lab.work import TUNING, Tables, Unit
-from tightrope.loop.budget import cost_of_a_step
+from tightrope.loop.prepare import cost_of_a_step
 from tightrope.methods import Method, registered
 from tightrope.methods.base import Algorithm
 from tightrope.solvers import Solver

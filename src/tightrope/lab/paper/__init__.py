@@ -13,7 +13,7 @@ from tightrope.lab.paper.claims import Claim
 from tightrope.lab.paper.figure import FULL, QUICK, Figure, Size, check, compute, write
 from tightrope.lab.paper.page import folder_page
 from tightrope.lab.work import OtherSettingsError, goes_on_later, ready_to_write
-from tightrope.loop.progress import Progress
+from tightrope.loop.record import Progress
 from tightrope.pages.elements import write_page
 
 FIGURES: dict[str, Figure] = {

@@ -4,6 +4,7 @@ Matrices are held dense and in float32, which halves the time and changes less t
 """
 
 import dataclasses
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope._minimize import minimize
-from tightrope.lab.methods import SCGD
+from tightrope.lab.methods.frank_wolfe.scgd import SCGD
 from tightrope.lab.paper.figure import FULL, Size, coefficients, finished
 from tightrope.learn.datasets.structured import structured_matrix
 from tightrope.learn.problems.structured import CompletionProblem, structured_completion
@@ -32,9 +33,6 @@ TAU, BATCH = 5e-6, 200
 
 EXACT_STEPS = 100
 """Steps of Frank-Wolfe on all entries; by hand."""
-
-WORKERS = 2
-"""Runs at a time; by hand: one run keeps one core busy."""
 
 
 class Amount(NamedTuple):
@@ -217,7 +215,7 @@ def follow(
     entries = method.cost.gradients * (int(on.mask.sum()) if exact else case.batch)
     rows, spent, began = [], 0.0, 0.0
 
-    def look(snapshot: Any) -> bool:
+    def measured(snapshot: Any) -> bool:
         nonlocal spent
         start = time.perf_counter()
         seconds = start - began - spent
@@ -233,13 +231,13 @@ def follow(
     if warm:
         minimize(made.problem, made.data, method=method, steps=steps, callback=lambda _: True, **options)
     began = time.perf_counter()
-    run = minimize(made.problem, made.data, method=method, steps=steps, callback=look, **options)
+    run = minimize(made.problem, made.data, method=method, steps=steps, callback=measured, **options)
     finished(run, f"{case.name} with seed {seed}")
     return pd.DataFrame(rows).assign(name=case.name, units=case.units, batch=case.batch, seed=seed)
 
 
 def runs(cases: Iterable[Case], seeds: Iterable[int], work: Amount, ends: bool = False) -> pd.DataFrame:
-    """Every case from every seed, two at a time; with `ends`, the last points only."""
+    """Every case from every seed, one at a time for each core; with `ends`, the last points only."""
     jobs, stopped = [(case, seed) for seed in seeds for case in cases], threading.Event()
 
     def one(job: tuple[Case, int]) -> pd.DataFrame:
@@ -247,7 +245,7 @@ def runs(cases: Iterable[Case], seeds: Iterable[int], work: Amount, ends: bool =
             table = follow(*job, work._replace(records=1) if ends else work, stopped=stopped.is_set)
         return table[table.step == table.step.max()] if ends else table
 
-    pool = ThreadPoolExecutor(WORKERS)
+    pool = ThreadPoolExecutor(os.cpu_count())
     try:
         return pd.concat(list(pool.map(one, jobs)), ignore_index=True)
     finally:

@@ -7,20 +7,8 @@ from typing import Any
 
 from tightrope.lab.paper.claims import VERDICTS
 from tightrope.lab.paper.figure import Figure
-from tightrope.pages.elements import (
-    Html,
-    cell,
-    element,
-    facts,
-    heading,
-    joined,
-    link,
-    page,
-    paragraph,
-    picture,
-    row,
-    table,
-)
+from tightrope.lab.work import settings_in
+from tightrope.pages.elements import Html, element, facts, heading, joined, link, page, paragraph, picture, table
 from tightrope.pages.run import mark, versions
 
 PAPER = (
@@ -104,7 +92,7 @@ def folder_page(out: Path, figures: Mapping[str, Figure]) -> Html:
         _counts(there, claims),
         *(part for name, figure in there.items() for part in _figure(out, name, figure, claims[name])),
         heading("Errata of the paper that touch a result", place="errata"),
-        table(("", "where", "what"), [_erratum(one) for one in ERRATA], roles={1: "words", 2: "words"}),
+        table(("", "where", "what"), ERRATA, roles={1: "words", 2: "words"}),
         versions(),
     )
 
@@ -118,23 +106,14 @@ def _counts(figures: Mapping[str, Figure], claims: Mapping[str, Sequence[Any]]) 
             counts = [
                 sum(c["verdict"] == verdict and c["source"] == kind for c in claims[name]) for verdict in VERDICTS
             ]
-            said = [cell(link(f"#{name}", name)), cell(SOURCES[kind], "left")]
-            rows.append(row([*said, *(cell(count or "") for count in counts), cell(figure.title, "words aside")]))
+            rows.append([link(f"#{name}", name), SOURCES[kind], *(count or "" for count in counts), figure.title])
     heads = ("", "claims", *VERDICTS, "about")
     return table(heads, rows, roles={1: "left", 5: "words aside"})
 
 
 def _figure(out: Path, name: str, figure: Figure, claims: Sequence[Any]) -> list[Html]:
     rows = [
-        row(
-            [
-                cell(claim["sentence"], "words"),
-                cell(SOURCES[claim["source"]], "left"),
-                cell(_verdict(claim["verdict"]), "left"),
-                cell(claim["evidence"], "words"),
-            ]
-        )
-        for claim in claims
+        (claim["sentence"], SOURCES[claim["source"]], _verdict(claim["verdict"]), claim["evidence"]) for claim in claims
     ]
     heads = ("claim", "whose", "verdict", "numbers")
     pictures = [picture(path.name, caption(path.stem)) for path in _files(out, name, "png")]
@@ -171,11 +150,10 @@ def _files(out: Path, name: str, kind: str) -> list[Path]:
 
 def _settings(out: Path, name: str) -> Html:
     """What each part was computed from, parameters and seeds, as its file says in its first line."""
-    pairs = []
-    for path in sorted((out / "parts").glob(f"{name}-*.csv")):
-        with path.open() as file:
-            found = json.loads(file.readline().removeprefix("# "))
-        pairs.append((path.stem, "; ".join(f"{key}: {_value(value)}" for key, value in found.items())))
+    pairs = [
+        (path.stem, "; ".join(f"{key}: {_value(value)}" for key, value in settings_in(path).items()))
+        for path in sorted((out / "parts").glob(f"{name}-*.csv"))
+    ]
     summary = element("summary", f"Parameters, seeds and version of its {len(pairs)} parts")
     return element("details", joined([summary, facts(pairs)]))
 
@@ -184,7 +162,3 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_value, value))
     return json.dumps(value) if isinstance(value, dict) else str(value)
-
-
-def _erratum(one: tuple[str, str, str]) -> Html:
-    return row([cell(one[0]), cell(one[1], "words"), cell(one[2], "words")])

@@ -111,18 +111,6 @@ class Braked(Method):
         """Whether the method weighs its points by their numbers, as those do that measure their scales."""
         return isinstance(self.base, SelfMeasuring) and self.base.measures
 
-    @property
-    def _slack(self) -> Array:
-        return jnp.asarray(self.slack)
-
-    @property
-    def _low(self) -> Array:
-        return jnp.asarray(self.low)
-
-    @property
-    def _high(self) -> Array:
-        return jnp.asarray(self.high)
-
     def fitted(self, problem: Problem, x: Tree, theta: Tree) -> "Braked":
         """With the method fitted."""
         base = self.base.fitted(problem, x, theta)
@@ -131,18 +119,21 @@ class Braked(Method):
     def init(self, problem: Problem, x: Tree, lam: Array, horizon: Array) -> BrakedState:
         """Nothing on the book."""
         none, zero = jnp.zeros_like(lam), jnp.zeros((), lam.dtype)
-        own, middle = self.base.init(problem, x, lam, horizon), none + (self._low + self._high) / 2
+        own, middle = (
+            self.base.init(problem, x, lam, horizon),
+            none + (jnp.asarray(self.low) + jnp.asarray(self.high)) / 2,
+        )
         one = jnp.ones((), jnp.int32)
         return BrakedState(x, lam, one, horizon, own, none, none, middle, one - 1, zero, jnp.ones((), bool))
 
     def step(self, problem: Problem, state: BrakedState, theta: Tree) -> tuple[BrakedState, Info]:
         """The method's own step where the book allows one, and otherwise one that stands at the point inside."""
-        dtype = state.lam.dtype
+        dtype, slack, high = state.lam.dtype, jnp.asarray(self.slack), jnp.asarray(self.high)
         weight, top = self._weight(state.t, state.horizon, dtype), self._weight(state.horizon, state.horizon, dtype)
         share = weight / (weight if self.anytime else top)
-        ranges = self._high - self._low
-        worst = state.book + weight * self._high + self._width(state.spread + share**2) * top * ranges
-        due = 0.0 if self.anytime else self._slack * self._left(state.t, state.horizon, dtype)
+        ranges = high - jnp.asarray(self.low)
+        worst = state.book + weight * high + self._width(state.spread + share**2) * top * ranges
+        due = 0.0 if self.anytime else slack * self._left(state.t, state.horizon, dtype)
         goes = jnp.all(worst <= due) & (self.anytime | state.on)
 
         def own(_: None) -> tuple[Any, Info]:
@@ -162,7 +153,7 @@ class Braked(Method):
             t=state.t + 1,
             horizon=state.horizon,
             own=after,
-            book=state.book + weight * jnp.asarray(jnp.where(goes, info.h, -self._slack)),
+            book=state.book + weight * jnp.asarray(jnp.where(goes, info.h, -slack)),
             spread=state.spread + jnp.asarray(jnp.where(goes, (share * away) ** 2, 0.0)),
             mean=jnp.asarray(jnp.where(goes, state.mean + (info.h - state.mean) / (taken + 1), state.mean)),
             taken=taken,

@@ -17,7 +17,7 @@ from tightrope.lab.theory.constants import Constants
 from tightrope.methods import CSOA, FWCSOA
 from tightrope.precision import digits
 from tightrope.problem import Problem
-from tightrope.problem.check import astype_problem, check_shapes
+from tightrope.problem.problem import astype_problem, check_shapes
 from tightrope.sampling import Sampler, as_sampler
 from tightrope.tree import Array, Tree, add_scaled, all_finite, astype, dot, float_dtype, norm, subtract
 
@@ -37,6 +37,17 @@ class Interval(NamedTuple):
     value: float
     low: float
     high: float
+
+    @classmethod
+    def around(cls, value: float, error: float, floor: float = -math.inf) -> "Interval":
+        """95 % around an estimate with this standard error; nothing of it is below the floor.
+
+        Example:
+            >>> Interval.around(1.0, 1.0, floor=0.0).low
+            0.0
+        """
+        width = TWO_SIDED * error
+        return cls(*(max(v, floor) for v in (value, value - width, value + width)))
 
     def __str__(self) -> str:
         known = "exact" if self.low == self.value == self.high else f"[{self.low:.4g}, {self.high:.4g}]"
@@ -138,35 +149,32 @@ def _estimated(problem: Problem, sampler: Sampler, x0: Tree, samples: int, point
         )
     problem, theta = astype_problem(problem, float_dtype(x)), sampler.some(samples, seed)
     count = jax.tree.leaves(theta)[0].shape[0]
-    search, judge = (jax.tree.map(lambda a, part=part: a[part], theta) for part in _halves(count))
+    halves = slice(count // 2), slice(count // 2, count)
+    search, judge = (jax.tree.map(lambda a, half=half: a[half], theta) for half in halves)
     pilot = _Pilot(problem, theta)
     places = [*_random_points(problem, x, points, seed), *_short_run(problem, sampler, x, min(samples, 500), seed)]
     places = [place for place in places if bool(all_finite(place))]
     strict = _strictly_feasible(problem, places, search)
     places.append(strict)
-    looks = [pilot.look(place) for place in places]
+    seen = [pilot.seen_at(place) for place in places]
     chords = [pilot.chord(a, b) for a, b in zip(places, places[1:] + places[:1], strict=True)]
     sigma = _margin(problem, strict, judge)
     D = float(problem.domain.diameter)
     found = {
         "D": _exact(D),
-        **{name: max(getattr(look, name) for look in looks) for name in _Look._fields if name not in ("x", "gradient")},
+        **{name: max(getattr(one, name) for one in seen) for name in _Seen._fields if name not in ("x", "gradient")},
         **{name: max(getattr(chord, name) for chord in chords) for name in ("L_f", "L_h")},
         "mu": min(chord.mu for chord in chords),
         "N": _exact(n),
         "sigma": sigma,
     }
     if sigma.value > 0:
-        drops = [drop for look in looks if (drop := pilot.drop(strict, look)) is not None]
+        drops = [drop for one in seen if (drop := pilot.drop(strict, one)) is not None]
         found["C"] = _multipliers(min([*drops, Interval(*(v * D for v in found["G_f"]))]), sigma)
     return Estimates(found, len(places), count, jax.tree.map(np.asarray, strict))
 
 
 # ---- where to look -------------------------------------------------------------------------------------------------------
-
-
-def _halves(count: int) -> tuple[slice, slice]:
-    return slice(0, count // 2), slice(count // 2, count)
 
 
 def _random_points(problem: Problem, x: Tree, count: int, seed: int) -> list[Tree]:
@@ -213,8 +221,8 @@ def _strictly_feasible(problem: Problem, places: list[Tree], theta: Tree) -> Tre
 # ---- what is seen there ---------------------------------------------------------------------------------------------------
 
 
-class _Look(NamedTuple):
-    """Estimates at one point, of which the largest count."""
+class _Seen(NamedTuple):
+    """What is estimated at one point; of several the largest count."""
 
     x: Tree
     gradient: Tree  # mean of grad f
@@ -289,17 +297,14 @@ class _Pilot:
 
         self._at, self._along, self._drops = at, along, drops
 
-    def look(self, x: Tree) -> _Look:
+    def seen_at(self, x: Tree) -> _Seen:
         """Gradients and values at x."""
         h, lengths, gradient, of_mean = self._at(x)
         h, lengths, of_mean = (np.asarray(v, float) for v in (h, lengths, of_mean))
         errors = np.sqrt(np.maximum(lengths.mean(axis=0) - of_mean, 0) / len(lengths))  # of mean gradients, as lengths
-        G = [
-            Interval(v, max(v - TWO_SIDED * e, 0.0), v + TWO_SIDED * e)
-            for v, e in zip(np.sqrt(of_mean), errors, strict=True)
-        ]
+        G = [Interval.around(v, e, floor=0.0) for v, e in zip(np.sqrt(of_mean), errors, strict=True)]
         sigma_f, *sigma_h = map(_root_mean, lengths.T)
-        return _Look(x, gradient, G[0], max(G[1:]), sigma_f, max(sigma_h), max(map(_root_mean, (h**2).T)))
+        return _Seen(x, gradient, G[0], max(G[1:]), sigma_f, max(sigma_h), max(map(_root_mean, (h**2).T)))
 
     def chord(self, x: Tree, y: Tree) -> _Chord:
         """How gradients change between x and y, and between x and a point close to it."""
@@ -312,16 +317,13 @@ class _Pilot:
         if square == 0:
             return _Chord(_exact(0.0), _exact(0.0), _exact(math.inf))
         L = [_root_mean(column) for column in np.asarray(changes, float).T / square]
-        mean, error = _mean(np.asarray(slopes, float) / square)
-        mu = Interval(*(max(v, 0.0) for v in (mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error)))
-        return _Chord(L[0], max(L[1:]), mu)
+        return _Chord(L[0], max(L[1:]), Interval.around(*_mean(np.asarray(slopes, float) / square), floor=0.0))
 
-    def drop(self, strict: Tree, look: _Look) -> Interval | None:
+    def drop(self, strict: Tree, seen: _Seen) -> Interval | None:
         """F(strict) less the lowest value of F's tangent at a point, on all of X; None where the domain cannot say."""
         if not self.domain.has_lmo:
             return None
-        mean, error = _mean(np.asarray(self._drops(strict, look.x, self.domain.lmo(look.gradient)), float))
-        return Interval(mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error)
+        return Interval.around(*_mean(np.asarray(self._drops(strict, seen.x, self.domain.lmo(seen.gradient)), float)))
 
 
 def _exact(value: float) -> Interval:
@@ -334,18 +336,13 @@ def _mean(values: np.ndarray) -> tuple[float, float]:
 
 def _root_mean(squares: np.ndarray) -> Interval:
     """The root of the mean of squares."""
-    mean, error = _mean(squares)
-    return Interval(*(math.sqrt(max(v, 0.0)) for v in (mean, mean - TWO_SIDED * error, mean + TWO_SIDED * error)))
+    return Interval(*map(math.sqrt, Interval.around(*_mean(squares), floor=0.0)))
 
 
 def _margin(problem: Problem, x: Tree, theta: Tree) -> Interval:
     """-max_i H_i(x), on samples that x was not chosen by; the constraint that is worst at its upper end counts."""
     h = np.asarray(jax.vmap(lambda one: problem.sample_values(x, one)[1])(theta), float)
-    found = []
-    for column in h.T:
-        mean, error = _mean(column)
-        found.append(Interval(-mean, -mean - TWO_SIDED * error, -mean + TWO_SIDED * error))
-    return min(found, key=lambda interval: interval.low)
+    return min((Interval.around(*_mean(-column)) for column in h.T), key=lambda interval: interval.low)
 
 
 def _multipliers(drop: Interval, sigma: Interval) -> Interval:

@@ -66,11 +66,11 @@ def classify(
     costs = dict(name_and_value(cost or (), "--cost", "fp=1")) or None
     check_folder(out, force)
 
-    from tightrope.learn.tables.constrained import classify_table, constrained_columns
+    from tightrope.learn.tables.constrained import ConstrainedTable, classify_table
     from tightrope.learn.tables.reading import read_table
 
     frame = read_table(table)
-    _, used = constrained_columns(frame, label, group or (), drop or (), group_as_feature)
+    _, used = ConstrainedTable.columns(frame, label, group or (), drop or (), group_as_feature)
     frame, notes = without_missing(frame, used) if drop_missing else (frame, [])
     with stoppable(), noted(notes), busy(f"Fitting to {len(frame):,} rows ..."):
         made = classify_table(

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from tightrope.learn.cli.printing import say
 
 _DEBUG = "tightrope.debug"
-_PATIENCE = 2.0  # seconds from a Ctrl-C to the end; a guess at what a person waits for
+PATIENCE = 2.0  # seconds from a Ctrl-C to the end; a guess at what a person waits for
 
 
 class Stopped(BaseException):
@@ -101,7 +101,7 @@ def ends_when_interrupted() -> Iterator[None]:
         while os.read(heard, 1) != bytes([signal.SIGINT]):
             pass
         interrupted.set()
-        again, _, _ = select.select([heard], [], [], _PATIENCE)
+        again, _, _ = select.select([heard], [], [], PATIENCE)
         if not again:
             say("Interrupted.", "red")
         _leave()

@@ -81,13 +81,13 @@ def fit(
     check_folder(out, force)
 
     from tightrope.learn.fair.refusal import Refused
-    from tightrope.learn.tables.classifier import draw_refused, fit_table, used_columns
+    from tightrope.learn.tables.classifier import TableClassifier, draw_refused, fit_table
     from tightrope.learn.tables.reading import read_rows
 
     notes: list[str] = []
     frame, drawn, parts = read_rows(people, seed)
     if drop_missing:
-        _, used = used_columns(frame, label, sensitive, drop or (), sensitive_as_features)
+        _, used = TableClassifier.columns(frame, label, sensitive, drop or (), sensitive_as_features)
         frame, notes = without_missing(frame, used)
     notes = [drawn, *notes] if drawn else notes
     search = " and searching for the threshold" if "p_rule" in parameters else ""
@@ -103,7 +103,7 @@ def fit(
         if drawn:
             print_written(out, drawn)
         raise
-    print_made(fitted, notes, out, as_json)
+    print_made(fitted, [note for note in notes if note not in str(fitted)], out, as_json)
 
 
 def predict(

@@ -16,10 +16,10 @@ from typing import Annotated
 
 import typer
 
-from tightrope.learn.cli.errors import Debug, UsageError
+from tightrope.learn.cli.errors import PATIENCE, Debug, UsageError
 from tightrope.learn.cli.printing import say
 
-_PATIENCE = 5.0  # seconds that a process gets to end by itself, enough to write a checkpoint; a guess
+_PATIENCE = 2 * PATIENCE  # seconds that a process gets to end by itself, of which one of ours takes half
 
 
 def launch(

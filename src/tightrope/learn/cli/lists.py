@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def methods(as_json: Json = False, debug: Debug = False) -> None:
     """The methods: what each needs, what a step costs, and the proven rates; with --json also what they are."""
-    from tightrope.loop.budget import cost_of_a_step
+    from tightrope.loop.prepare import cost_of_a_step
     from tightrope.methods import registered
 
     if as_json:
@@ -61,7 +61,7 @@ def datasets(as_json: Json = False, debug: Debug = False) -> None:
 
 
 def _method(name: str, kind: "type[Algorithm]") -> dict[str, Any]:
-    from tightrope.loop.budget import cost_of_a_step
+    from tightrope.loop.prepare import cost_of_a_step
 
     return {
         "name": name,

@@ -12,13 +12,13 @@ from tightrope.learn.completion.training import (
     Completed,
     Effects,
     Start,
-    entries_of,
     fit_in_turn,
     largest_singular_value,
     never_reached,
 )
+from tightrope.learn.datasets.structured import entries_of
 from tightrope.learn.problems.observed import Observed
-from tightrope.loop.progress import Progress
+from tightrope.loop.record import Progress
 from tightrope.sets.low_rank import LowRank
 
 # A try is a completion with one pair of bounds, which starts from its neighbour on the path.

@@ -18,7 +18,8 @@ from tightrope.learn.completion.choice import choose
 from tightrope.learn.completion.page import completion_page
 from tightrope.learn.completion.places_and_values import NAME, joined, plain, read, warn_of_empty, whole_numbers
 from tightrope.learn.completion.save_load import load_completion, save_completion
-from tightrope.learn.completion.training import RANK, Effects, Start, entries_of, fit_in_turn
+from tightrope.learn.completion.training import RANK, Effects, Start, fit_in_turn
+from tightrope.learn.datasets.structured import entries_of
 from tightrope.learn.problems.observed import Observed, observed
 from tightrope.learn.sentences import in_a_sentence
 from tightrope.methods import Method

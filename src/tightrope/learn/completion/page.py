@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tightrope.pages.drawings import curve
-from tightrope.pages.elements import Html, cell, element, facts, heading, joined, page, paragraph, row, table
+from tightrope.pages.elements import Html, element, facts, heading, joined, page, paragraph, table
 from tightrope.pages.run import sections, versions
 
 if TYPE_CHECKING:
@@ -57,10 +57,7 @@ def _tried(model: "StructuredMatrixCompletion") -> list[Html]:
     path = getattr(model, "path_", None)
     if path is None:
         return []
-    rows = [
-        row(cell(f"{value:.4g}") for value in (one.nuclear_norm, one.unobserved_energy, one.held_out_error, one.rank))
-        for one in path.itertuples()
-    ]
+    rows = [[f"{value:.4g}" for value in one] for one in path.itertuples(index=False)]
     said = "In the order in which they were tried; the energy of the first ones is one that is never reached."
     heads = ("nuclear norm", "unobserved energy", "held-out error", "rank")
     return [heading("Bounds that were tried"), joined([table(heads, rows), paragraph(said, "faint")])]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.certificate import rounded_up
 from tightrope.confidence import binomial_lower, binomial_upper, umbrella_least
 from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint
 from tightrope.learn.constrained.held_out import HeldOut, Judges
@@ -241,7 +242,7 @@ def _too_few(c: Constraint, value: float, found: Walked, confidence: float, shar
     need = rows_needed(c, hits / n if n else float(not c.at_most), confidence)
     if need is None:
         return f"For {c}: {best}, and it would take more than a billion."
-    in_all = "" if share >= 1 else f", hence some {_rounded_up(need / share):,} in the data"
+    in_all = "" if share >= 1 else f", hence some {rounded_up(need / share):,} in the data"
     return f"For {c}: {best}. It takes about {need:,} to judge by{in_all}."
 
 
@@ -282,9 +283,3 @@ def _outward(bound: float, upwards: bool) -> str:
         return f"{bound:g}"
     unit = 10.0 ** (np.floor(np.log10(bound)) - 2)
     return f"{(np.ceil if upwards else np.floor)(bound / unit - (1e-9 if upwards else -1e-9)) * unit:.3g}"
-
-
-def _rounded_up(number: float) -> int:
-    """To two digits, upwards: it is no more than a rule of thumb."""
-    unit = 10 ** max(int(np.floor(np.log10(max(number, 1)))) - 1, 0)
-    return int(np.ceil(number / unit) * unit)

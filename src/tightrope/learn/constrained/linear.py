@@ -18,9 +18,9 @@ from tightrope.aside import aside
 from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint, Counts
 from tightrope.learn.fair.task import FEATURES, as_dense
 from tightrope.learn.fair.training import Scaling, repeated, widened
+from tightrope.learn.loss import LOSS
 from tightrope.learn.runs import kept
 from tightrope.learn.sentences import in_a_sentence
-from tightrope.losses import logistic_loss
 from tightrope.problem import Problem
 from tightrope.result import Result
 from tightrope.sets import L2Ball
@@ -32,7 +32,7 @@ from tightrope.tree import Array, Tree
 def _surrogates(x: Array, theta: Tree) -> Array:
     features, selected, not_selected = theta
     z = jnp.dot(features, x)
-    return (selected * logistic_loss(-z) + not_selected * logistic_loss(z)) / jnp.log(2.0)
+    return (selected * LOSS.traced(-z) + not_selected * LOSS.traced(z)) / LOSS.at_zero
 
 
 def objective(x: Array, theta: Tree, params: Tree) -> Array:
@@ -91,7 +91,7 @@ class SurrogateClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         asked: what is maximised and what is limited.
-        constraints: the limits in every group.
+        limits: the constraints, those of every group.
         l2: coefficient of the penalty l2/2 |x|^2 on standardised coefficients; the intercept has none.
         radius: the radius of the ball that standardised coefficients lie in.
         random_state: a whole number.

@@ -9,12 +9,12 @@ from tightrope.learn.constrained.certificate import ThresholdCertificate
 from tightrope.learn.constrained.held_out import HeldOut
 from tightrope.learn.constrained.search import interval
 from tightrope.names import in_picture
-from tightrope.plotting import new_figure, write_figure
+from tightrope.plotting import COLOURS, new_figure, saved
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CURVE, _POINT, _LIMIT = "#0072B2", "#D55E00", "#009E73"  # told apart by colour-blind readers
+_CURVE, _POINT, _LIMIT, *_ = COLOURS
 
 _THRESHOLD = {
     "proven": "certified threshold",
@@ -58,9 +58,7 @@ def draw_roc(rows: HeldOut, certificate: ThresholdCertificate, asked: Asked, pat
     near.set_title("around it", loc="left", fontsize=11)
     whole.legend(frameon=False, fontsize=8, loc="lower right")
     figure.suptitle(in_picture(certificate.verdict), fontsize=10, x=0.01, ha="left", wrap=True)
-    if path is not None:
-        write_figure(figure, path)
-    return figure
+    return saved(figure, path)
 
 
 def _draw_limits(axis: Any, limits: dict[str, tuple[float, bool]]) -> None:

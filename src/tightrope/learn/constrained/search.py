@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
-from tightrope.confidence import binomial_lower, binomial_upper, fixed_sequence, mean_at_most_zero
+from tightrope.confidence import binomial_lower, binomial_upper, bounded_below, fixed_sequence
 from tightrope.learn.constrained.asked import COST, METRICS, Asked, Constraint
 from tightrope.learn.constrained.held_out import HeldOut
 
@@ -82,7 +82,7 @@ def passes(
     for view, c in product(rows.views(), constraints):
         if _needs_a_pass(c, view):
             value, low, high = view.losses(c, cuts, costs)
-            fine &= mean_at_most_zero(value, low, high, confidence) if len(value) else False
+            fine &= bounded_below(value, low, high, 0.0, confidence) if len(value) else False
         else:
             bound = binomial_upper if c.at_most else binomial_lower
             fine &= c.holds(bound(*view.of(c.group).whole_counts(c.metric, cuts), confidence))

@@ -40,9 +40,7 @@ def rotated_gaussians(n: int = 4000, phi: float = np.pi / 4, seed: int = 0) -> F
     n = whole_number("rotated_gaussians", "n", n)
     if not np.isfinite(phi):
         raise ValueError(f"rotated_gaussians: phi is {phi!r}; expected an angle in radians.")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"rotated_gaussians: seed is {seed!r}; expected a whole number of at least 0.")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number("rotated_gaussians", "seed", seed, least=0))
     y = rng.choice([-1.0, 1.0], size=n)
     of_each = [rng.multivariate_normal(*law, size=n) for law in (POSITIVE, NEGATIVE)]
     x = np.where(y[:, None] > 0, *of_each)

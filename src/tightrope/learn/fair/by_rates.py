@@ -10,6 +10,7 @@ import pandas as pd
 from tightrope.learn.fair.paths import PATHS
 from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS
+from tightrope.learn.loss import LOSS
 from tightrope.names import visible
 from tightrope.pages.elements import fragment, write_page
 
@@ -74,7 +75,7 @@ class RatesRun:
         lines = [
             self.sentence,
             self.price,
-            f"  objective    {self.objective:.6g}, {'logistic loss' if convex else 'smoothed; a stationary point'}",
+            f"  objective    {self.objective:.6g}, {LOSS.name if convex else 'smoothed; a stationary point'}",
         ]
         lines += [] if self.settled else ["  note         the last steps were not small yet"]
         lines += [f"  {'constraint':<{width}}  {'value':>12}  {'multiplier':>12}"]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -40,6 +39,7 @@ from tightrope.learn.fair.training import build, train, warn_of_few, warn_of_gap
 from tightrope.learn.fair.walk import Walk
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import Attribute, read_sensitive
+from tightrope.learn.loss import LOSS
 from tightrope.learn.problems.fair import carried_by_few
 from tightrope.learn.sentences import in_a_sentence
 from tightrope.methods import Method
@@ -48,7 +48,7 @@ from tightrope.pages.elements import write_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_A_NAME = parameters.Rule(
+_A_NAME = parameters.Allowed(
     lambda v: isinstance(v, str | Iterable), "the name of a column, or a list of names", TypeError
 )
 _RULES = {
@@ -56,14 +56,14 @@ _RULES = {
     "difference": parameters.share("a share between 0 and 1, such as 0.05").or_none(),
     "constraint": parameters.one_of(tuple(CONSTRAINTS)),
     "judge": parameters.one_of(JUDGES),
-    "notion": parameters.one_of(tuple(NOTIONS)),
+    "notion": parameters.one_of(NOTIONS),
     "search": parameters.one_of(SEARCHES),
     "method": parameters.METHOD,
     "radius": parameters.POSITIVE,
     "tol": parameters.POSITIVE,
     "passes": parameters.POSITIVE.or_none(),
     "l2": parameters.number(lambda v: v >= 0, "a number of at least 0"),
-    "selected": parameters.Rule(
+    "selected": parameters.Allowed(
         lambda v: v is None or (isinstance(v, tuple | list) and len(v) == 2 and 0 <= v[0] < v[1] <= 1),
         "None or two shares, the lower one first, such as (0.1, 0.3)",
     ),
@@ -346,7 +346,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probabilities of both labels, shape (n, 2), in the order of `classes_`."""
-        positive = expit(self.decision_function(X))
+        positive = LOSS.chance(self.decision_function(X))
         return np.column_stack([1 - positive, positive])
 
     # ---- fairness and accuracy ---------------------------------------------------------------------------------------

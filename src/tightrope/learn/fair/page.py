@@ -22,11 +22,7 @@ def classifier_page(model: Any, report: FairnessReport) -> Html:
         *promised,
         heading("What each group was given"),
         *report.page_parts(),
-        *(
-            []
-            if path is None
-            else [heading("The path that was judged"), frontier(path, model.threshold_, getattr(run, "path", None))]
-        ),
+        *([] if path is None else frontier(path, model.threshold_, getattr(run, "path", None))),
         heading("How it was made"),
         *made,
         versions(),
@@ -45,8 +41,7 @@ def _run(run: Any, saved: str) -> tuple[list[Html], list[Html]]:
 
 def rates_page(run: RatesRun) -> Html:
     """The report of a fit by rates."""
-    parts = [*rates_parts(run), heading("The path that was judged"), frontier(run.frontier, run.threshold, run.path)]
-    return page("A fair classifier", *parts, versions())
+    return page("A fair classifier", *rates_parts(run), *frontier(run.frontier, run.threshold, run.path), versions())
 
 
 def rates_parts(run: RatesRun) -> list[Html]:
@@ -67,7 +62,7 @@ def rates_parts(run: RatesRun) -> list[Html]:
     ]
 
 
-def frontier(path: pd.DataFrame, chosen: Any, taken: str | None) -> Html:
+def frontier(path: pd.DataFrame, chosen: Any, taken: str | None) -> list[Html]:
     """Accuracy and the rule along each path, with the point that was chosen on the one that was taken."""
     rule = "p_rule" if "p_rule" in path else "difference"
     parts = path.groupby("path", sort=False) if "path" in path else [("covariance", path)]
@@ -79,15 +74,7 @@ def frontier(path: pd.DataFrame, chosen: Any, taken: str | None) -> Html:
         for column, title in ((rule, "p%-rule" if rule == "p_rule" else "difference"), ("accuracy", "accuracy")):
             dot = (float(chosen), float(at[column].iloc[0])) if len(at) else None
             lines = [part[kind].to_numpy(float) for kind in (column, f"{column}_bound") if kind in part]
-            panels.append(
-                curve(
-                    part["threshold"].to_numpy(float),
-                    lines,
-                    f"{title} ({name})",
-                    "threshold",
-                    logarithmic=False,
-                    dot=dot,
-                )
-            )
+            along = part["threshold"].to_numpy(float)
+            panels.append(curve(along, lines, f"{title} ({name})", "threshold", logarithmic=False, dot=dot))
     said = "Out of fold; dashed: its bound, with the confidence asked for. The orange dot is what was chosen."
-    return joined([element("div", joined(panels), "panels"), paragraph(said, "faint")])
+    return [heading("The path that was judged"), element("div", joined(panels), "panels"), paragraph(said, "faint")]

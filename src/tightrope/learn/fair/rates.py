@@ -21,6 +21,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
+from tightrope.learn.loss import LOSS, sigmoid
+
 # By hand, where nothing else is said; docs/fair_rates.md has the problem and the solver.
 RIDGE = 1e-6  # of |w|^2 in the loss: where nothing is known a direction rests, and separable data has a finite score
 FLOOR = 0.5  # the share selected, as a share of the positive labels, and the share rejected of the negative ones
@@ -95,7 +97,7 @@ class RateProblem:
         d = features.shape[1]
         penalty = np.full(d, 2 * RIDGE)
         penalty[: d - intercept] += l2
-        w, curvature = _logistic(features, label, weight, penalty)
+        w, curvature = _plain(features, label, weight, penalty)
         basis = solve_triangular(np.linalg.cholesky(curvature), np.eye(d), lower=True).T
         ridge = basis.T @ (penalty[:, None] * basis) / 2
         rows = features @ basis
@@ -138,8 +140,8 @@ class RateProblem:
         """The loss, and by how much the constraints are violated, in all."""
         u = smoothed(z, recipe)
         wrong = self.weight @ np.where(self.label > 0, 1 - u, u)
-        logistic = self.weight @ (np.maximum(-self.label * z, 0) + np.log1p(np.exp(-np.abs(z))))
-        loss = recipe.share * wrong + (1 - recipe.share) * logistic + x @ self.ridge @ x
+        smooth = self.weight @ LOSS.values(z, self.label)
+        loss = recipe.share * wrong + (1 - recipe.share) * smooth + x @ self.ridge @ x
         excess = np.maximum(limits.matrix @ (self.means @ u) + limits.constant, 0).sum()
         return float(loss), float(excess)
 
@@ -158,14 +160,15 @@ class RateProblem:
         newton: bool,
     ) -> tuple[np.ndarray, float, np.ndarray]:
         """The step that minimises the quadratic model, the slope of the loss along it, and the model's multipliers."""
-        share, u, p = recipe.share, smoothed(z, recipe), sigmoid(z)
+        share, u = recipe.share, smoothed(z, recipe)
         first, second = _derivatives(u, recipe)
-        slope = self.weight * ((1 - share) * (p - (self.label > 0)) - share * self.label * first)
+        of_loss, bend_of_loss = LOSS.derivatives(z, self.label, 1 - share)
+        slope = self.weight * (of_loss - share * self.label * first)
         gradient = slope @ self.rows + 2 * self.ridge @ x
         down, across = gradient, limits.matrix @ ((self.means * first) @ self.rows)
         root = None
         if newton:
-            bend = self.weight * ((1 - share) * p * (1 - p) - share * self.label * second)
+            bend = self.weight * (bend_of_loss - share * self.label * second)
             root = self._root(bend + (multipliers @ limits.matrix @ self.means) * second)
             down, across = down @ root, across @ root
         values = limits.matrix @ (self.means @ u) + limits.constant
@@ -184,12 +187,6 @@ class RateProblem:
     def _size(self, z: np.ndarray) -> float:
         """Root mean square."""
         return float(np.sqrt(self.weight @ z**2))
-
-
-def sigmoid(z: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-z)), by an exponential that cannot overflow."""
-    small = np.exp(-np.abs(z))
-    return np.where(z >= 0, 1.0, small) / (1 + small)
 
 
 def smoothed(z: np.ndarray, recipe: Recipe) -> np.ndarray:
@@ -223,20 +220,20 @@ def _dual(quadratic: np.ndarray, linear: np.ndarray, before: np.ndarray, stable:
     return np.minimum(multipliers, LARGEST_MULTIPLIER)
 
 
-def _logistic(
+def _plain(
     features: np.ndarray, label: np.ndarray, weight: np.ndarray, penalty: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Plain logistic regression by Newton's method: its coefficients, and the curvature there."""
+    """The loss alone, by Newton's method: coefficients, and the curvature there."""
     w, z = np.zeros(features.shape[1]), np.zeros(len(label))
     loss, curvature = np.inf, np.diag(penalty)
     for _ in range(ITERATIONS):
-        p = sigmoid(z)
-        gradient = (weight * (p - (label > 0))) @ features + penalty * w
-        curvature = (features.T * (weight * p * (1 - p))) @ features + np.diag(penalty)
+        slope, bend = LOSS.derivatives(z, label, weight)
+        gradient = slope @ features + penalty * w
+        curvature = (features.T * bend) @ features + np.diag(penalty)
         direction = -np.linalg.solve(curvature, gradient)
         dz, length = features @ direction, 1.0
         for _ in range(HALVINGS):
-            ahead = weight @ np.logaddexp(0, -label * (z + length * dz)) + penalty @ (w + length * direction) ** 2 / 2
+            ahead = weight @ LOSS.values(z + length * dz, label) + penalty @ (w + length * direction) ** 2 / 2
             if ahead < loss:
                 break
             length /= 2

@@ -1,11 +1,8 @@
 """Which rows train and which judge on a walk (`walk.py`)."""
 
-from typing import Any
-
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
-from tightrope.confidence import TWO_SIDED
 from tightrope.learn.fair.task import Task
 
 JUDGES = ("cross-fit", "holdout")
@@ -15,7 +12,7 @@ TRAINING = "training"
 HELD_OUT = 0.3  # the share of the rows that judges, with "holdout"; a guess, between accuracy and the width of a bound
 
 
-class Split:
+class Partition:
     """Parts of the rows that train, and the rows that judge what each of them has trained.
 
     Attributes:
@@ -46,7 +43,7 @@ class Split:
         without that; and the classifier's own on the rows it was trained on, which no promise may exceed.
 
         Args:
-            decided: (n, parts) or (n, parts, thresholds), what the model of each part decides about every row.
+            decided: (n, parts), what the model of each part decides about every row.
         """
         final = decided[:, -1].astype(float)
         if self.keeps:
@@ -55,11 +52,3 @@ class Split:
         for fold, judged in enumerate(self.judged):
             unseen[judged] = decided[judged, fold]
         return [unseen + final - decided[:, :-1].mean(axis=1), unseen, final]
-
-
-def accuracy(weight: np.ndarray, positive: np.ndarray, decided: np.ndarray) -> dict[str, Any]:
-    """The share of right decisions with its two-sided 95 % interval, of each column of decisions; weights add up to one."""
-    hits = np.where(positive.reshape(-1, *[1] * (decided.ndim - 1)), decided, 1 - decided)
-    right = weight @ hits
-    error = TWO_SIDED * np.sqrt(weight**2 @ (hits - right) ** 2)
-    return {"accuracy": right, "accuracy_low": right - error, "accuracy_high": right + error}

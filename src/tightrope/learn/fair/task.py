@@ -16,7 +16,7 @@ from tightrope.given import unmasked
 from tightrope.learn.drawn import FILES, drawn
 from tightrope.learn.fair.rare import intersected, judgeable
 from tightrope.learn.fairness.intersections import grouped_attributes, intersection_name
-from tightrope.learn.fairness.notions import NOTIONS
+from tightrope.learn.fairness.notions import NOTIONS, owners
 from tightrope.learn.fairness.sensitive import Attribute, Sensitive, numbers_like_codes, read_sensitive
 from tightrope.learn.sentences import in_a_sentence
 
@@ -118,9 +118,8 @@ def read_task(
     if first and sensitive is not None:
         _refuse_weightless(sensitive, weight)
         counted, rate = weight > 0, float(np.average(positive, weights=people))
-        if model.notion != "demographic_parity":  # groups are compared among rows of one label: the rarer label decides
-            labels = [counted & (positive == label) for label in NOTIONS[model.notion]]
-            counted, rate = min(labels, key=np.sum), 0.5
+        if NOTIONS[model.notion] != (None,):  # groups are compared among rows of one label: the rarer label decides
+            counted, rate = min((counted & owners(label, positive) for label in NOTIONS[model.notion]), key=np.sum), 0.5
         if model.merge_rare and model.covariance is None:  # a covariance is held on the rows at hand, and not judged
             sensitive = judgeable(sensitive, counted, rate)
         if _crosses(model, sensitive):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tightrope._minimize import minimize
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import NOTIONS
+from tightrope.learn.loss import LOSS
+from tightrope.learn.problems.entries import few_sizes
 from tightrope.learn.problems.fair import centred, fair_classification, levels_of
 from tightrope.learn.runs import kept
 from tightrope.methods import CSOA, Method
@@ -66,11 +67,6 @@ class Scaling(NamedTuple):
         d = len(self.mean)
         coef = x[:d] / self.scale
         return coef, float(x[d] - self.mean @ coef) if self.intercept else 0.0
-
-    def back_each(self, points: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """The same of several: coefficients (L, d) and intercepts (L,)."""
-        coef, intercept = zip(*(self.back(np.asarray(x, float)) for x in points), strict=True)
-        return np.stack(coef), np.array(intercept)
 
 
 class Built(NamedTuple):
@@ -172,7 +168,7 @@ def solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **o
     """Minimise to a duality gap of tol times the objective, which is tiny where the classes can be told apart."""
     start = np.zeros(problem.params["V"].shape[1])  # its score is constant: no covariance at all
     options = {"passes": passes, "output": "feasible", "feasible_point": start, "seed": seed} | options
-    objective = float(np.log(2))  # at the start
+    objective = LOSS.at_zero
     result = minimize(problem, data, tol=tol * objective, **options)
     while result.status.proven and objective > 1e-12 and (result.objective or 0.0) < objective / 10:
         objective = max(result.objective or 0.0, 1e-12)
@@ -205,21 +201,17 @@ def _feasible_as_stored(coef: np.ndarray, intercept: float, task: Task, levels: 
 def csoa(problem: Problem, rows: int, size: float, passes: float) -> CSOA:
     """The paper's method with coefficients that suit standardised features of mean square norm `size`.
 
-    upsilon0 = 1 did best on Adult at ten passes. The step stays below 1/L of the loss, L = E|a|^2/4,
+    upsilon0 = 1 did best on Adult at ten passes. The step stays below 1/L of the loss, L = E|a|^2 times its bend,
     and the tightening below half the room that the two-sided constraint leaves.
     """
     root = np.sqrt(max(1.0, passes * rows))
     room = float(np.min(problem.levels, initial=np.inf)) / 2 * root
-    return CSOA(eta0=min(ETA0, 4 * root / size), delta=0.01, upsilon0=min(1.0, room))
+    return CSOA(eta0=min(ETA0, root / (LOSS.bend * size)), delta=0.01, upsilon0=min(1.0, room))
 
 
 def repeated(n: int) -> np.ndarray:
-    """The numbers 0 to n - 1, and from 0 again until there are as many as the next common size.
-
-    That is at least `_SMALLEST`, with four leading bits at most: an eighth too many at worst.
-    """
-    unit = max(_SMALLEST, 1 << max(0, (n - 1).bit_length() - 4))
-    return np.arange(-(-n // unit) * unit) % n
+    """The numbers 0 to n - 1, and from 0 again until there are as many as the next common size."""
+    return np.arange(few_sizes(n, _SMALLEST)) % n
 
 
 def widened(features: np.ndarray) -> np.ndarray:
@@ -256,13 +248,10 @@ def warn_of_few(few: list[tuple[int, int]], names: Any) -> None:
 def warn_of_gap(result: Result, features: int, rows: int) -> None:
     """Warn where the passes ran out before the tolerance was met, and the gap is one that would show.
 
-    The mean of KL(p*, p) over the rows is at most the gap, since the slope of F at the optimum points nowhere down within
-    the constraints; and it is at least twice the mean of (p* - p)^2, by Pinsker. So root(gap / 2) bounds how far predicted
-    probabilities are off in the root mean square. Estimating d coefficients from n rows costs d / (2n) of loss, and
-    moves probabilities by root(d / n) / 2 at most.
+    Estimating d coefficients from n rows costs d / (2n) of loss, and moves probabilities by root(d / n) / 2 at most.
     """
     gap = result.trace["gap"].iloc[-1] if "gap" in result.trace else 0.0
-    off, sampling = min(1.0, np.sqrt(gap / 2)), np.sqrt(features / rows) / 2
+    off, sampling = LOSS.off(gap), np.sqrt(features / rows) / 2
     if off > max(_VISIBLE, _LOST * sampling):
         warnings.warn(
             f"The passes ran out at a duality gap of {gap:.1e}: predicted probabilities may be off by {off:.2g} (root mean "

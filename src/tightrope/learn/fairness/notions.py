@@ -18,6 +18,22 @@ NOTIONS: dict[str, tuple[bool | None, ...]] = {
 RATES: dict[bool | None, str] = {None: "selected", True: "true positives", False: "false positives"}
 """What the rate of positive decisions is called among the owners of a label."""
 
+AMONG = {None: "", True: " with a positive label", False: " with a negative label"}
+"""What is said of a group after its name."""
+
+GIVEN = {None: "", True: " | y=1", False: " | y=0"}
+"""What is said of a covariance after its name, where a notion has several."""
+
+
+def owners(label: bool | None, positive: np.ndarray) -> np.ndarray:
+    """Which rows have a label, given which are positive; all of them for None.
+
+    Example:
+        >>> owners(False, np.array([True, False])).tolist(), owners(None, np.array([True, False])).tolist()
+        ([False, True], [True, True])
+    """
+    return np.ones(len(positive), bool) if label is None else positive == label
+
 
 def labels_of(notion: str) -> tuple[bool | None, ...]:
     """Among the owners of which labels decisions are measured: everybody, and those whom a notion compares.
@@ -94,16 +110,14 @@ def cells_of(sensitive: Sensitive, positive: np.ndarray, notion: str) -> Cells:
         >>> cells.names, cells.members.sum(axis=1).tolist(), cells.pairs.tolist()
         (('sex=F with a positive label', 'sex=M with a positive label'), [2, 1], [[0, 1], [1, 0]])
     """
-    among = {None: "", True: " with a positive label", False: " with a negative label"}
     members, names, pairs = [], [], []
     for i, attribute in enumerate(sensitive.attributes):
         codes = sensitive.groups(i)
         for label in NOTIONS[notion]:
-            counted = np.ones(len(codes), bool) if label is None else positive == label
-            first = len(members)
+            counted, first = owners(label, positive), len(members)
             for code, group in enumerate(attribute.groups):
                 members.append((codes == code) & counted)
-                names.append(f"{attribute.name}={group}{among[label]}")
+                names.append(f"{attribute.name}={group}{AMONG[label]}")
             block = range(first, len(members))
             pairs += [(a, b) for a in block for b in block if a != b]
     return Cells(np.stack(members), np.array(pairs), tuple(names))

@@ -292,7 +292,7 @@ def _blocks(
     width = width or _width(int(room.sum()), n)
     blocks = -(-room // width)
     first = np.concatenate([[0], np.cumsum(blocks)])
-    total = _few_shapes(int(first[-1]))
+    total = few_sizes(int(first[-1]))
     within = np.arange(len(owner)) - np.repeat(np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
     at = (np.repeat(first[:-1], lengths) * width + within).astype(np.int64)
     owners = np.full(total, n - 1, np.int32)  # blocks that only fill up come last, where they keep the order
@@ -308,7 +308,13 @@ def _width(count: int, n: int) -> int:
     return int(2 ** np.clip(np.round(np.log2(max(count / max(n, 1), 1) / 6)), 2, 6))
 
 
-def _few_shapes(blocks: int) -> int:
-    """The number rounded up to few significant bits, so that data sets of similar sizes share a compiled program."""
-    step = max(1, 2 ** (max(blocks - 1, 1).bit_length() - 4))
-    return -(-blocks // step) * step
+def few_sizes(count: int, least: int = 1) -> int:
+    """The number rounded up to four significant bits and a multiple of `least`, a power of two: at most an eighth more, so
+    that data sets of similar sizes share a compiled program.
+
+    Example:
+        >>> few_sizes(33), few_sizes(1000), few_sizes(5, least=64)
+        (36, 1024, 64)
+    """
+    step = max(least, 1 << max(0, (count - 1).bit_length() - 4))
+    return -(-count // step) * step

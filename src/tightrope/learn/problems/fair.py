@@ -9,29 +9,25 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope import losses
 from tightrope._errors import nonnegative, whole_number
 from tightrope.given import unmasked
 from tightrope.learn.fairness.metrics import checked_weights, is_positive
-from tightrope.learn.fairness.notions import NOTIONS as LABELS
+from tightrope.learn.fairness.notions import GIVEN, NOTIONS, owners
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
+from tightrope.learn.loss import LOSS
 from tightrope.learn.sentences import in_a_sentence
 from tightrope.problem import Problem
 from tightrope.problem.constraints import two_sided
 from tightrope.sets import L2Ball
 from tightrope.tree import Array, Tree
 
-NOTIONS = tuple(LABELS)
-"""Whose scores must not vary with the sensitive attribute: everybody's, or those of people with a positive label, with a
-negative one, or both, each label for itself."""
-
 # Functions of a sample live at module level: a second problem of the same shapes then compiles nothing.
 
 
-def logistic_loss(x: Array, theta: Tree, params: Tree) -> Array:
-    """weight log(1 + exp(-label <a, x>)) + l2/2 |x|^2, the norm over penalised coefficients only."""
+def weighted_loss(x: Array, theta: Tree, params: Tree) -> Array:
+    """The row's weight times the loss of its margin, label <a, x>, plus l2/2 |x|^2 over penalised coefficients only."""
     features, label, weight, _ = theta
-    return weight * losses.logistic_loss(label * jnp.dot(features, x)) + penalty(x, params)
+    return weight * LOSS.traced(label * jnp.dot(features, x)) + penalty(x, params)
 
 
 def penalty(x: Array, params: Tree) -> Array:
@@ -131,24 +127,16 @@ def fair_classification(
     levels = np.zeros(0) if read is None else levels_of(threshold, read, notion)
     names = () if read is None else columns_of(read, notion)
     nonnegative("fair_classification", "l2", l2)
-    problem = covariance_problem(s.T @ features / n, levels, names, radius, l2, _mask(penalised, d), exact)
-    return FairProblem(problem, (features, np.where(positive, 1.0, -1.0), weight, s))
-
-
-def covariance_problem(
-    V: np.ndarray, levels: np.ndarray, names: Sequence[str], radius: float, l2: float, penalised: np.ndarray,
-    exact: bool = True,
-) -> Problem:  # fmt: skip
-    """The problem of rows theta = (features, label, weight, s) with E[s a'] = V, shape (K, d); see `fair_classification`."""
-    return Problem(
-        objective=logistic_loss,
+    problem = Problem(
+        objective=weighted_loss,
         constraints=_BOTH_SIDES if names else None,
-        domain=L2Ball(radius, shape=V.shape[1]),
+        domain=L2Ball(radius, shape=d),
         levels=np.concatenate([levels, levels]) if names else 0.0,
-        params={"V": V, "l2": float(l2), "penalised": penalised},
+        params={"V": s.T @ features / n, "l2": float(l2), "penalised": _mask(penalised, d)},
         names=covariance_names(names),
         exact_constraints=exact_covariance if exact and names else None,
     )
+    return FairProblem(problem, (features, np.where(positive, 1.0, -1.0), weight, s))
 
 
 def carried_by_few(data: tuple[Any, ...], max_rows: int | None = None) -> list[tuple[int, int]]:
@@ -214,8 +202,8 @@ def centred(read: Sensitive, weight: np.ndarray, positive: np.ndarray, notion: s
     if notion not in NOTIONS:
         raise ValueError(f"notion is {notion!r}; expected {' or '.join(map(repr, NOTIONS))}.")
     blocks = []
-    for label in LABELS[notion]:
-        counted = weight if label is None else weight * (positive == label)
+    for label in NOTIONS[notion]:
+        counted = weight * owners(label, positive)
         counted = counted / counted.mean()  # a mean over the rows that count is now one over all rows
         blocks.append(counted[:, None] * (read.columns - counted @ read.columns / len(counted)))
     return np.hstack(blocks)
@@ -223,10 +211,10 @@ def centred(read: Sensitive, weight: np.ndarray, positive: np.ndarray, notion: s
 
 def columns_of(read: Sensitive, notion: str) -> tuple[str, ...]:
     """What the columns of `centred` are called: "sex", or, where labels are told apart, "sex | y=1" and "sex | y=0"."""
-    labels = LABELS.get(notion, (None,))
+    labels = NOTIONS[notion]
     if len(labels) == 1:
         return read.names
-    return tuple(f"{name} | y={int(bool(label))}" for label in labels for name in read.names)
+    return tuple(f"{name}{GIVEN[label]}" for label in labels for name in read.names)
 
 
 def levels_of(threshold: Any, read: Sensitive, notion: str = "demographic_parity") -> np.ndarray:
@@ -250,7 +238,7 @@ def levels_of(threshold: Any, read: Sensitive, notion: str = "demographic_parity
         raise ValueError(
             f"threshold has shape {given.shape}; expected one number, or {len(names)}: one for each of {', '.join(names)}."
         )
-    return np.tile(np.broadcast_to(given, (len(names),))[list(read.owners)], len(LABELS[notion]))
+    return np.tile(np.broadcast_to(given, (len(names),))[list(read.owners)], len(NOTIONS[notion]))
 
 
 def _mask(penalised: Any, d: int) -> np.ndarray:

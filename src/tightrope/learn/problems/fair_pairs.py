@@ -11,9 +11,9 @@ from typing import Any, cast
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope import losses
-from tightrope.learn.fairness.notions import NOTIONS
+from tightrope.learn.fairness.notions import NOTIONS, owners
 from tightrope.learn.fairness.sensitive import Sensitive
+from tightrope.learn.loss import LOSS
 from tightrope.learn.problems.fair import columns_of, covariance_names, levels_of, penalty
 from tightrope.problem import Problem
 from tightrope.sets import L2Ball
@@ -21,9 +21,9 @@ from tightrope.tree import Array, Tree
 
 
 def paired_loss(x: Array, theta: Tree, params: Tree) -> Array:
-    """The mean of the rows' weight log(1 + exp(-label <a, x>)), plus l2/2 |x|^2 over penalised coefficients."""
+    """The mean of the rows' weights times losses, plus l2/2 |x|^2 over penalised coefficients."""
     features, label, weight, _ = theta
-    loss = jnp.mean(weight * losses.logistic_loss(label * (features @ x)))
+    loss = jnp.mean(weight * LOSS.traced(label * (features @ x)))
     return loss + penalty(x, params)
 
 
@@ -64,8 +64,8 @@ def paired_classification(
     penalised = np.ones(d)
     penalised[d - 1 :] = 0.0 if intercept else 1.0
     # whether a negative row counts, and a positive one
-    counted = [[label is not True, label is not False] for label in NOTIONS[notion]]
-    params = {"l2": float(l2), "penalised": penalised, "counted": np.array(counted, float)}
+    counted = np.stack([owners(label, np.array([False, True])) for label in NOTIONS[notion]])
+    params = {"l2": float(l2), "penalised": penalised, "counted": counted.astype(float)}
     domain = L2Ball(radius, shape=d)
     if sensitive is None:
         return Problem(paired_loss, None, domain, params=params)

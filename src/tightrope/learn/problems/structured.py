@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import whole_number
+from tightrope._errors import one_of, whole_number
 from tightrope._limits import KEPT, beyond_memory
 from tightrope.learn.problems.entries import Grid, entries, spread_entries
 from tightrope.learn.problems.observed import Observed, observed
@@ -113,9 +113,9 @@ def structured_completion(
     for name, value in (("nuclear_norm", nuclear_norm), ("unobserved_energy", unobserved_energy)):
         if not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
             raise ValueError(f"structured_completion: {name} is {value!r}; expected a positive number.")
-    _choice("hold", hold, ("factored", "dense"))
-    _choice("gradients", gradients, ("exact", "sampled"))
-    _choice("units", units, ("relative", "sum", "mean"))
+    one_of("structured_completion", "hold", hold, ("factored", "dense"))
+    one_of("structured_completion", "gradients", gradients, ("exact", "sampled"))
+    one_of("structured_completion", "units", units, ("relative", "sum", "mean"))
     if mesh is not None and (hold, gradients) != ("factored", "exact"):
         raise ValueError(
             f'structured_completion: mesh was given with hold="{hold}" and gradients="{gradients}"; expected "factored" and '
@@ -141,11 +141,6 @@ class _RowsTogether(Rows):
     """The row that nobody reads, where the entries are spread over several processes."""
 
     together = True  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
-
-
-def _choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"structured_completion: {name} is {value!r}; expected {' or '.join(map(repr, choices))}.")
 
 
 def _scales(seen: Observed, beta: float, units: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fairness.sensitive import Sensitive, read_sensitive
 from tightrope.learn.tables.encoder import ReadParts, TableEncoder
 from tightrope.learn.tables.model import TableModel, is_label, two_labels
-from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing
+from tightrope.learn.tables.reading import need_columns, refuse_missing
 from tightrope.learn.tables.report import REPORT, add_report, as_text, compare
 
 FRONTIER, TRACE = "frontier.png", "trace.png"
@@ -37,6 +37,7 @@ class TableClassifier(TableModel):
     folder = FOLDER
     kind = FairLogisticRegression
     role = "sensitive"
+    called = "sensitive", "the sensitive ones"
     measures = "accuracy and p%-rule"
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -146,8 +147,14 @@ def fit_table(
 
     Example: `fit_table(load_adult(), "income", ["sex"], covariance=0.05).comparison`.
     """
+    features, used = TableClassifier.columns(frame, label, sensitive, drop, sensitive_as_features)
+    if not sensitive:
+        raise ValueError("No sensitive column was given; expected at least one.")
+    refuse_missing(frame, used)
+    labels = two_labels(frame[label], label, positive)
+    truth = is_label(frame[label], label, labels)
     kind = parameters.get("sensitive_kind")
-    features, labels, truth, attributes = _read(frame, label, sensitive, positive, drop, sensitive_as_features, kind)
+    attributes = read_sensitive(frame[list(sensitive)], "The sensitive columns", kind=kind)
     classifier = FairLogisticRegression(**parameters, random_state=seed)
     train, test = _split(truth, attributes, test_share, seed)
     encoder = TableEncoder(text=text).fit(frame[features], train, parts)
@@ -179,27 +186,6 @@ def draw_refused(refused: Refused, asked: float | None, folder: Path) -> list[st
     folder.mkdir(parents=True, exist_ok=True)
     write_figure(figure, folder / FRONTIER)
     return [FRONTIER]
-
-
-def used_columns(
-    frame: pd.DataFrame, label: str, sensitive: Sequence[str], drop: Sequence[str] = (), as_features: bool = False
-) -> tuple[list[str], list[str]]:
-    """The columns that are features, and all that are used; refuses names that are not there."""
-    need_columns(frame, [label, *sensitive, *drop])
-    if not sensitive:
-        raise ValueError("No sensitive column was given; expected at least one.")
-    return features_and_used(frame, label, sensitive, drop, as_features, role="sensitive", called="the sensitive ones")
-
-
-def _read(
-    frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: Any, drop: Any, as_features: bool, kind: Any
-):
-    """Features, labels, which rows are positive, and the attributes; all checked before anything is computed."""
-    features, used = used_columns(frame, label, sensitive, drop, as_features)
-    refuse_missing(frame, used)
-    labels = two_labels(frame[label], label, positive)
-    attributes = read_sensitive(frame[list(sensitive)], "The sensitive columns", kind=kind)
-    return features, labels, is_label(frame[label], label, labels), attributes
 
 
 def _split(truth: np.ndarray, sensitive: Sensitive, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

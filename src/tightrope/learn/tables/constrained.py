@@ -17,7 +17,7 @@ from tightrope.learn.fairness.sensitive import read_sensitive
 from tightrope.learn.tables.classifier import TableClassifier
 from tightrope.learn.tables.encoder import TableEncoder
 from tightrope.learn.tables.model import TableModel, is_label, two_labels
-from tightrope.learn.tables.reading import features_and_used, need_columns, refuse_missing
+from tightrope.learn.tables.reading import need_columns, refuse_missing
 from tightrope.learn.tables.report import REPORT, add_report
 
 ROC = "roc.png"
@@ -38,6 +38,7 @@ class ConstrainedTable(TableModel):
     folder = FOLDER
     kind = ConstrainedClassifier
     role = "groups"
+    called = "group", "those of groups"
     measures = "the rates"
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -135,7 +136,7 @@ def classify_table(
 
     Example: `classify_table(load_adult(), "income", {"fpr": 0.05}).model.classifier.certificate_`.
     """
-    features, used = constrained_columns(frame, label, groups, drop, groups_as_features)
+    features, used = ConstrainedTable.columns(frame, label, groups, drop, groups_as_features)
     refuse_missing(frame, used)
     labels = two_labels(frame[label], label, positive)
     truth = is_label(frame[label], label, labels)
@@ -149,13 +150,6 @@ def classify_table(
     classifier.fit(encoder.transform(frame[features]), truth.astype(int), sensitive_features=attributes)
     classifier.set_params(cv=JUDGING_SHARE)  # which makes the same split, and can be kept in a file
     return Classified(ConstrainedTable(encoder, classifier, label, labels, tuple(groups)), train, judge)
-
-
-def constrained_columns(
-    frame: pd.DataFrame, label: str, groups: Sequence[str], drop: Sequence[str] = (), as_features: bool = False
-) -> tuple[list[str], list[str]]:
-    """The columns that are features, and all that are used; refuses names that are not there."""
-    return features_and_used(frame, label, groups, drop, as_features, role="group", called="those of groups")
 
 
 def load_classifier(folder: str | Path) -> TableModel:

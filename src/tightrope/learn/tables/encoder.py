@@ -146,11 +146,7 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """The encoder as numbers, text, lists and dictionaries, which JSON can hold; `from_dict` reads it."""
-        columns = [
-            {"name": c.name, "groups": None if c.groups is None else list(map(list, c.groups)), "coded": c.coded}
-            for c in self.columns
-        ]
-        return {"min_count": self.min_count, "text": self.text, "columns": columns}
+        return {"min_count": self.min_count, "text": self.text, "columns": [c._asdict() for c in self.columns]}
 
     @classmethod
     def from_dict(cls, about: Mapping[str, Any]) -> "TableEncoder":

@@ -1,6 +1,7 @@
 """A classifier of the rows of a table, kept in a folder; its labels, and its predictions part by part."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -9,7 +10,7 @@ import pandas as pd
 
 from tightrope.files import Folder
 from tightrope.learn.tables.encoder import TableEncoder
-from tightrope.learn.tables.reading import TableParts, left_out, some_of
+from tightrope.learn.tables.reading import TableParts, left_out, need_columns, some_of
 from tightrope.names import in_csv
 
 
@@ -34,7 +35,30 @@ class TableModel:
     folder: ClassVar[Folder]  # how it is kept
     kind: ClassVar[Any]  # the classifier's class
     role: ClassVar[str]  # what the columns of groups are called in the folder
+    called: ClassVar[tuple[str, str]]  # and in a sentence: one of them, and all
     measures: ClassVar[str]  # what `measure` gives, in words
+
+    @classmethod
+    def columns(
+        cls, frame: pd.DataFrame, label: str, groups: Sequence[str], drop: Sequence[str] = (), as_features: bool = False
+    ) -> tuple[list[str], list[str]]:
+        """The columns that are features, and all that are used; refuses names that are not there or have two meanings.
+
+        Args:
+            frame: the table.
+            label, groups, drop: the column to predict, those of groups, and those to leave out.
+            as_features: whether those of groups are features as well.
+        """
+        need_columns(frame, [label, *groups, *drop])
+        (one, all_of_them), names = cls.called, (label, *groups)
+        both = [name for name in names if name in drop or (name == label and name in groups)]
+        if both:
+            raise ValueError(f"{both[0]!r} was given twice, with different meanings; expected label, {one} or drop.")
+        others = {label, *drop, *(() if as_features else groups)}
+        features = [str(name) for name in frame.columns if name not in others]
+        if not features:
+            raise ValueError(f"No column is left to learn from, besides the label, {all_of_them} and those to drop.")
+        return features, [*dict.fromkeys([*features, *groups, label])]
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """For each row the column `prediction`, a label, and a number that says how surely."""

@@ -15,7 +15,7 @@ from tightrope.learn.completion.training import Effects
 from tightrope.learn.problems.observed import Observed
 from tightrope.learn.tables.reading import need_columns
 from tightrope.learn.tables.report import REPORT, add_report, as_text
-from tightrope.plotting import new_figure, write_figure
+from tightrope.plotting import COLOURS, new_figure, saved
 
 PICTURE = "completion.png"
 """The picture of a folder: the singular values, and the bounds that were tried."""
@@ -196,17 +196,15 @@ class CompletedRatings:
         left.xaxis.get_major_locator().set_params(integer=True)
         if made.path_ is not None:
             _draw_path(right, made)
-        if path is not None:
-            write_figure(figure, path)
-        return figure
+        return saved(figure, path)
 
 
 def _draw_path(axis: Any, made: StructuredMatrixCompletion) -> None:
     path = made.path_
     assert path is not None
     free = path["unobserved_energy"] >= never_reached(path["nuclear_norm"])  # pyright: ignore[reportArgumentType]
-    styles = ((free, "#0072B2", "o", "-", "no bound on the energy"), (~free, "#D55E00", "s", "none", "with a bound"))
-    for chosen, colour, marker, line, label in styles:
+    styles = ((free, "o", "-", "no bound on the energy"), (~free, "s", "none", "with a bound"))
+    for colour, (chosen, marker, line, label) in zip(COLOURS, styles, strict=False):
         some = path[chosen].sort_values("nuclear_norm")
         if len(some):
             axis.plot(
@@ -215,7 +213,7 @@ def _draw_path(axis: Any, made: StructuredMatrixCompletion) -> None:
             )  # fmt: skip
     label = f"chosen: {made.nuclear_norm_:.3g}"
     axis.plot(
-        made.nuclear_norm_, made.held_out_error_, marker="D", markersize=8, color="#CC79A7", linestyle="none",
+        made.nuclear_norm_, made.held_out_error_, marker="D", markersize=8, color=COLOURS[3], linestyle="none",
         fillstyle="none", label=label,
     )  # fmt: skip
     axis.set_xscale("log", base=2)

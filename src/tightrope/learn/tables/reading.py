@@ -192,32 +192,3 @@ def refuse_missing(frame: pd.DataFrame, names: Sequence[str]) -> None:
 def some_of(words: Sequence[str], most: int) -> str:
     """The first words of a list for a sentence, and dots where there are more."""
     return ", ".join(words[:most]) + (", ..." if len(words) > most else "")
-
-
-def features_and_used(
-    frame: pd.DataFrame,
-    label: str,
-    others: Sequence[str],
-    drop: Sequence[str],
-    as_features: bool,
-    *,
-    role: str,
-    called: str,
-) -> tuple[list[str], list[str]]:
-    """The columns that are features, and all that are used; refuses names that are not there or have two meanings.
-
-    Args:
-        frame: the table.
-        label, others, drop: the column to predict, those with another role, and those to leave out.
-        as_features: whether those with another role are features as well.
-        role, called: that role, and these columns, in a sentence.
-    """
-    need_columns(frame, [label, *others, *drop])
-    both = [name for name in (label, *others) if name in drop or (name == label and name in others)]
-    if both:
-        raise ValueError(f"{both[0]!r} was given twice, with different meanings; expected label, {role} or drop.")
-    left_out = {label, *drop, *(() if as_features else others)}
-    features = [str(name) for name in frame.columns if name not in left_out]
-    if not features:
-        raise ValueError(f"No column is left to learn from, besides the label, {called} and those to drop.")
-    return features, [*dict.fromkeys([*features, *others, label])]

@@ -14,7 +14,7 @@ from rich.table import Table
 from tightrope.confidence import USUAL
 from tightrope.files import Folder, replace_file
 from tightrope.learn.fairness.metrics import group_rates, p_rule_bounds
-from tightrope.learn.fairness.notions import RATES, labels_of
+from tightrope.learn.fairness.notions import RATES, labels_of, owners
 from tightrope.learn.fairness.sensitive import Sensitive
 from tightrope.names import in_terminal, visible
 
@@ -49,12 +49,12 @@ def compare(
     if truth is not None:
         rows.append(_row("accuracy", n, {name: np.mean(d == truth) for name, d in decided.items()}))
     grouped = _grouped(sensitive)
-    for label in labels_of(notion):
-        if grouped is not None and label is None:
-            rows += _rates("selected", "p%-rule", decided, grouped)
-        elif grouped is not None and truth is not None and np.any(truth == label):
-            own = {name: d[truth == label] for name, d in decided.items()}
-            rows += _rates(RATES[label], f"p%-rule of {RATES[label]}", own, grouped.take(truth == label))
+    for label in labels_of(notion) if truth is not None else (None,):
+        among = owners(label, np.zeros(n, bool) if truth is None else truth)
+        if grouped is not None and among.any():
+            of = "" if label is None else f" of {RATES[label]}"
+            own = {name: d[among] for name, d in decided.items()}
+            rows += _rates(RATES[label], f"p%-rule{of}", own, grouped.take(among))
     for i, attribute in enumerate(sensitive.attributes):
         if attribute.kind == "continuous":
             value = sensitive.columns[:, sensitive.owners.index(i)]

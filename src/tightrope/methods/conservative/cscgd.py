@@ -6,9 +6,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Facts, Info, Method, Powers, Rates
+from tightrope.methods.base import Cost, Facts, Info, Method, Power, Powers, Rates
 from tightrope.methods.measured import Measured, MeasuredSteps
-from tightrope.methods.schedules import Power
 from tightrope.problem import Problem
 from tightrope.problem.nested import Nested, batch_inner, batch_outer, inner_size
 from tightrope.tree import Array, Tree, add_scaled, pytree, static, subtract

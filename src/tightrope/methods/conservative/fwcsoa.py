@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Facts, Info, Method, Rates, Steps, dual_step, refuse_overshoot
+from tightrope.methods.base import Cost, Facts, Info, Method, Power, Rates, Steps, dual_step, refuse_overshoot
 from tightrope.methods.measured import Measured, MeasuredSteps
-from tightrope.methods.schedules import Power
 from tightrope.methods.widths import length_in, slope_in
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, dot, float_dtype, nonzero, pytree, set_field, static, subtract

@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from tightrope.methods import measured
-from tightrope.methods.base import Cost, Facts, Info, Rates, Steps, dual_step
+from tightrope.methods.base import Cost, Facts, Info, Power, Rates, Steps, dual_step
 from tightrope.methods.measured import Measured, MeasuredSteps, SelfMeasuring, Tie
-from tightrope.methods.schedules import Power
 from tightrope.methods.widths import length_in, slope_in, step_along
 from tightrope.problem import Problem
 from tightrope.sets import ConvexSet, L2Ball

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Cost, Facts, Info, Inner, Refreshes, Refreshing, dual_step
-from tightrope.methods.directions import Bends, affordable, find_bends, gradients_for, nothing_known
+from tightrope.methods.directions import FEW, Bends, affordable, find_bends, gradients_for, nothing_known
 from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
     Corrected,
@@ -28,15 +28,12 @@ from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, 
 
 # By hand, where nothing else is said; docs/decisions.md explains the epochs that they shape.
 _PROBE_ROUNDS = 6  # products with the Hessian that look for its leading direction
-_DIRECTIONS = 16  # directions at most, along which lengths are counted in widths of their own, ...
-_MANY = 500  # coordinates from which on there are such directions: below, SQP is the better choice
+MANY = 500  # coordinates from which on directions pay: for fewer, programmes on the host take half a second; measured
 _TRUST = 0.05  # the share of the gap that noise may cost at first
 _MORE = 1.5  # times that share after an epoch that was better than all before
-_LESS = 4.0  # by which that share is divided after one that was not
 _LEAST = 1e-4  # that share at least: the gap may be that loose
-_TURN = 4.0  # by how much an epoch changes the weight, or lowers the smoothness, at most
-_MEMORY = 0.5  # of what was measured in one epoch in the next
-_DOUBT = 2.0  # how much curvature there may be beside what an epoch has met
+_TURN = 4.0  # by how much an epoch changes the weight, lowers the smoothness, or that share where it was not, at most
+_DOUBT = 2.0  # times as much as one epoch has measured may be there, and this part of it is believed in the next
 
 
 class Steps(NamedTuple):
@@ -227,7 +224,7 @@ class SVRGCSOA(Refreshing):
                 f"SVRGCSOA: directions is {self.directions} and {domain.name} has no projection in other metrics than "
                 "Euclid's; expected 0, or a ball or box (L2Ball, Box, LinfBall)."
             )
-        usual = _DIRECTIONS if size > _MANY and domain.has_metrics else 0
+        usual = FEW if size > MANY and domain.has_metrics else 0
         method = replace(self, directions=min(usual if self.directions is None else self.directions, size))
         if not isinstance(problem, Nested):
             return method
@@ -263,7 +260,7 @@ class SVRGCSOA(Refreshing):
         smoothness = self._smoothness(problem, state, snap, wid, of_mean, of_rows)
         gamma = self._dual_steps(problem, snap, wid, probe, slopes, weight, of_rows) / nonzero(size)
         judge, better = judged(problem, state.judge, snap, slopes, wid, first)
-        trust = jnp.where(better, jnp.minimum(_MORE * old.trust, 1), jnp.maximum(old.trust / _LESS, _LEAST))
+        trust = jnp.where(better, jnp.minimum(_MORE * old.trust, 1), jnp.maximum(old.trust / _TURN, _LEAST))
         trust = jnp.where(first, _TRUST, trust)
         steps = Steps(smoothness, weight, slopes, gamma, trust, trust * judge.gap, bends)
         new = SVRGCSOAState(snap.w, state.lam, snap, _no_steps(snap.w, snap.lam), steps, judge, state.t)
@@ -317,7 +314,7 @@ class SVRGCSOA(Refreshing):
         across = problem.domain.scaled_diameter / nonzero(norm(slope_in(wid, snap.grad)))
         far = problem.domain.project(step_along(wid, snap.w, across, snap.grad))
         there = jnp.linalg.norm(rows_in(wid, problem.jacobian(far, probe)[3]), axis=1)
-        remembered = jnp.where(state.t == 1, there, _MEMORY * state.steps.slopes)
+        remembered = jnp.where(state.t == 1, there, state.steps.slopes / _DOUBT)
         return jnp.maximum(jnp.maximum(here, met), remembered)  # pyright: ignore[reportArgumentType]
 
     def _weight(
@@ -358,7 +355,7 @@ class SVRGCSOA(Refreshing):
         )
         bent, bends = slope_in(wid, change), dot(change, subtract(snap.w, before.w))
         secant = jnp.where(first | (bends <= 0), 0, dot(bent, bent) / nonzero(bends))
-        return jnp.maximum(jnp.maximum(believed, secant), _MEMORY * noisy)
+        return jnp.maximum(jnp.maximum(believed, secant), noisy / _DOUBT)
 
     def _dual_steps(
         self, problem: Problem, snap: Snapshot, wid: Tree, probe: Tree, slopes: Array, weight: Array, of_rows: Array

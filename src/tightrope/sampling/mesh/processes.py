@@ -13,6 +13,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from tightrope.sampling.rows import Arrays
+from tightrope.sampling.sampler import BLOCK_BYTES
 from tightrope.tree import Tree
 
 
@@ -85,7 +87,8 @@ def exchanged(rows: Tree, parts: list[int], needed: list[tuple[int, int]]) -> Tr
     me, ends = jax.process_index(), np.cumsum(parts)
     begin, (first, end) = int(ends[me]) - parts[me], needed[me]
     wandering = [_misplaced(int(ends[k]) - parts[k], int(ends[k]), *needed[k]) for k in range(len(parts))]
-    size = max(1, min(_WANDER_AT_ONCE, max(map(len, wandering))))
+    at_once = BLOCK_BYTES // max(1, Arrays(rows).bytes_a_row)  # rows of each process that all hold
+    size = max(1, min(at_once, max(map(len, wandering))))
     low, high = max(first, begin), min(end, begin + parts[me])
 
     def empty(a: np.ndarray) -> np.ndarray:
@@ -108,9 +111,6 @@ def exchanged(rows: Tree, parts: list[int], needed: list[tuple[int, int]]) -> Tr
 
         jax.tree.map(gather, rows, held)
     return held
-
-
-_WANDER_AT_ONCE = 1 << 12  # rows of every process that all hold at once while rows change hands: a guess
 
 
 def _misplaced(begin: int, end: int, first: int, last: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from tightrope.sampling.batch import Part, Spread
 from tightrope.sampling.mesh.processes import exchanged, said_by_all, spans_processes
 from tightrope.sampling.mesh.turns import AXIS, ShardOrder, own_shards, starts_of
 from tightrope.sampling.rows import KEPT_ROWS, Arrays, Indexed, OfSlice, Sums
-from tightrope.sampling.sampler import Blocks, Draws, Plan
+from tightrope.sampling.sampler import Blocks, Draws, Plan, length
 from tightrope.tree import Array, Tree, pytree, static
 
 _WHOLE = PartitionSpec()  # on every device
@@ -187,10 +187,10 @@ def spread_over(mesh: Mesh, number: int, data: Tree, check: Callable[[Tree], Tre
     """Rows in shards on the devices of a mesh; `check` gives them as arrays, or says what is wrong with them."""
     if not spans_processes(mesh):
         rows = check(data)
-        return lay_out(rows, _length(rows), number, mesh)
+        return lay_out(rows, length(rows), number, mesh)
     if any(isinstance(leaf, jax.Array) and not leaf.is_fully_addressable for leaf in jax.tree.leaves(data)):
         rows = check(data)  # all processes see the same ones
-        return lay_out(rows, _length(rows), number, mesh)
+        return lay_out(rows, length(rows), number, mesh)
     rows, parts = _agreed(data, check)
     starts = starts_of(sum(parts), number)
     owned = [own_shards(mesh, number, process) for process in range(len(parts))]
@@ -205,7 +205,7 @@ def _agreed(data: Tree, check: Callable[[Tree], Tree]) -> tuple[Tree, list[int]]
     try:
         rows = check(data)
         mine["columns"] = [f"{a.dtype} of shape {a.shape[1:]}" for a in jax.tree.leaves(rows)]
-        mine["rows"] = _length(rows)
+        mine["rows"] = length(rows)
     except (TypeError, ValueError) as error:
         mine["error"] = str(error)
     said = said_by_all(mine)
@@ -218,10 +218,6 @@ def _agreed(data: Tree, check: Callable[[Tree], Tree]) -> tuple[Tree, list[int]]
                 f"{', '.join(said[0]['columns'])}; expected the same in every process."
             )
     return rows, [words["rows"] for words in said]
-
-
-def _length(rows: Tree) -> int:
-    return jax.tree.leaves(rows)[0].shape[0]
 
 
 def lay_out(rows: Tree, n: int, number: int, mesh: Mesh, first: int = 0) -> Shards:

@@ -24,7 +24,7 @@ from tightrope.tree import Array
 
 AXIS = "shards"  # of every mesh, whatever a user has called theirs
 _ROUNDS = 1024  # rounds whose rotations are drawn at once: a guess. Samples depend on it
-_ROTATIONS, _OF_SHARD = 1, 2  # name what random numbers are for; any would do, and shards count on from the second
+_ROTATIONS = 1  # names what random numbers are for; any would do, and shards count on from the next
 
 
 def starts_of(n: int, number: int) -> np.ndarray:
@@ -197,7 +197,7 @@ def _rotated(rounds: np.ndarray, rotations: np.ndarray) -> np.ndarray:
 
 def key_of(key: tuple[int, int], s: int) -> tuple[int, int, int]:
     """By which the random numbers of a shard are drawn."""
-    return *key, _OF_SHARD + s
+    return *key, _ROTATIONS + 1 + s
 
 
 def _room(order: np.ndarray, each: int, batch_size: int) -> int:

@@ -117,9 +117,8 @@ class SVRF(Refreshing):
         seen = correct(problem, state.snap, x, lam, theta)
         size = jnp.ceil(self.m0 * (pool.k.astype(lam.dtype) + 1))
         x_next, pool = pool_and_move(problem, x, pool, seen.gradient, size)
-        return state._replace(x=x_next, pool=pool), Info(
-            x, lam, seen.f, seen.h, record=problem.domain.lmo_record(pool.memory)
-        )
+        info = Info(x, lam, seen.f, seen.h, record=problem.domain.lmo_record(pool.memory))
+        return state._replace(x=x_next, pool=pool), info
 
     def snapshot(self, state: SVRFState) -> Snapshot:
         return state.snap

@@ -5,8 +5,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tightrope.methods.base import Cost, Facts, Info, Method, Powers, Rates
-from tightrope.methods.schedules import Power
+from tightrope.methods.base import Cost, Facts, Info, Method, Power, Powers, Rates
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree, add_scaled, pytree, static
 

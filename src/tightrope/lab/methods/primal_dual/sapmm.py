@@ -1,18 +1,16 @@
 """SAPMM: the stochastic approximation proximal method of multipliers."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
-from tightrope.lab.methods.primal_dual.slpmm import Rounds, proximal_rounds
-from tightrope.methods.base import Cost, Facts, Info, Method, Rates, State, Steps
+from tightrope.lab.methods.primal_dual.slpmm import Proximal, proximal_rounds
+from tightrope.methods.base import Cost, Facts, Info, Rates, State
 from tightrope.problem import Problem
-from tightrope.tree import Array, Tree, add_scaled, pytree, static, subtract
+from tightrope.tree import Array, Tree, add_scaled, pytree, subtract
 
 
 @pytree
-class SAPMM(Method):
+class SAPMM(Proximal):
     """SAPMM (Zhang, Zhang & Wu): an augmented Lagrangian of the sample itself, with a proximal term.
 
     For t = 1..T, on one sample theta_t::
@@ -45,20 +43,9 @@ class SAPMM(Method):
         Programming, arXiv:1907.12226.
     """
 
-    alpha0: Any = 1.0
-    sigma0: Any = 1.0
-    rounds: int = static(default=5)
-
     name = "sapmm"
     facts = Facts(positive=("alpha0", "sigma0"), published=Rates(gap=0.25, violation=0.25))
-    needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=5, projections=5)
-    tuned = ("alpha0", "sigma0")
-
-    @property
-    def steps(self) -> Steps:
-        """With what they cost."""
-        return Rounds(self)
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Solve the proximal problem of the sample, then step in the dual where it ended."""

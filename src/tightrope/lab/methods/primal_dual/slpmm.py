@@ -13,10 +13,10 @@ from tightrope.sets import ConvexSet
 from tightrope.tree import Array, Tree, add_scaled, norm, pytree, static, subtract
 
 
-class Rounds(Steps):
+class _Rounds(Steps):
     """What is solved inside a step costs."""
 
-    method: Any  # an SLPMM or an SAPMM
+    method: "Proximal"
 
     def cost(self, steps: int, domain: ConvexSet | None = None) -> Cost:
         """A projection for every round; gradients as declared, for every round where the sample is evaluated anew."""
@@ -25,7 +25,24 @@ class Rounds(Steps):
 
 
 @pytree
-class SLPMM(Method):
+class Proximal(Method):
+    """What proximal methods of multipliers have in common: a proximal weight, a penalty, and rounds to solve a step by."""
+
+    alpha0: Any = 1.0
+    sigma0: Any = 1.0
+    rounds: int = static(default=5)
+
+    needs = frozenset({"project"})
+    tuned = ("alpha0", "sigma0")
+
+    @property
+    def steps(self) -> Steps:
+        """With what they cost."""
+        return _Rounds(self)
+
+
+@pytree
+class SLPMM(Proximal):
     """SLPMM (Zhang, Zhang, Wu & Xiao): an augmented Lagrangian of the linearised sample, with a proximal term.
 
     For t = 1..T, on one sample theta_t, with l(x) = h(x_t, theta_t) + <grad h(x_t, theta_t), x - x_t>::
@@ -58,20 +75,9 @@ class SLPMM(Method):
         a Stochastic Augmented Lagrangian-Type Algorithm, INFORMS Journal on Computing 34, 2022.
     """
 
-    alpha0: Any = 1.0
-    sigma0: Any = 1.0
-    rounds: int = static(default=5)
-
     name = "slpmm"
     facts = Facts(positive=("alpha0", "sigma0"), published=Rates(gap=0.5, violation=0.5))
-    needs = frozenset({"project"})
     cost = Cost(samples=1, gradients=1, projections=5)
-    tuned = ("alpha0", "sigma0")
-
-    @property
-    def steps(self) -> Steps:
-        """With what they cost."""
-        return Rounds(self)
 
     def step(self, problem: Problem, state: State, theta: Tree) -> tuple[State, Info]:
         """Solve the linearised proximal problem; its penalty gives the new multipliers."""

@@ -1,8 +1,8 @@
-"""The matrix of a linear function of vectors, by its values at all unit vectors at once.
+"""The Hessian of the Lagrangian on some of the rows, as a matrix.
 
-Where the function begins with products of its argument and arrays, as the derivative of a linear model's gradient does, half
-of the work would be to multiply these arrays by the identity. So the function's program is gone through, and a product with
-the identity is the array itself.
+The matrix of a linear function is made of its values at all unit vectors at once. Where the function begins with products of
+its argument and arrays, as the derivative of a linear model's gradient does, half of the work would be to multiply these
+arrays by the identity. So the function's program is gone through, and a product with the identity is the array itself.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,28 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from tightrope.tree import Array
+from tightrope._jaxlib import compiled
+from tightrope.precision import full_precision
+from tightrope.problem.full_data import Some, bent_like, fold_rows
+from tightrope.problem.problem import Problem
+from tightrope.tree import Array, Tree, ravel
+
+
+@compiled(static_argnames="rows_a_slice", soon=True)
+@full_precision
+def lagrangian_hessian(problem: Problem, x: Tree, lam: Array, data: Tree, some: Some, rows_a_slice: int) -> Array:
+    """The Hessian of the mean of f + <lam, h> over some slices of the rows, as a matrix."""
+    flat, back = ravel(x)
+    problem = bent_like(problem, x, data, some, rows_a_slice)
+
+    def of_slice(rows, weights):
+        def lagrangian(v):
+            f, h = jax.vmap(lambda one: problem.sample_values(back(v), one))(rows)
+            return jnp.dot(weights.astype(f.dtype), f) + jnp.dot(weights.astype(h.dtype) @ h, lam)
+
+        return matrix_of(jax.linearize(jax.grad(lagrangian), flat)[1], flat)
+
+    return fold_rows(of_slice, data, rows_a_slice, some)
 
 
 def matrix_of(linear: Callable[[Array], Array], like: Array) -> Array:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tightrope.problem.matrix_of import matrix_of
+from tightrope.problem.hessian import matrix_of
 
 RNG = np.random.default_rng(0)
 A, B, K = (RNG.normal(size=shape) for shape in ((5, 3), (3, 4), (2, 3, 6)))
