@@ -86,7 +86,7 @@ def test_masked_values_are_refused_by_runs_and_certificates():
     with pytest.raises(ValueError, match=said):
         tr.certify(problem, np.zeros(2), rows)
     with pytest.raises(ValueError, match="point is a masked array with 1 of 2 values masked"):
-        tr.certify(problem, np.ma.array([0.0, 0.0], mask=[0, 1]), np.ones((6, 2)))
+        tr.certify(problem, np.ma.array([0.0, 0.0], mask=[False, True]), np.ones((6, 2)))
 
 
 def test_what_is_masked_in_a_matrix_to_complete_was_not_observed():
