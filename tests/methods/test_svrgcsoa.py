@@ -208,7 +208,7 @@ def test_an_epoch_that_went_wrong_does_not_replace_the_best_snapshot():
     problem, demand, _ = shortage()
     result = tr.minimize(problem, demand, method="svrg-csoa", passes=40, record=0)
     method, state = result.method, result.state
-    best, away = state.judge.best, jnp.full(8, 1000.0)
+    best, away = state.merit.best, jnp.full(8, 1000.0)
     f, h = full_values(problem, away, jnp.asarray(demand))
     taken = state.epoch.sums.taken
     gone = epoch_with(state.epoch, taken * away, f=taken * f, h=taken * h)
@@ -245,7 +245,7 @@ def test_the_gap_is_a_true_bound_and_stops_the_run():
     before = result.trace["gap"].dropna().iloc[:-1]
     assert len(before) > 3
     assert before.min() > 1e-5  # or it would have ended there
-    assert float(result.state.judge.floor) <= optimum + 1e-9
+    assert float(result.state.merit.floor) <= optimum + 1e-9
     for tol in (0.1, 1e-3):  # what it proves early on is true as well
         early = tr.minimize(problem, data, method="svrg-csoa", tol=tol, output="feasible")
         assert early.objective is not None
