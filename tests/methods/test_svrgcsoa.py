@@ -15,7 +15,7 @@ from studies.finite_sums import N, error, finite
 from tightrope.lab.problems.scenarios import portfolio
 from tightrope.loop.prepare import gradients_used
 from tightrope.methods.conservative.svrgcsoa import Epoch, _smoothness
-from tightrope.methods.merit import no_judge
+from tightrope.methods.merit import no_merit
 from tightrope.methods.snapshot import Snapshot
 from tightrope.problem.full_data import full_values
 
@@ -220,7 +220,7 @@ def test_an_epoch_that_went_wrong_does_not_replace_the_best_snapshot():
 def test_what_violates_a_constraint_is_no_point_inside():
     def inner(*h):
         snap = Snapshot(jnp.ones(2), jnp.zeros(0), jnp.asarray(3.0), jnp.asarray(h), jnp.ones(2), jnp.ones((len(h), 2)))
-        judge = no_judge(snap)._replace(floor=jnp.asarray(1.0), gap=jnp.asarray(5.0))
+        judge = no_merit(snap)._replace(floor=jnp.asarray(1.0), gap=jnp.asarray(5.0))
         return tr.SVRGCSOA().inner(SimpleNamespace(judge=judge))  # pyright: ignore[reportArgumentType]
 
     found = inner(-0.1, -0.2)
