@@ -275,7 +275,7 @@ def references(seeds: list[int]) -> dict[int, dict[str, Any]]:
     missing = [s for s in seeds if not (CACHE / f"{s}.json").exists()]
     if missing:
         command = [sys.executable, "-m", "studies.streams", "--references", *map(str, missing)]
-        subprocess.run(command, check=True, env={**os.environ, "JAX_ENABLE_X64": "1"})
+        subprocess.run(command, check=True, env={**os.environ, "JAX_ENABLE_X64": "1", "TIGHTROPE_STREAMS": str(CACHE)})
     return {s: json.loads((CACHE / f"{s}.json").read_text()) for s in seeds}
 
 
