@@ -116,7 +116,8 @@ Written by `python -m studies.fit_rates`: what `minimize` makes of T samples of 
 {FEWER} at the largest T. Intervals are at 95 %.
 
 **Constraints in the mean.** The last columns say whether the mean of the worst constraint over seeds is above its level
-by more than its interval, which chance alone shows in one of forty rows.
+by more than its interval, which chance alone shows in one of forty rows, and of `simplex`, with two constraints, in one of
+twenty.
 
 **Why two slopes.** A single answer has its constraints off by the noise of their means, T^-1/2, to either side, and F
 goes the other way at the price of the multipliers. The exact penalty, F - F* + (1 + |dual*|_1) max_i [H_i]_+, counts one
