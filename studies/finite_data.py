@@ -161,7 +161,7 @@ def report(
         "Where no point satisfies all constraints, the cuts of H prove it of convex functions, and the run ends with",
         "`Status.INFEASIBLE`, the constraints that conflict, and by how much every point violates one of them. A run",
         "that ends without such a proof and without a feasible point says `Status.NO_FEASIBLE_POINT`: not found. Gaps",
-        "and these proofs are computed in float64 at the end, whatever the run computes in ([made",
+        "and these proofs are computed in float64, and what functions lose inside themselves is not counted ([made",
         "of](guides/guarantees.md)).",
     ]
     return "\n".join(lines) + "\n"

@@ -186,7 +186,7 @@ def test_a_file_of_tests_is_called_after_what_it_tests(test):
 
 # ---- constants --------------------------------------------------------------------------------------------------------
 
-MOST_CONSTANTS = 270  # what there are now: more are not wanted, and fewer lower this number
+MOST_CONSTANTS = 269  # what there are now: more are not wanted, and fewer lower this number
 
 
 def is_number(node: ast.expr | None) -> bool:

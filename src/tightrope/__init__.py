@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
         StructuredMatrixCompletion,
         fairness_report,
     )
-    from tightrope.lab.methods import GOCO
+    from tightrope.lab.methods.primal_dual.goco import GOCO
     from tightrope.learn.fairness import metrics
     from tightrope.methods import METHODS
 
@@ -103,7 +103,7 @@ _HOMES = {
     ),
     "tightrope._compilation_cache": ("compilation_cache",),  # called before JAX is loaded, it can also quieten it
     "tightrope.learn.fairness": ("metrics",),
-    "tightrope.lab.methods": ("GOCO",),
+    "tightrope.lab.methods.primal_dual.goco": ("GOCO",),
     "tightrope.methods": ("METHODS",),
 }
 """Where names live that are not those of core."""

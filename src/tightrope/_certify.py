@@ -15,7 +15,14 @@ from tightrope._minimize import minimize
 from tightrope.certificate import Certificate
 from tightrope.confidence.independence import LEAST_BLOCKS
 from tightrope.confidence.means import ENOUGH, checked_confidence, studentised_upper
-from tightrope.evidence.constraint_bounds import bound_constraints, checked_accept, read_ranges, sampled, values_at
+from tightrope.evidence.constraint_bounds import (
+    Terms,
+    bound_constraints,
+    checked_accept,
+    read_ranges,
+    sampled,
+    values_at,
+)
 from tightrope.evidence.held_out_rows import copies_said, marks_of, read_held_out, refuse_seen
 from tightrope.evidence.stopping import CONVERGED
 from tightrope.loop.choose import SECOND_COORDINATES
@@ -111,8 +118,8 @@ def certify(
     n = check_shapes(problem, x, one_row(rows))
     problem = astype_problem(problem, float_dtype(x))
     names = constraint_names(problem, n)
-    accept = checked_accept(accept)
-    bounds = bound_constraints(problem, x, rows, names, read_ranges(ranges, names), confidence, anytime, accept)
+    terms = Terms(names, read_ranges(ranges, names), confidence, checked_accept(accept), anytime)
+    bounds = bound_constraints(problem, x, rows, terms)
     expected = None
     if population_gap and result is not None and not any(bound.kind in ("blocks", "alike") for bound in bounds):
         expected = _population_gap(problem, x, result.dual, kept(rows), confidence)

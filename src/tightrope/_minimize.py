@@ -136,8 +136,8 @@ def minimize(
             where samples are many.
         precision: "float64" or "float32". By default rows are computed in float64, whatever JAX's switch `jax_enable_x64`
             says (they stay as they were given, and points come back as NumPy arrays), streams and generators in the
-            precision that JAX is configured for. "float32" is for functions that can do no other; what numbers lose by
-            rounding is then counted.
+            precision that JAX is configured for. "float32" is for functions that can do no other; what sums lose by
+            rounding is then counted, what numbers lose inside f and h is not.
 
     Returns:
         A `Result`; `print(result)` is a report. `result.status` says how the run ended and what that proves; objective and

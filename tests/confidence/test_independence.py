@@ -77,3 +77,14 @@ def test_leeway_is_what_an_autoregression_asks_for_and_narrows_nothing():
     x = autoregressive(np.random.default_rng(1), 20_000, 1)
     assert leeway(x)[0] == pytest.approx(np.sqrt(1 / np.tanh(0.5)), rel=0.05)
     assert leeway([1.0]) == leeway(np.ones(5)) == 1
+
+
+def test_blocks_hardly_longer_than_what_is_alike_are_not_taken_for_long_ones():
+    """Ten stretches of 400 rows that share a small part of their values: sums over the longest blocks that are looked at,
+    256 rows, have half of the variance that sums over all rows have."""
+    told, n, length = [], 4096, 400
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        shared = np.repeat(rng.normal(size=n // length + 2), length)[rng.integers(length) :][:n]
+        told.append(float(serial_dependence(0.3 * shared + np.sqrt(0.91) * rng.normal(size=n)).longer[0]))
+    assert np.mean(told) > 0.8 * (1 + 0.09 * length)

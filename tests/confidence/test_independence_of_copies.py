@@ -22,6 +22,10 @@ COPIES = {
     "a class drawn again at random": lambda rng: drawn_again(rng, labelled(rng, 500, 0.1)),
     "a bootstrap": lambda rng: rng.normal(size=(500, 2))[rng.integers(0, 500, 500)],
     "a join": lambda rng: np.repeat(rng.normal(size=(300, 2)), rng.geometric(0.3, 300), axis=0),
+    "a class five times, the other three, rounded": lambda rng: np.repeat(
+        a := np.round(labelled(rng, 400), 2), np.where(a[:, 1], 5, 3), axis=0
+    ),
+    "a rounded column four times": lambda rng: np.repeat(np.round(rng.normal(size=(500, 1)), 2), 4, axis=0),
     "whole numbers": lambda rng: np.repeat(rng.integers(0, 1000, (300, 3)), 3, axis=0),
 }  # fmt: skip
 DRAWS = {
@@ -35,6 +39,8 @@ DRAWS = {
     "one-hot": lambda rng: np.concatenate([np.eye(k)[rng.integers(0, k, 400)] for k in (6, 5, 9)], axis=1),
     "mostly zeros": lambda rng: rng.normal(size=(500, 3)) * (rng.random((500, 1)) < 0.3),
     "answers that go together": lambda rng: np.round(rng.normal(0, 2, (500, 1)) + rng.normal(0, 0.5, (500, 4))),
+    "rounded, with labels": lambda rng: np.round(labelled(rng, 1500), 2),
+    "counts": lambda rng: rng.poisson(6, (300, 2)),
     "a long tail": lambda rng: rng.zipf(1.5, (800, 1)),
 }
 

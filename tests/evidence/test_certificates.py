@@ -19,12 +19,11 @@ from tightrope._certify import _lowest, _population_gap
 from tightrope.certificate import ConstraintBound
 from tightrope.confidence import Anytime, bounded_upper, studentised_upper
 from tightrope.evidence import certificates
-from tightrope.evidence import certified_pull as certified
 from tightrope.evidence import constraint_bounds as bounds
 from tightrope.evidence import held_out_rows as held_out
 from tightrope.evidence import watched_point as watch
-from tightrope.evidence.certified_pull import certified_pull, inner_point
-from tightrope.evidence.constraint_bounds import Range
+from tightrope.evidence.certificates import CertifiedPull, certified_pull, inner_point
+from tightrope.evidence.constraint_bounds import Range, Terms
 from tightrope.loop.prepare import prepare
 from tightrope.problem.full_data import full_values
 from tightrope.result import Pull, Status
@@ -133,18 +132,18 @@ def test_what_varies_is_told_by_the_program():
     np.testing.assert_allclose(h[:, 0], 0.5 * MORE[:, 0] - 0.05, rtol=1e-12)
     assert set(h[:, 1]) == {2.95}
     names = ["a", "whole", "flag", "still", "rare"]
-    found = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, names, (None,) * 5, 0.9)
+    found = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, Terms(names, (None,) * 5, 0.9))
     assert [b.kind for b in found] == ["asymptotic", "none", "two values", "known", "two values"]
     assert found[0].upper == pytest.approx(float(studentised_upper(h[:, :1], 0.9)[0]), rel=1e-12)
     assert found[0].upper > float(studentised_upper(h[:, :1], 0.9)[0])  # rounding is counted
     assert found[3].upper == pytest.approx(-0.3)
-    assert bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, [], (), 0.9) == ()
+    assert bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, Terms([], (), 0.9)) == ()
     ranges = (None, Range(0.0, 5.0, False), Range(0.0, 1.0, True), None, Range(0.0, 1.0, True))
-    with_ranges = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, names, ranges, 0.9)
+    with_ranges = bounds.bound_constraints(KINDS, x, OF_ALL_KINDS, Terms(names, ranges, 0.9))
     assert [b.kind for b in with_ranges] == ["asymptotic", "range", "two values", "known", "two values"]
     broken = OF_ALL_KINDS | {"a": np.where(np.arange(60)[:, None] == 17, np.nan, MORE[:, :2])}
-    assert "17" in refusal(bounds.bound_constraints, KINDS, x, broken, names, ranges, 0.9)
-    assert "range" in refusal(bounds.bound_constraints, KINDS, x, OF_ALL_KINDS, names, ranges, 0.9, anytime=True)
+    assert "17" in refusal(bounds.bound_constraints, KINDS, x, broken, Terms(names, ranges, 0.9))
+    assert "range" in refusal(bounds.bound_constraints, KINDS, x, OF_ALL_KINDS, Terms(names, ranges, 0.9, anytime=True))
 
 
 # ---- held-out rows ---------------------------------------------------------------------------------------------------
@@ -198,8 +197,8 @@ def test_the_certified_pull_by_hand(monkeypatch):
 
     def given(*found):
         answers = iter(found)
-        monkeypatch.setattr(certified, "bound_constraints", lambda *args: (asked.append(args), next(answers))[1])
-        return certified_pull(PROBLEM, X, -X, MORE, NAMES, (None, None), 0.9)
+        monkeypatch.setattr(certificates, "bound_constraints", lambda *args: (asked.append(args), next(answers))[1])
+        return certified_pull(PROBLEM, X, -X, MORE, Terms(NAMES, (None, None), 0.9))
 
     free = given((bound(-0.1), bound(0.0)))
     assert free is not None
@@ -207,7 +206,7 @@ def test_the_certified_pull_by_hand(monkeypatch):
     assert free.x is X
     found = given((bound(0.3, inflation=2.0, carried_by=(3,)), bound(-0.1)), (bound(-0.6), bound(-0.2)))
     assert found is not None
-    assert [args[5] for args in asked] == pytest.approx([0.91, 0.91, 0.99])
+    assert [args[3].confidence for args in asked] == pytest.approx([0.91, 0.91, 0.99])
     assert [args[1] is X for args in asked] == [True, True, False]
     a = 0.3 / (0.3 + 0.6) + 64 * np.finfo(float).eps
     assert found.a == a
@@ -241,7 +240,7 @@ def test_levels_are_lowered_by_widths_of_bounds_on_as_many_rows_as_judge():
         return SimpleNamespace(pull=1, x="found")
 
     for n in (37, 148):
-        assert inner_point(PROBLEM, X, ROWS, n, NAMES, (None, None), 0.9, again) == "found"
+        assert inner_point(PROBLEM, X, ROWS, n, Terms(NAMES, (None, None), 0.9), again) == "found"
     few, many = np.array([0.5, 0.4]) - asked
     np.testing.assert_allclose(many, few / 2, rtol=1e-9)
     assert np.all(few > 0)
@@ -354,12 +353,13 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     x, inner, uppers = 0.5 * X, -X, (bound(-0.1), bound(-0.2))
     earlier = Pull(X, 0.5, 1.0, 2.0, -X)
     told = {"pull": earlier, "notes": ("kept", str(earlier)), "at_random": True}  # nothing of which holds any longer
-    found, asked = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner, **told), case.asked
+    found, asked = case.pulled(CertifiedPull(x, 0.25, uppers), inner=inner, **told), case.asked
     assert found.notes == ("kept",)
     assert found.pull is not None
     assert found.certificate is not None
     assert asked[0][1:4] == (X, case.ready.sampler.rows, 60)
-    assert asked[0][4:] == (case.ready.names, case.judges.ranges, 0.9, "again")
+    assert asked[0][4:] == (case.judges.terms, "again")
+    assert case.judges.terms[:3] == (case.ready.names, (Range(-9.0, 9.0, False),) * 2, 0.9)
     assert asked[1][1:4] == (X, inner, case.judges.rows)
     f = [((np.asarray(p) - ROWS) ** 2).sum(1).mean() / 2 for p in (x, X, inner)]
     pulled = Pull(x, 0.25, f[0] - f[1], 0.25 * (f[2] - f[1]), inner)
@@ -376,7 +376,7 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     assert found.objective_error == pytest.approx(20 * np.finfo(float).eps * f[0])
     assert (found.measured_on, found.at_random) == ("all 37 rows", False)
     assert found.seen.of == 60
-    again = case.pulled(certified.CertifiedPull(x, 0.25, uppers), inner=inner, seen=held_out.marks_of(ROWS))
+    again = case.pulled(CertifiedPull(x, 0.25, uppers), inner=inner, seen=held_out.marks_of(ROWS))
     assert (again.seen.of, len(again.seen.numbers)) == (97, 97)
     assert again.objective is not None
     assert found.x is x
@@ -385,13 +385,13 @@ def test_a_certified_result_in_all_its_fields(monkeypatch):
     assert found.certificate.gap == found.gap
     assert found.certificate.anytime is False
     assert found.certificate.x is x
-    alone = case.pulled(certified.CertifiedPull(X, 0.0, uppers), inner=inner)
+    alone = case.pulled(CertifiedPull(X, 0.0, uppers), inner=inner)
     assert (alone.output, alone.message, alone.point) == ("certified", "Nothing had to be pulled.", "the mean")
 
 
 def test_what_becomes_of_a_status(monkeypatch):
     case = Case(monkeypatch)
-    some, uppers = certified.CertifiedPull(X, 0.0, (bound(-0.1),)), (bound(0.1),)
+    some, uppers = CertifiedPull(X, 0.0, (bound(-0.1),)), (bound(0.1),)
     monkeypatch.setattr(certificates, "bound_constraints", lambda *given: uppers)
     for status in Status:
         not_there = case.pulled(None, status=status)
@@ -401,7 +401,7 @@ def test_what_becomes_of_a_status(monkeypatch):
         assert case.pulled(some, status=status).status.certified == status.ended_well
     asymptotic = dataclasses.replace(bound(-0.1), kind="asymptotic")
     for accepted, status in ((True, Status.ASYMPTOTIC), (False, Status.NOT_CERTIFIED)):
-        there = case.pulled(certified.CertifiedPull(X, 0.0, (dataclasses.replace(asymptotic, accepted=accepted),)))
+        there = case.pulled(CertifiedPull(X, 0.0, (dataclasses.replace(asymptotic, accepted=accepted),)))
         assert there.status is status
     case.pulled(None, again=None, inside=np.array([0.1, 0.2, 0.3]))
     np.testing.assert_array_equal(case.asked[0][2], [0.1, 0.2, 0.3])

@@ -10,7 +10,7 @@ import pytest
 
 import tightrope.lab.paper as package
 from tightrope.lab.paper import Claim, Figure, OtherSettingsError, Size, reproduce
-from tightrope.lab.paper.figure import Report
+from tightrope.lab.paper.figure import FigureReport
 from tightrope.lab.work import Store, Unit
 
 
@@ -33,7 +33,7 @@ class Fake:
     def figure(self) -> Figure:
         def report(tables, size):
             table = pd.concat(tables.values())
-            return Report({"fake": table}, {}, [Claim("It adds up.", "reproduced", f"{table.value.sum():g}")])
+            return FigureReport({"fake": table}, {}, [Claim("It adds up.", "reproduced", f"{table.value.sum():g}")])
 
         return Figure("a figure for tests", lambda size: [self.unit(k, size) for k in range(3)], report)
 

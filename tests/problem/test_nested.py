@@ -14,7 +14,7 @@ from scipy.special import softmax
 import tightrope as tr
 from studies.nested import batch_by_batch, on_rows
 from tightrope.confidence import studentised_upper
-from tightrope.evidence.constraint_bounds import Range, bound_constraints
+from tightrope.evidence.constraint_bounds import Range, Terms, bound_constraints
 from tightrope.loop.choose import Asked, automatic
 from tightrope.methods import METHODS
 from tightrope.methods.base import title_of
@@ -327,7 +327,7 @@ def test_an_output_of_cscgd_on_rows_is_pulled_to_a_feasible_one():
 
 def test_bounds_are_those_of_the_delta_method():
     problem, names = everything(), ["variance", "plain", "ratio"]
-    found = bound_constraints(problem, jnp.asarray(X), ROWS, names, (None,) * 3, 0.95)
+    found = bound_constraints(problem, jnp.asarray(X), ROWS, Terms(names, (None,) * 3, 0.95))
     s, a, b = 1.3 * ROWS @ X, (X[0] - ROWS[:, 0]) ** 2, np.exp(ROWS[:, 0])
     r = a.mean() / b.mean()
     for bound, influence in zip(
@@ -337,7 +337,7 @@ def test_bounds_are_those_of_the_delta_method():
         assert bound.estimate == pytest.approx(influence.mean(), rel=1e-9)
         assert bound.upper == pytest.approx(float(studentised_upper(influence, 0.95)), rel=1e-9)
     with pytest.raises(ValueError, match="ranges were given, and the constraints of a nested problem"):
-        bound_constraints(problem, jnp.asarray(X), ROWS, names, (Range(0.0, 1.0, False), None, None), 0.95)
+        bound_constraints(problem, jnp.asarray(X), ROWS, Terms(names, (Range(0.0, 1.0, False), None, None), 0.95))
 
 
 @pytest.mark.slow

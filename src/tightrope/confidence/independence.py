@@ -14,11 +14,13 @@ apart by
 - several columns: equal rows are copies where there are far more pairs of them than chance makes, and far more than
   pairs of rows that differ in one column alone, whichever it is. Chance is that of columns independent of each other,
   each repeating itself as among *distinct* rows: a continuous number does not do so there, so one such column is enough;
-- one column: how often draws of any discrete law repeat themselves is a mixture of Poisson laws, for which Cauchy-Schwarz
-  bounds the factorial moments of the counts, M2^2 <= M1 M3. Copies made as often of every row break it.
+- any number of columns: how often draws of any discrete law repeat themselves is a mixture of Poisson laws, which puts at
+  most half of what it has above zero on the multiples of two, and a third on those of a larger number. Copies made as often
+  of every row, or of every row of a class, break it, also where columns are rounded;
+- one column: for such mixtures Cauchy-Schwarz bounds the factorial moments of the counts, M2^2 <= M1 M3.
 
 A row that makes up a tenth of all (all zeros, say) is common, and is not looked at for this. Where nothing
-tells, rows are taken for draws: of one column, copies of rows drawn at random are not seen.
+tells, rows are taken for draws: of one column, or of several that are rounded, copies of rows drawn at random are not seen.
 """
 
 from typing import Any, NamedTuple
@@ -158,6 +160,7 @@ def _inflation(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The largest variance of block means, times their length, over that of rows; and what longer blocks would show.
 
     With correlations that end at a length t, blocks of m miss c/m of it, so that the last doubling shows what is missing.
+    Twice that is added: where blocks are hardly longer than t, the last doubling is still smaller than the one to come.
     Variances are taken about the mean of all, which follows them: by one part in the number of blocks, and in that of
     rows as good as independent.
     """
@@ -168,7 +171,7 @@ def _inflation(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ratios.append((sums**2).mean(axis=-1) / (m * np.where(variance > 0, variance, 1)))
         lacking.append(1 - 1 / sums.shape[-1])
     whole = np.array(ratios) / np.array(lacking)[:, None]
-    longer = np.maximum(whole.max(axis=0), 2 * whole[-1] - whole[max(len(whole) - 2, 0)])
+    longer = np.maximum(whole.max(axis=0), 3 * whole[-1] - 2 * whole[max(len(whole) - 2, 0)])
     return np.max(ratios, axis=0), longer / (1 - np.minimum(longer / len(rows), 0.5))
 
 
@@ -272,7 +275,7 @@ def _kinds(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     varying = [word[first[rare]] for word in words]
     varying = [word for word in varying if np.any(word != word[0])]
     found = _too_even(counts[rare]) if len(varying) == 1 else _beyond_chance(varying, counts[rare])
-    return (first, kind, rare) if found else None
+    return (first, kind, rare) if found or _in_multiples(counts[rare]) else None
 
 
 def _words(column: np.ndarray, factor: np.uint64) -> np.ndarray:
@@ -306,3 +309,9 @@ def _too_even(counts: np.ndarray) -> bool:
     k = counts.astype(float)
     first, second, third = k.sum(), np.sum(k * (k - 1)), np.sum(k * (k - 1) * (k - 2))
     return bool(second**2 > _NOTED * first * third)  # copies made c times break Cauchy-Schwarz by (c - 1)/(c - 2)
+
+
+def _in_multiples(counts: np.ndarray) -> bool:
+    """More kinds of rows that are there a multiple of some g times than draws of any law leave (Hoeffding)."""
+    chance = np.sqrt(_ODDS / (2 * max(len(counts), 1)))
+    return any(np.mean(counts % g == 0) > 1 / min(g, 3) + chance for g in range(2, _TIMES + 1))

@@ -48,6 +48,16 @@ class Range(NamedTuple):
 Ranges = tuple[Range | None, ...]
 
 
+class Terms(NamedTuple):
+    """On what terms constraints are bounded."""
+
+    names: list[str]
+    ranges: Ranges
+    confidence: float  # of each bound
+    accept: Accept = "proven"  # the lowest grade of a bound by which a constraint may hold
+    anytime: bool = False  # whether bounds are to hold at all times together
+
+
 def checked_accept(accept: Any) -> Accept:
     """The lowest grade of a bound by which a constraint may hold."""
     if not (isinstance(accept, str) and accept in ("proven", "asymptotic")):
@@ -142,14 +152,12 @@ def refuse_nested(problem: Problem, given: str) -> None:
         )
 
 
-def bound_constraints(
-    problem: Problem, x: Tree, rows: Tree, names: list[str], ranges: Ranges, confidence: float, anytime: bool = False,
-    accept: Accept = "proven",
-) -> tuple[ConstraintBound, ...]:  # fmt: skip
+def bound_constraints(problem: Problem, x: Tree, rows: Tree, terms: Terms) -> tuple[ConstraintBound, ...]:
     """An upper bound on every E h_i(x, .) - level_i from rows that nothing was chosen on; each has this confidence.
 
     Where rows are copies of others, the worse of two bounds: by all rows, and by each of them once.
     """
+    names, ranges, confidence, accept, anytime = terms
     if not names:
         return ()
     if anytime or any(ranges):

@@ -14,7 +14,7 @@ from tightrope.methods import registered
 from tightrope.methods.base import Algorithm
 
 
-class Rule(NamedTuple):
+class Allowed(NamedTuple):
     """What a parameter has to be: as a test of its value, and in words that complete "expected ..."."""
 
     test: Callable[[Any], Any]
@@ -28,12 +28,12 @@ class Rule(NamedTuple):
         except Exception:  # anything may be given, and do anything when it is compared
             return False
 
-    def or_none(self) -> "Rule":
+    def or_none(self) -> "Allowed":
         """The same rule for a parameter that may be None as well."""
         return self._replace(test=lambda v: v is None or self.holds(v))
 
 
-def check_parameters(estimator: BaseEstimator, rules: Mapping[str, Rule]) -> None:
+def check_parameters(estimator: BaseEstimator, rules: Mapping[str, Allowed]) -> None:
     """Refuse the first parameter that breaks its rule."""
     for name, rule in rules.items():
         value = getattr(estimator, name)
@@ -41,31 +41,31 @@ def check_parameters(estimator: BaseEstimator, rules: Mapping[str, Rule]) -> Non
             raise rule.error(f"{name} is {shown(value)}; expected {rule.expected}.")
 
 
-def number(holds: Callable[[Any], bool], expected: str) -> Rule:
+def number(holds: Callable[[Any], bool], expected: str) -> Allowed:
     """A finite number, not a boolean, for which `holds`."""
     kinds = int | float | np.integer | np.floating
-    return Rule(lambda v: isinstance(v, kinds) and not isinstance(v, bool) and np.isfinite(v) and holds(v), expected)
+    return Allowed(lambda v: isinstance(v, kinds) and not isinstance(v, bool) and np.isfinite(v) and holds(v), expected)
 
 
-def share(expected: str) -> Rule:
+def share(expected: str) -> Allowed:
     """A number between 0 and 1, both excluded."""
     return number(lambda v: 0 < v < 1, expected)
 
 
-def whole_number(least: int) -> Rule:
+def whole_number(least: int) -> Allowed:
     """A whole number of at least `least`."""
     whole = f"a whole number of at least {least}"
-    return Rule(lambda v: isinstance(v, int | np.integer) and not isinstance(v, bool) and v >= least, whole)
+    return Allowed(lambda v: isinstance(v, int | np.integer) and not isinstance(v, bool) and v >= least, whole)
 
 
-def one_of(choices: Collection[str]) -> Rule:
+def one_of(choices: Collection[str]) -> Allowed:
     """One of a few words."""
-    return Rule(lambda v: v in choices, " or ".join(map(repr, choices)))
+    return Allowed(lambda v: v in choices, " or ".join(map(repr, choices)))
 
 
-FLAG = Rule(lambda v: v in (False, True), "True or False")
+FLAG = Allowed(lambda v: v in (False, True), "True or False")
 POSITIVE = number(lambda v: v > 0, "a positive number")
-METHOD = Rule(
+METHOD = Allowed(
     lambda v: isinstance(v, Algorithm) or v in ("auto", *registered()),
     f"auto, {', '.join(registered())} or a method object",
 )

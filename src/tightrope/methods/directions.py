@@ -22,6 +22,7 @@ from tightrope.sets.metric import Metric
 from tightrope.tree import Array, Tree, nonzero, ravel
 
 # By hand, where nothing else is said.
+FEW = 16  # directions that are looked for: as a rule all that stand out are among them
 _ROUNDS = 3  # rounds of products with the Hessian, of all directions at once
 _SHARE = 1 / 3  # share of a pass that these products may cost
 _LEAST, _MOST = 64, 512  # rows whose Hessian it is, at least and at most

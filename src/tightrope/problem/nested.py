@@ -141,12 +141,12 @@ def inner_alone(problem: Nested) -> Problem:
 
 def with_inner_given(problem: Nested, u: Array) -> Problem:
     """The plain problem where u stands for the mean inside, whatever x is."""
-    return Problem(_given_f, _given_h, problem.domain, problem.levels, (replace(problem, levels=0.0), u))
+    return Problem(*_GIVEN, problem.domain, problem.levels, (replace(problem, levels=0.0), u))
 
 
 def in_point_and_inner(problem: Nested) -> Problem:
     """The plain problem in (x, u), where x and the mean inside are free of each other; a point is {"x": x, "u": u}."""
-    return Problem(_both_f, _both_h, problem.domain, problem.levels, replace(problem, levels=0.0))
+    return Problem(*_BOTH, problem.domain, problem.levels, replace(problem, levels=0.0))
 
 
 def with_inner_linear(problem: Nested, u: Array, slope_f: Array, slopes_h: Array) -> Problem:
@@ -157,7 +157,7 @@ def with_inner_linear(problem: Nested, u: Array, slope_f: Array, slopes_h: Array
     """
     levels = jnp.asarray(problem.levels, u.dtype) + slopes_h @ u  # beside which values are rounded
     params = replace(problem, levels=0.0), u, slope_f, slopes_h
-    return Problem(_linear_f, _linear_h, problem.domain, levels, params, problem.names)
+    return Problem(*_LINEAR, problem.domain, levels, params, problem.names)
 
 
 def with_inner_moving(problem: Nested, at: Tree, u: Array, inside: Tree, slope_f: Array, slopes_h: Array) -> Problem:
@@ -168,7 +168,7 @@ def with_inner_moving(problem: Nested, at: Tree, u: Array, inside: Tree, slope_f
     the nested problem.
     """
     params = replace(problem, levels=0.0), at, u, inside, slope_f, slopes_h
-    return Problem(_moving_f, _moving_h, problem.domain, problem.levels, params, problem.names)
+    return Problem(*_MOVING, problem.domain, problem.levels, params, problem.names)
 
 
 def _nothing(x: Tree, theta: Tree, params: Any) -> Array:
@@ -179,32 +179,6 @@ def _inner(x: Tree, theta: Tree, problem: Nested) -> Array:
     return flat_inner(problem, x, theta)
 
 
-def _given_f(x: Tree, theta: Tree, params: tuple[Nested, Array]) -> Array:
-    return outer_values(params[0], x, params[1], theta)[0]
-
-
-def _given_h(x: Tree, theta: Tree, params: tuple[Nested, Array]) -> Array:
-    return outer_values(params[0], x, params[1], theta)[1]
-
-
-def _both_f(z: Tree, theta: Tree, problem: Nested) -> Array:
-    return outer_values(problem, z["x"], z["u"], theta)[0]
-
-
-def _both_h(z: Tree, theta: Tree, problem: Nested) -> Array:
-    return outer_values(problem, z["x"], z["u"], theta)[1]
-
-
-def _linear_f(x: Tree, theta: Tree, params: tuple[Nested, Array, Array, Array]) -> Array:
-    problem, u, slope, _ = params
-    return outer_values(problem, x, u, theta)[0] + jnp.dot(slope, flat_inner(problem, x, theta) - u)
-
-
-def _linear_h(x: Tree, theta: Tree, params: tuple[Nested, Array, Array, Array]) -> Array:
-    problem, u, _, slopes = params
-    return outer_values(problem, x, u, theta)[1] + slopes @ flat_inner(problem, x, theta)
-
-
 def _penalty(x: Tree, theta: Tree, params: tuple[Nested, Array], inner: Tree) -> Array:
     return weighted(x, params[1], *params[0].values_given(x, theta, inner))
 
@@ -213,19 +187,25 @@ def _inner_of_first(x: Tree, theta: Tree, params: tuple[Nested, Array]) -> Tree:
     return params[0].inner_values(x, theta)
 
 
-def _moved(x: Tree, at: Tree, u: Array, inside: Tree) -> Array:
-    """The mean inside at x, to first order."""
+def _apart(both: Callable[..., tuple[Array, Array]]) -> tuple[Callable[..., Array], Callable[..., Array]]:
+    """f and h, of what gives both."""
+    return lambda *given: both(*given)[0], lambda *given: both(*given)[1]
+
+
+def _linear(x: Tree, theta: Tree, params: tuple[Nested, Array, Array, Array]) -> tuple[Array, Array]:
+    problem, u, slope, slopes = params
+    (f, h), inside = outer_values(problem, x, u, theta), flat_inner(problem, x, theta)
+    return f + jnp.dot(slope, inside - u), h + slopes @ inside
+
+
+def _moving(x: Tree, theta: Tree, params: Any) -> tuple[Array, Array]:
+    problem, at, u, inside, slope, slopes = params
     moves = jax.tree.map(lambda rows, a, b: jnp.tensordot(rows, a - b, a.ndim), inside, x, at)
-    return u + sum(jax.tree.leaves(moves))
+    v = u + sum(jax.tree.leaves(moves))  # the mean inside at x, to first order
+    (f, h), away = outer_values(problem, x, v, theta), flat_inner(problem, x, theta) - v
+    return f + jnp.dot(slope, away), h + slopes @ away
 
 
-def _moving_f(x: Tree, theta: Tree, params: Any) -> Array:
-    problem, at, u, inside, slope, _ = params
-    v = _moved(x, at, u, inside)
-    return outer_values(problem, x, v, theta)[0] + jnp.dot(slope, flat_inner(problem, x, theta) - v)
-
-
-def _moving_h(x: Tree, theta: Tree, params: Any) -> Array:
-    problem, at, u, inside, _, slopes = params
-    v = _moved(x, at, u, inside)
-    return outer_values(problem, x, v, theta)[1] + slopes @ (flat_inner(problem, x, theta) - v)
+_GIVEN = _apart(lambda x, theta, params: outer_values(params[0], x, params[1], theta))
+_BOTH = _apart(lambda z, theta, problem: outer_values(problem, z["x"], z["u"], theta))
+_LINEAR, _MOVING = _apart(_linear), _apart(_moving)

@@ -17,7 +17,7 @@ from tightrope.problem.full_data import full_mean, linearised
 from tightrope.problem.problem import Problem, bends, objective_alone
 from tightrope.sampling.rows import MOST_ROWS_OF_SLOPES, first_row, one_row, spread
 from tightrope.sampling.rows import count as count
-from tightrope.tree import Array, Tree, as_numpy, dot, float_dtype, size_of
+from tightrope.tree import Array, Tree, dot, float_dtype, size_of
 
 # Roundings of eps/2 that a mean over rows may be off by, in eps of the mean of absolute values. Derived: on a CPU
 # a slice of 1,024 rows is summed in 32 lanes of 32 numbers: 31 roundings along a lane, 5 where lanes meet in a tree,
@@ -98,11 +98,6 @@ def _with_any_signs(v: Array) -> Array:
     numbers = jnp.arange(v.size, dtype=jnp.uint32) * jnp.uint32(0x9E3779B1)
     numbers = (numbers ^ (numbers >> 15)) * jnp.uint32(0x85EBCA77)
     return jnp.where(numbers >> 31 == 1, -1, 1).astype(v.dtype).reshape(v.shape) * v
-
-
-def distance_across(problem: Problem) -> float:
-    """The diameter of the domain, computed on the host."""
-    return float(as_numpy(problem.domain).diameter)
 
 
 def absolute(tree: Tree) -> Tree:

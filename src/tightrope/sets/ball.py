@@ -83,6 +83,10 @@ class Ball(Radial):
         """Zero, the centre of the ball."""
         return self._shape().full(0.0, dtype)
 
+    def enclosing(self) -> ConvexSet:
+        """The Euclidean ball of the same radius, for every such norm; most balls have vertices on its sphere."""
+        return L2Ball(self.radius, self.shape)
+
 
 @pytree
 class L2Ball(Ball):

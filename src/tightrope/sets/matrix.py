@@ -9,7 +9,7 @@ import numpy as np
 
 from tightrope._errors import whole_number
 from tightrope.sets import conic
-from tightrope.sets.ball import Ball, BallAround, L2Ball, Radial, project_l1, project_simplex, unit
+from tightrope.sets.ball import Ball, BallAround, Radial, project_l1, project_simplex, unit
 from tightrope.sets.base import Shape, as_shape, rounding
 from tightrope.sets.lanczos import Memory, RemembersPair, leading_pairs
 from tightrope.sets.low_rank import LowRank, corrective_step, from_pairs
@@ -84,10 +84,6 @@ class NuclearBall(RemembersPair, Ball):
         """One semidefinite matrix, of which a point is a corner."""
         n = self._shape().size
         return conic.nuclear_ball(float(self.radius), *self._size()) if self.radius > 0 else conic.point(np.zeros(n))
-
-    def enclosing(self) -> L2Ball:
-        """The Frobenius ball of the same radius, which every vertex touches."""
-        return L2Ball(self.radius, self.shape)
 
     def warm_lmo(self, g: Array, memory: Memory) -> tuple[Array, Memory]:
         """`lmo(g)` from the last singular vector, plus a little of a fixed random one against sticking."""

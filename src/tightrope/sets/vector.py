@@ -46,10 +46,6 @@ class L1Ball(Ball):
         v, back = ravel(x)
         return back(project_l1(v, self.radius))
 
-    def enclosing(self) -> L2Ball:
-        """The Euclidean ball of the same radius, which every vertex touches."""
-        return L2Ball(self.radius, self.shape)
-
     def conic(self, x: Tree) -> conic.Conic:
         """A bound on every |x_i|, and on their sum."""
         return conic.group_ball(float(self.radius), np.arange(as_vector(x).size))
@@ -229,10 +225,6 @@ class GroupBall(Ball):
         norms = self._norms(v)
         factors = project_l1(norms, self.radius) / nonzero(norms)
         return back(factors[jnp.asarray(self.groups)] * v)
-
-    def enclosing(self) -> L2Ball:
-        """The Euclidean ball of the same radius: |x| is at most the sum over groups."""
-        return L2Ball(self.radius, self.shape)
 
     def conic(self, x: Tree) -> conic.Conic:
         """A second-order cone for every group, and a bound on the sum."""

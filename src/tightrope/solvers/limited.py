@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.methods.directions import curvatures
+from tightrope.methods.directions import FEW, curvatures
 from tightrope.problem.rounding import count
 from tightrope.solvers.low_rank import LowRank
 from tightrope.solvers.quadratic import is_flat, secant
 from tightrope.solvers.sqp_survey import Place, SQPSurvey
 
 # By hand, where nothing else is said.
-FEW, MANY = 16, 64  # directions that are looked for: many where the few are not all that stand out
+MANY = 64  # directions that are looked for where the few are not all that stand out
 _ROWS, _MORE_ROWS = 1, 2  # for each coordinate, on which they are looked for
 _APART = 2.0  # times what rows at random may bend more along one direction than another: one that stands out
 _LEAST = 1e-8  # of the largest curvature: less is none, and would be divided by

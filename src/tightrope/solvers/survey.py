@@ -15,7 +15,7 @@ from tightrope._jaxlib import compiled
 from tightrope.precision import digits
 from tightrope.problem import Problem
 from tightrope.problem.full_data import see
-from tightrope.problem.rounding import MANY, UNITS, counted_on_few, distance_across
+from tightrope.problem.rounding import MANY, UNITS, counted_on_few
 from tightrope.sets import Box, ConvexSet, LinfBall
 from tightrope.sets.base import as_vector
 from tightrope.sets.conic import Conic
@@ -213,7 +213,8 @@ class Survey:
             by_few = jax.device_get(counted)
             sizes = np.maximum(np.append(by_few.f, by_few.h), np.abs(values))
             lost = np.vstack([as_vector(by_few.grad), _flat(by_few.rows, rows.shape)])
-            over = np.minimum(lost @ self.widths, np.linalg.norm(lost, axis=1) * distance_across(self.problem))
+            diameter = float(as_numpy(self.problem.domain).diameter)  # computed on the host
+            over = np.minimum(lost @ self.widths, np.linalg.norm(lost, axis=1) * diameter)
         unit = UNITS * eps_of(x)
         return [point, f, h, grad, rows, unit * sizes[0], unit * sizes[1:], unit * over[0], unit * over[1:]]
 

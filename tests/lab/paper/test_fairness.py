@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, log_loss
 import tightrope as tr
 from tightrope.datasets import rotated_gaussians
 from tightrope.lab.paper import fairness
-from tightrope.lab.paper.fairness import PAPER, People, Task, batch_optimum, follow, measure
+from tightrope.lab.paper.fairness import PAPER, Experiment, People, batch_optimum, follow, measure
 from tightrope.problem.full_data import full_values
 
 ROWS, WIDTH = 300, 14  # as in the tiny runs of the figures, so that they share compiled programs
@@ -21,7 +21,7 @@ def task():
     s = (X[:, 0] + rng.normal(size=ROWS) > 0).astype(float)
     y = np.where(X[:, 0] - X[:, 1] + rng.normal(size=ROWS) > 0, 1.0, -1.0)
     people = People(X, y, s)
-    return Task(people, people, people, 0.05, batch_optimum(people, 0.05))
+    return Experiment(people, people, people, 0.05, batch_optimum(people, 0.05))
 
 
 def test_the_batch_optimum_is_that_of_cvxpy():

@@ -11,9 +11,9 @@ import tightrope as tr
 from tightrope.lab.paper import FIGURES, Size, fig1, fig2, fig4, reproduce
 from tightrope.lab.paper.fairness import (
     C,
+    Experiment,
     Optimum,
     People,
-    Task,
     adult_task,
     coordinates,
     measure,
@@ -38,7 +38,7 @@ TINY = Size(
 )
 SEEDS = range(10)
 NOBODY = People(np.zeros((0, 1)), np.zeros(0), np.zeros(0))
-TASK = Task(NOBODY, NOBODY, NOBODY, C, Optimum(np.zeros(1), 0.4, C, 0.3))
+TASK = Experiment(NOBODY, NOBODY, NOBODY, C, Optimum(np.zeros(1), 0.4, C, 0.3))
 
 
 def verdicts(claims):

@@ -13,7 +13,7 @@ from tightrope.plotting import new_figure
 
 AUTO = "auto"
 HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#777711")
-MARKS = ("o", "s", "^", "D", "v", "P")  # with the hues, a look of its own for every method
+MARKS = ("o", "s", "^", "D", "v", "P")  # with the hues, a style of its own for every method
 
 
 def styles(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -89,7 +89,7 @@ def _few_digits(value: float) -> str:
 
 
 def draw_curves(standings: pd.DataFrame) -> Any:
-    """Scores against what is counted, a panel for each problem, every curve with a look of its own and its name at its end.
+    """Scores against what is counted, a panel for each problem, every curve with a style of its own and its name at its end.
 
     A panel shows some decades around the median; a method that ends beyond them is named at the edge, with its score.
     Dotted: given what the others were not.
@@ -243,8 +243,8 @@ def draw_rates(rates: pd.DataFrame) -> Any:
         for source, marker, colour in zip(SOURCES, "oD", ("#0072B2", "#009E73"), strict=True):
             dots = -part[part.division == source]["gap slope"]
             beyond = dots.clip(low + 0.03, high - 0.03)[(dots < low) | (dots > high)]
-            look = {"color": colour, "alpha": 0.55, "linestyle": "none"}
-            axis.plot(dots, [i] * len(dots), marker, markersize=3.5, label=None if i else f"fitted, {source}", **look)
+            style = {"color": colour, "alpha": 0.55, "linestyle": "none"}
+            axis.plot(dots, [i] * len(dots), marker, markersize=3.5, label=None if i else f"fitted, {source}", **style)
             for end in beyond:
                 axis.plot([end], [i], ">" if end > 0 else "<", markersize=6, color=colour, linestyle="none")
         published = part["published gap"].iloc[0]

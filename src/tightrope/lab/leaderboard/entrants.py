@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from bisect import bisect_right
 from functools import lru_cache
 from typing import Any, cast
 
@@ -67,11 +68,7 @@ class Entry:
     def steps(self, budget: int, counted: Counted = "calls") -> int:
         """The most steps whose calls, or linear minimisations, are within the budget; at least one."""
         spent = self.calls if counted == "calls" else lambda steps: self.cost(steps).lmos
-        low, high = 1, budget + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if spent(middle) <= budget else (low, middle)
-        return low
+        return max(1, bisect_right(range(1, budget + 1), budget, key=spent))
 
 
 def misfit(kind: type[Algorithm], solved: Solved, source: Source) -> str | None:

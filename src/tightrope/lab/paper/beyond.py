@@ -14,8 +14,8 @@ from tightrope._minimize import minimize
 from tightrope.confidence import USUAL
 from tightrope.lab.paper.claims import MUCH, Claim, band, decide
 from tightrope.lab.paper.drawing import label, zero
-from tightrope.lab.paper.fairness import Task, adult_task, measure, paper_problem
-from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds
+from tightrope.lab.paper.fairness import Experiment, adult_task, measure, paper_problem
+from tightrope.lab.paper.figure import Figure, FigureReport, Size, by_seeds
 from tightrope.lab.problems import PROBLEMS
 from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
@@ -50,7 +50,7 @@ def units(size: Size) -> list[Unit]:
     return [unit for kind, on, run in kinds for unit in by_seeds(kind, {"kind": kind} | on, size.seeds, run)]
 
 
-def variance(task: Task, seeds: Sequence[int]) -> pd.DataFrame:
+def variance(task: Experiment, seeds: Sequence[int]) -> pd.DataFrame:
     """CSOA and SVRG-CSOA on the paper's problem in as many passes, both made feasible, neither given a coefficient."""
     problem, rows = paper_problem(task.train, task.c)
     rows = Rows(rows.data)  # passes, and not independent draws
@@ -143,10 +143,10 @@ def certificates(part: pd.DataFrame) -> Claim:
 # ---- the picture -----------------------------------------------------------------------------------------------------
 
 
-def report(tables: Tables, size: Size) -> Report:
+def report(tables: Tables, size: Size) -> FigureReport:
     """A dot for each seed, the paper's method beside ours."""
     table = pd.concat(tables.values(), ignore_index=True)
-    return Report({"beyond": table}, {"beyond": draw(table)}, claims(table))
+    return FigureReport({"beyond": table}, {"beyond": draw(table)}, claims(table))
 
 
 def draw(table: pd.DataFrame) -> Any:

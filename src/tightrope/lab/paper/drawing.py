@@ -16,12 +16,12 @@ def shades(count: int) -> list[Any]:
     return [colormaps["viridis"](v) for v in np.linspace(0.0, 0.9, count)]
 
 
-def curve(axis: Any, table: pd.DataFrame, x: str, y: str, **look: Any) -> None:
+def curve(axis: Any, table: pd.DataFrame, x: str, y: str, **style: Any) -> None:
     """Draw the median over seeds against x, and a band from the 10 % to the 90 % quantile."""
     grouped = table.groupby(x)[y]
     low, middle, high = (grouped.quantile(q) for q in (0.1, 0.5, 0.9))
-    axis.plot(middle.index, middle, **look)
-    axis.fill_between(middle.index, low, high, color=look.get("color"), alpha=0.18, linewidth=0)
+    axis.plot(middle.index, middle, **style)
+    axis.fill_between(middle.index, low, high, color=style.get("color"), alpha=0.18, linewidth=0)
 
 
 def label(axis: Any, title: str, x: str, y: str) -> None:

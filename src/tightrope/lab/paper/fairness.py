@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope._minimize import minimize
-from tightrope.lab.methods import GOCO
+from tightrope.lab.methods.primal_dual.goco import GOCO
 from tightrope.lab.paper.figure import Size, finished
 from tightrope.lab.slsqp import slsqp
 from tightrope.learn.datasets import label_encoded, load_adult, split
@@ -65,7 +65,7 @@ class Optimum(NamedTuple):
     multiplier: float
 
 
-class Task(NamedTuple):
+class Experiment(NamedTuple):
     """People to learn from, to tune on and to test on, the threshold c, and the optimum of the first."""
 
     train: People
@@ -93,16 +93,18 @@ def paper_problem(people: People, c: float) -> tuple[Problem, Rows]:
 
 
 @lru_cache(maxsize=2)
-def adult(rows: int, tests: int | None) -> Task:
+def adult(rows: int, tests: int | None) -> Experiment:
     """The paper's split of Adult, label-encoded; fewer rows of each part where asked for."""
     frame = load_adult()
     parts = split(len(frame))
     everybody = People(*label_encoded(frame, fit_on=parts.train)[:3])
     train = everybody.take(parts.train[:rows])
-    return Task(train, everybody.take(parts.validation), everybody.take(parts.test[:tests]), C, batch_optimum(train, C))
+    return Experiment(
+        train, everybody.take(parts.validation), everybody.take(parts.test[:tests]), C, batch_optimum(train, C)
+    )
 
 
-def adult_task(size: Size) -> Task:
+def adult_task(size: Size) -> Experiment:
     """The paper's split of Adult at this size; a table is read and solved once."""
     return adult(size.rows, size.tests)
 
@@ -123,7 +125,7 @@ def batch_optimum(people: People, c: float) -> Optimum:
     return Optimum(found.x, found.objective, float(people.slope @ found.x), float(found.dual.sum()))
 
 
-def measure(x: np.ndarray, task: Task) -> dict[str, float]:
+def measure(x: np.ndarray, task: Experiment) -> dict[str, float]:
     """What the figures show of a point: objective, normalised error and violation in training, accuracy and p% in tests."""
     x = np.asarray(x, float)
     f = float(np.logaddexp(0, -task.train.y * (task.train.X @ x)).mean())
@@ -143,7 +145,7 @@ def fairness(x: np.ndarray, people: People) -> dict[str, float]:
     return {"accuracy": float(np.mean(selected == (people.y > 0))), "p": p_rule(selected, people.groups)}
 
 
-def follow(task: Task, method: Method, steps: int, seed: int, records: int) -> pd.DataFrame:
+def follow(task: Experiment, method: Method, steps: int, seed: int, records: int) -> pd.DataFrame:
     """A run, measured at about `records` points along its way, at the running average and at the current iterate.
 
     Not in the first hundredth of it: the point is still near zero then, where accuracy and p% mean nothing.
@@ -151,7 +153,7 @@ def follow(task: Task, method: Method, steps: int, seed: int, records: int) -> p
     problem, data = paper_problem(task.train, task.c)
     rows: list[dict[str, Any]] = []
 
-    def look(snapshot) -> None:
+    def measured(snapshot) -> None:
         if snapshot.step < steps / 100:
             return
         for point in ("average", "last"):
@@ -161,7 +163,7 @@ def follow(task: Task, method: Method, steps: int, seed: int, records: int) -> p
 
     # half of a trace's rows are spread evenly, half in ratio
     run = minimize(
-        problem, data, method=method, steps=steps, seed=seed, record=2 * records, callback=look, progress=False
+        problem, data, method=method, steps=steps, seed=seed, record=2 * records, callback=measured, progress=False
     )
     finished(run, f"{type(method).__name__} with seed {seed}")
     return pd.DataFrame(rows)
@@ -178,9 +180,9 @@ def points(table: pd.DataFrame) -> np.ndarray:
     return table[[f"x{i}" for i in range(width)]].to_numpy(float)  # in this order: a table has x10 before x2
 
 
-def with_measures(table: pd.DataFrame, look: Callable[[np.ndarray], dict[str, float]]) -> pd.DataFrame:
-    """The table with what `look` says of its averages, in place of their coordinates."""
+def with_measures(table: pd.DataFrame, seen: Callable[[np.ndarray], dict[str, float]]) -> pd.DataFrame:
+    """The table with what `seen` says of its averages, in place of their coordinates."""
     x = points(table)
-    seen = pd.DataFrame([look(row) for row in x], index=table.index)
-    kept = [name for name in table if name not in seen and name not in {f"x{i}" for i in range(x.shape[1])}]
-    return pd.concat([table[kept], seen], axis=1)
+    found = pd.DataFrame([seen(row) for row in x], index=table.index)
+    kept = [name for name in table if name not in found and name not in {f"x{i}" for i in range(x.shape[1])}]
+    return pd.concat([table[kept], found], axis=1)

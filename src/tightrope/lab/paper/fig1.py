@@ -8,8 +8,8 @@ import pandas as pd
 from tightrope._sweep import sweep
 from tightrope.lab.paper.claims import ALMOST_ZERO, Claim, band, decide, trend
 from tightrope.lab.paper.drawing import curve, label, legend_below, optimum, shades, zero
-from tightrope.lab.paper.fairness import PAPER, C, Task, adult_task, coordinates, measure, paper_problem, points
-from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds, coefficients
+from tightrope.lab.paper.fairness import PAPER, C, Experiment, adult_task, coordinates, measure, paper_problem, points
+from tightrope.lab.paper.figure import Figure, FigureReport, Size, by_seeds, coefficients
 from tightrope.lab.paper.tuning import SACRIFICE, UPSILON0
 from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
@@ -33,7 +33,7 @@ def units(size: Size) -> list[Unit]:
     return [unit for passes in dict.fromkeys((1, size.passes)) for unit in sweeps(passes)]
 
 
-def run(task: Task, passes: int, seeds: Sequence[int], records: int) -> pd.DataFrame:
+def run(task: Experiment, passes: int, seeds: Sequence[int], records: int) -> pd.DataFrame:
     """Objective, |covariance| - c and mean multipliers along the runs, at the running average; p% at their ends."""
     problem, data = paper_problem(task.train, task.c)
     method = replace(PAPER["CSOA"], eta0=np.array(ETA0), upsilon0=np.array(UPSILON0))
@@ -67,7 +67,7 @@ def final(table: pd.DataFrame) -> pd.DataFrame:
     return ends.assign(violation=ends.excess.clip(lower=0))
 
 
-def claims(table: pd.DataFrame, task: Task) -> list[Claim]:
+def claims(table: pd.DataFrame, task: Experiment) -> list[Claim]:
     """The paper's claims with the paper's step size, and what our analysis predicts, at each horizon."""
     found = []
     for _, ends in final(table).groupby("passes"):
@@ -77,7 +77,7 @@ def claims(table: pd.DataFrame, task: Task) -> list[Claim]:
     return found
 
 
-def paper_claims(ends: pd.DataFrame, task: Task, where: str) -> list[Claim]:
+def paper_claims(ends: pd.DataFrame, task: Experiment, where: str) -> list[Claim]:
     """Whether upsilon0 trades violation against objective as the paper says."""
     optimum = task.optimum.objective
     by_seed = ends.pivot(index="seed", columns="upsilon0", values="excess")
@@ -107,7 +107,7 @@ def paper_claims(ends: pd.DataFrame, task: Task, where: str) -> list[Claim]:
     return [falls, possible, chosen_claim(ends, rise, task, where)]
 
 
-def chosen_claim(ends: pd.DataFrame, rise: pd.DataFrame, task: Task, where: str) -> Claim:
+def chosen_claim(ends: pd.DataFrame, rise: pd.DataFrame, task: Experiment, where: str) -> Claim:
     """Whether upsilon0 = 80, the paper's choice, is a good one."""
     chosen = max(UPSILON0)
     last = ends[ends.upsilon0 == chosen]
@@ -121,7 +121,7 @@ def chosen_claim(ends: pd.DataFrame, rise: pd.DataFrame, task: Task, where: str)
     )
 
 
-def predictions(ends: pd.DataFrame, task: Task, where: str) -> list[Claim]:
+def predictions(ends: pd.DataFrame, task: Experiment, where: str) -> list[Claim]:
     """The two sides sum to -2c, so that upsilon >= c leaves no feasible point. What must then be seen."""
     smaller = ends.assign(smaller=ends[["dual cov", "dual -cov"]].min(axis=1))
     beyond = smaller[smaller.upsilon >= task.c]
@@ -155,14 +155,14 @@ def predictions(ends: pd.DataFrame, task: Task, where: str) -> list[Claim]:
 # ---- pictures --------------------------------------------------------------------------------------------------------
 
 
-def report(tables: Tables, size: Size) -> Report:
+def report(tables: Tables, size: Size) -> FigureReport:
     """Curves over the iterations, and the ends of the runs against upsilon0."""
     table, task = pd.concat(tables.values(), ignore_index=True), adult_task(size)
     pictures = {"fig1-iterations": draw_iterations(table, task), "fig1": draw_final(final(table), task)}
-    return Report({"fig1": table}, pictures, claims(table, task))
+    return FigureReport({"fig1": table}, pictures, claims(table, task))
 
 
-def draw_iterations(table: pd.DataFrame, task: Task):
+def draw_iterations(table: pd.DataFrame, task: Experiment):
     """A row of panels per horizon: objective, |cov| - c, and the smaller multiplier, a line per upsilon0."""
     horizons = sorted(set(table.passes))
     figure, axes = new_figure(columns=3, rows=len(horizons), size=(4.6, 3.4))
@@ -171,10 +171,10 @@ def draw_iterations(table: pd.DataFrame, task: Task):
         part = part.assign(smaller=part[["dual cov", "dual -cov"]].min(axis=1))
         for colour, upsilon0 in zip(shades(len(UPSILON0)), UPSILON0, strict=True):
             runs = part[part.upsilon0 == upsilon0]
-            style = "--" if (runs.upsilon >= task.c).any() else "-"
-            look = {"color": colour, "linestyle": style, "linewidth": 1.6}
+            line = "--" if (runs.upsilon >= task.c).any() else "-"
+            style = {"color": colour, "linestyle": line, "linewidth": 1.6}
             for axis, name in zip(row, ("objective", "excess", "smaller"), strict=True):
-                curve(axis, runs, "step", name, label=f"$\\upsilon_0$ = {upsilon0:g}", **look)
+                curve(axis, runs, "step", name, label=f"$\\upsilon_0$ = {upsilon0:g}", **style)
         title = f"T = {int(part.step.max()):,}"
         optimum(row[0], task.optimum.objective)
         zero(row[1])
@@ -192,12 +192,12 @@ def draw_iterations(table: pd.DataFrame, task: Task):
     return figure
 
 
-def draw_final(ends: pd.DataFrame, task: Task):
+def draw_final(ends: pd.DataFrame, task: Experiment):
     """Objective, |cov| - c and p% at the end of the runs against upsilon0."""
     figure, axes = new_figure(columns=3, size=(4.6, 3.6))
-    looks = zip(("#0072B2", "#56B4E9", "#D55E00", "#E69F00"), ("o", "s", "^", "v"), strict=True)
+    styles = zip(("#0072B2", "#56B4E9", "#D55E00", "#E69F00"), ("o", "s", "^", "v"), strict=True)
     cases = [(eta0, passes) for eta0 in ETA0 for passes in sorted(set(ends.passes))]
-    for (colour, marker), (eta0, passes) in zip(looks, cases, strict=False):
+    for (colour, marker), (eta0, passes) in zip(styles, cases, strict=False):
         runs = ends[(ends.eta0 == eta0) & (ends.passes == passes)]
         named = f"$\\eta_0$ = {eta0:g}, T = {int(runs.step.max()):,}"
         for axis, name in zip(axes[0], ("objective", "excess", "p"), strict=True):

@@ -13,8 +13,18 @@ import pandas as pd
 
 from tightrope.lab.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide
 from tightrope.lab.paper.drawing import COLOURS, STYLES, curve, label, legend_below, optimum, zero
-from tightrope.lab.paper.fairness import PAPER, C, People, Task, adult_task, batch_optimum, fairness, follow, together
-from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds, coefficients
+from tightrope.lab.paper.fairness import (
+    PAPER,
+    C,
+    Experiment,
+    People,
+    adult_task,
+    batch_optimum,
+    fairness,
+    follow,
+    together,
+)
+from tightrope.lab.paper.figure import Figure, FigureReport, Size, by_seeds, coefficients
 from tightrope.lab.paper.tuning import RULE, SACRIFICE, UPSILON0, TunedCoefficients, as_methods, tuned, tuning_table
 from tightrope.lab.work import Tables, Unit
 from tightrope.plotting import new_figure
@@ -75,7 +85,7 @@ def run(size: Size, variant: Variant, name: str, seeds: range, done: Tables) -> 
     return pd.concat(tables, ignore_index=True).assign(variant=variant.name, method=name)
 
 
-def solve_draws(task: Task, size: Size) -> pd.DataFrame:
+def solve_draws(task: Experiment, size: Size) -> pd.DataFrame:
     """p% of the batch solution: on random samples at c, measured on the sample itself, and on all rows at several c."""
     people = together(task.train, task.validation, task.test)
     rows = []
@@ -214,7 +224,7 @@ def _end(table: pd.DataFrame, method: str) -> "pd.Series[float]":
 # ---- pictures --------------------------------------------------------------------------------------------------------
 
 
-def report(tables: Tables, size: Size) -> Report:
+def report(tables: Tables, size: Size) -> FigureReport:
     """Draw a picture for each variant, and judge the claims."""
     task = adult_task(size)
     table = pd.concat([part for name, part in tables.items() if name not in ("batch", "tuning")], ignore_index=True)
@@ -226,7 +236,7 @@ def report(tables: Tables, size: Size) -> Report:
         for variant, title in _titles(size, choices)
     }
     written = {"fig2": table, "fig2-tuning": tables["tuning"], "fig2-batch": tables["batch"]}
-    return Report(written, pictures, claims(table, tables["batch"], choices, size))
+    return FigureReport(written, pictures, claims(table, tables["batch"], choices, size))
 
 
 def _titles(size: Size, choices: Mapping[str, TunedCoefficients]) -> Iterator[tuple[Variant, str]]:
@@ -239,7 +249,7 @@ def _titles(size: Size, choices: Mapping[str, TunedCoefficients]) -> Iterator[tu
         yield variant, f"{variant.words}: {', '.join(named)}"
 
 
-def draw(table: pd.DataFrame, task: Task, title: str):
+def draw(table: pd.DataFrame, task: Experiment, title: str):
     """Objective, normalised error, violation, accuracy, and p% of the average and of the current iterate."""
     figure, axes = new_figure(columns=3, rows=2, size=(4.6, 3.3))
     panels = {

@@ -24,7 +24,7 @@ from tightrope.lab.paper.fig3_claims import (
     reasons,
     tuning_claim,
 )
-from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds
+from tightrope.lab.paper.figure import Figure, FigureReport, Size, by_seeds
 from tightrope.lab.paper.matrices import BATCH, Amount, Case, SeparateTrackers, amount, follow, paper_cases, runs
 from tightrope.lab.paper.matrix_tuning import (
     TUNING_SEED,
@@ -43,7 +43,7 @@ from tightrope.methods import CFWCSOA, FWCSOA
 from tightrope.plotting import new_figure
 from tightrope.tree import replace
 
-LOOKS = [("#0072B2", "-"), ("#56B4E9", "-"), ("#009E73", "-"), ("#CC79A7", "-"), ("#E69F00", "-"), ("#999999", "-")]
+LINES = [("#0072B2", "-"), ("#56B4E9", "-"), ("#009E73", "-"), ("#CC79A7", "-"), ("#E69F00", "-"), ("#999999", "-")]
 SHADES = (("#9ecae1", "#4292c6", "#08519c"), ("#fdae6b", "#f16913", "#a63603"))
 """Of FW-CSOA and of SCGD, for b from small to large."""
 
@@ -176,11 +176,11 @@ def cost(work: Amount, seeds: Sequence[int], done: Tables) -> pd.DataFrame:
 def draw_runs(shown: pd.DataFrame, batches: pd.DataFrame, title: str):
     """Error and constraint against iterations at the paper's b, a line per method and point, and against samples."""
     figure, axes = new_figure(columns=2, rows=2, size=(5.4, 3.5))
-    looks = iter(LOOKS)
+    lines = iter(LINES)
     for (name, point), part in shown[shown.batch == BATCH].groupby(["name", "point"]):
         if name == "SCGD" and point == "average":
             continue
-        colour, style = ("#D55E00", (0, (1, 1.2))) if name == "SCGD" else next(looks)
+        colour, style = ("#D55E00", (0, (1, 1.2))) if name == "SCGD" else next(lines)
         words = f"{name}, {'current iterate' if point == 'last' else 'average'}"
         for axis, column in zip(axes[0], ("error", "excess"), strict=True):
             curve(axis, part, "step", column, color=colour, linestyle=style, linewidth=1.6, label=words)
@@ -244,7 +244,7 @@ def elsewhere(tables: Tables) -> pd.DataFrame:
     return ends.assign(kind=split.str[-1], place=split.str[0].str.replace("-", " "))
 
 
-def report(tables: Tables, size: Size) -> Report:
+def report(tables: Tables, size: Size) -> FigureReport:
     """Curves against iterations and samples, the cost of exactness, and the claims."""
     steps = amount(size).steps
     found = choices(tables, steps)
@@ -273,7 +273,7 @@ def report(tables: Tables, size: Size) -> Report:
     }
     tuning = pd.concat([tables[slug("tuning", name)] for name in rivals(steps)], ignore_index=True)
     written = {"fig3": curves, "fig3-tuning": tuning, "fig3-places": places, "fig3-why": why, "fig3-cost": exact}
-    return Report(written, pictures, claims)
+    return FigureReport(written, pictures, claims)
 
 
 FIGURE = Figure("FW-CSOA against SCGD on structured matrix completion: normalised error and violation", units, report)

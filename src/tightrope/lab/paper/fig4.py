@@ -10,8 +10,8 @@ from tightrope._sweep import sweep
 from tightrope.lab.paper.claims import ALMOST_ZERO, Claim, at_most, band, decide, trend, worst
 from tightrope.lab.paper.drawing import COLOURS, curve, label, legend_below, optimum, shades, zero
 from tightrope.lab.paper.fairness import (
+    Experiment,
     People,
-    Task,
     batch_optimum,
     coordinates,
     follow,
@@ -19,7 +19,7 @@ from tightrope.lab.paper.fairness import (
     paper_problem,
     points,
 )
-from tightrope.lab.paper.figure import Figure, Report, Size, by_seeds, coefficients
+from tightrope.lab.paper.figure import Figure, FigureReport, Size, by_seeds, coefficients
 from tightrope.lab.work import TUNING, Tables, Unit
 from tightrope.learn.datasets import rotated_gaussians
 from tightrope.methods import CSOA
@@ -40,10 +40,10 @@ METHOD = CSOA(eta0=1.0, delta=0.01, upsilon0=2.0)
 
 
 @lru_cache(maxsize=64)
-def task(phi: str, seed: int, rows: int, c: float) -> Task:
+def task(phi: str, seed: int, rows: int, c: float) -> Experiment:
     """A data set, a second one of the same kind to test on, and the batch optimum at c."""
     train, test = (People(*rotated_gaussians(n=rows, phi=ANGLES[phi], seed=draw)[:3]) for draw in (seed, seed + TUNING))
-    return Task(train, test, test, c, batch_optimum(train, c))
+    return Experiment(train, test, test, c, batch_optimum(train, c))
 
 
 def units(size: Size) -> list[Unit]:
@@ -194,7 +194,7 @@ def tradeoff_claims(table: pd.DataFrame) -> list[Claim]:
 # ---- pictures --------------------------------------------------------------------------------------------------------
 
 
-def report(tables: Tables, size: Size) -> Report:
+def report(tables: Tables, size: Size) -> FigureReport:
     """Draw convergence, trade-off and boundaries, and judge the claims."""
     runs = pd.concat([part for name, part in tables.items() if name.startswith("convergence")], ignore_index=True)
     table = pd.concat([part for name, part in tables.items() if name.startswith("path")], ignore_index=True)
@@ -203,7 +203,7 @@ def report(tables: Tables, size: Size) -> Report:
         "fig4-tradeoff": draw_tradeoff(table),
         "fig4-boundaries": draw_boundaries(table, size),
     }
-    return Report({"fig4-convergence": runs, "fig4-path": table}, pictures, claims(runs, table))
+    return FigureReport({"fig4-convergence": runs, "fig4-path": table}, pictures, claims(runs, table))
 
 
 def draw_convergence(runs: pd.DataFrame, size: Size):
@@ -225,14 +225,14 @@ def draw_convergence(runs: pd.DataFrame, size: Size):
 def draw_tradeoff(table: pd.DataFrame):
     """(c) p% and accuracy against c, and against each other."""
     figure, axes = new_figure(columns=3, size=(4.6, 3.5))
-    looks = {"pi/4": ("#0072B2", "o", "-"), "pi/8": ("#D55E00", "s", "--")}
-    for phi, (colour, marker, style) in looks.items():
+    styles = {"pi/4": ("#0072B2", "o", "-"), "pi/8": ("#D55E00", "s", "--")}
+    for phi, (colour, marker, line) in styles.items():
         part = table[(table.phi == phi) & (table.c < FREE)]
         named = f"$\\varphi = \\pi/{phi[-1]}$"
         for axis, name in zip(axes[0, :2], ("p", "accuracy"), strict=True):
-            curve(axis, part, "c", name, color=colour, marker=marker, markersize=4, linestyle=style, label=named)
+            curve(axis, part, "c", name, color=colour, marker=marker, markersize=4, linestyle=line, label=named)
         middle = part.groupby("c")[["p", "accuracy"]].median()
-        axes[0, 2].plot(middle.p, middle.accuracy, color=colour, marker=marker, markersize=4, linestyle=style)
+        axes[0, 2].plot(middle.p, middle.accuracy, color=colour, marker=marker, markersize=4, linestyle=line)
         free = table[(table.phi == phi) & (table.c == FREE)][["p", "accuracy"]].median()
         axes[0, 2].plot(free.p, free.accuracy, color=colour, marker="*", markersize=12, linestyle="none")
     label(axes[0, 0], "(c) p%, unseen data", "covariance threshold c", "p%, as a share")
@@ -258,10 +258,10 @@ def draw_boundaries(table: pd.DataFrame, size: Size):
         for colour, row in zip(["black", *shades(len(part) - 1)], part.to_dict("records"), strict=True):
             free = row["c"] == FREE
             named = "no constraint" if free else f"c = {row['c']:g}"
-            look = {"linestyle": "-" if free else (0, (4, 2)), "linewidth": 2.4 if free else 1.6, "color": colour}
+            style = {"linestyle": "-" if free else (0, (4, 2)), "linewidth": 2.4 if free else 1.6, "color": colour}
             across, along = _line(row["x0"], row["x1"], row["x2"])
             worth = f"{named}: p {row['p']:.2f}, acc. {row['accuracy']:.2f}"
-            axis.plot(across, along, label=worth, **look)
+            axis.plot(across, along, label=worth, **style)
         axis.set(xlim=(-10, 10), ylim=(-8, 8))
         label(axis, f"({letter}) $\\varphi = \\pi/{phi[-1]}$", "$x_1$", "$x_2$")
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, frameon=False, fontsize=8)

@@ -55,7 +55,7 @@ QUICK = Size(seeds=5, passes=3, records=30, tuning_seeds=2, points=3, draws=5, d
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class FigureReport:
     """What a figure comes to: tidy tables, pictures (matplotlib figures) and claims, by name."""
 
     tables: dict[str, pd.DataFrame]
@@ -75,7 +75,7 @@ class Figure:
 
     title: str
     units: Callable[[Size], Sequence[Unit]]
-    report: Callable[[Tables, Size], Report]
+    report: Callable[[Tables, Size], FigureReport]
 
 
 # ---- what several figures need ---------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _show(bar: Progress, words: str, finished: int) -> None:
         bar.bar.update(bar.task, description=words, advance=finished)
 
 
-def write(out: Path, name: str, figure: Figure, report: Report) -> None:
+def write(out: Path, name: str, figure: Figure, report: FigureReport) -> None:
     """Write a figure's tables, pictures, verdicts and text into `out`."""
     for key, table in report.tables.items():
         write_table(out / f"{key}.csv", table)
@@ -155,7 +155,7 @@ def write(out: Path, name: str, figure: Figure, report: Report) -> None:
     write_atomically(out / f"{name}.txt", text(name, figure, report).encode())
 
 
-def text(name: str, figure: Figure, report: Report) -> str:
+def text(name: str, figure: Figure, report: FigureReport) -> str:
     """The claims with their verdicts, as text for people."""
     lines = [f"{name}: {figure.title}", ""]
     for claim in report.claims:

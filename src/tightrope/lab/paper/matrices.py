@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope._minimize import minimize
-from tightrope.lab.methods import SCGD
+from tightrope.lab.methods.frank_wolfe.scgd import SCGD
 from tightrope.lab.paper.figure import FULL, Size, coefficients, finished
 from tightrope.learn.datasets.structured import structured_matrix
 from tightrope.learn.problems.structured import CompletionProblem, structured_completion
@@ -215,7 +215,7 @@ def follow(
     entries = method.cost.gradients * (int(on.mask.sum()) if exact else case.batch)
     rows, spent, began = [], 0.0, 0.0
 
-    def look(snapshot: Any) -> bool:
+    def measured(snapshot: Any) -> bool:
         nonlocal spent
         start = time.perf_counter()
         seconds = start - began - spent
@@ -231,7 +231,7 @@ def follow(
     if warm:
         minimize(made.problem, made.data, method=method, steps=steps, callback=lambda _: True, **options)
     began = time.perf_counter()
-    run = minimize(made.problem, made.data, method=method, steps=steps, callback=look, **options)
+    run = minimize(made.problem, made.data, method=method, steps=steps, callback=measured, **options)
     finished(run, f"{case.name} with seed {seed}")
     return pd.DataFrame(rows).assign(name=case.name, units=case.units, batch=case.batch, seed=seed)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tightrope.lab.methods import SCGD
+from tightrope.lab.methods.frank_wolfe.scgd import SCGD
 from tightrope.lab.paper.matrices import Amount, Case, runs
 from tightrope.lab.paper.tuning import grid
 from tightrope.lab.work import Tables

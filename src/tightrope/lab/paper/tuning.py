@@ -14,8 +14,8 @@ import pandas as pd
 from tightrope._sweep import sweep
 from tightrope.lab.paper.fairness import (
     PAPER,
+    Experiment,
     Optimum,
-    Task,
     coordinates,
     fairness,
     measure,
@@ -122,7 +122,7 @@ def grid(around: float, points: int, below: int, factor: float) -> np.ndarray:
     return np.array([float(f"{around * factor ** (k - below):.4g}") for k in range(points)])
 
 
-def tuning_table(task: Task, steps: int, seeds: range, points: int) -> pd.DataFrame:
+def tuning_table(task: Experiment, steps: int, seeds: range, points: int) -> pd.DataFrame:
     """Every setting that the protocol looks at, a row per setting and seed: objective and violation of the average in
     training, accuracy and p% in validation."""
     csoa, goco = PAPER["CSOA"], PAPER["G-OCO"]
@@ -141,14 +141,14 @@ def tuning_table(task: Task, steps: int, seeds: range, points: int) -> pd.DataFr
     return pd.concat(whole, ignore_index=True).reindex(columns=["method", *kept])
 
 
-def _sweep(task: Task, method: Method, steps: int, seeds: range) -> pd.DataFrame:
+def _sweep(task: Experiment, method: Method, steps: int, seeds: range) -> pd.DataFrame:
     problem, data = paper_problem(task.train, task.c)
     table = sweep(problem, data, method, steps=steps, seeds=seeds, track=coordinates, progress=False)
 
-    def look(x: np.ndarray) -> dict[str, float]:
+    def seen(x: np.ndarray) -> dict[str, float]:
         return measure(x, task) | fairness(x, task.validation)
 
-    return with_measures(table, look)
+    return with_measures(table, seen)
 
 
 def tuned(table: pd.DataFrame, optimum: Optimum) -> dict[str, TunedCoefficients]:

@@ -156,20 +156,20 @@ def _estimated(problem: Problem, sampler: Sampler, x0: Tree, samples: int, point
     places = [place for place in places if bool(all_finite(place))]
     strict = _strictly_feasible(problem, places, search)
     places.append(strict)
-    looks = [pilot.look(place) for place in places]
+    seen = [pilot.seen_at(place) for place in places]
     chords = [pilot.chord(a, b) for a, b in zip(places, places[1:] + places[:1], strict=True)]
     sigma = _margin(problem, strict, judge)
     D = float(problem.domain.diameter)
     found = {
         "D": _exact(D),
-        **{name: max(getattr(look, name) for look in looks) for name in _Look._fields if name not in ("x", "gradient")},
+        **{name: max(getattr(one, name) for one in seen) for name in _Seen._fields if name not in ("x", "gradient")},
         **{name: max(getattr(chord, name) for chord in chords) for name in ("L_f", "L_h")},
         "mu": min(chord.mu for chord in chords),
         "N": _exact(n),
         "sigma": sigma,
     }
     if sigma.value > 0:
-        drops = [drop for look in looks if (drop := pilot.drop(strict, look)) is not None]
+        drops = [drop for one in seen if (drop := pilot.drop(strict, one)) is not None]
         found["C"] = _multipliers(min([*drops, Interval(*(v * D for v in found["G_f"]))]), sigma)
     return Estimates(found, len(places), count, jax.tree.map(np.asarray, strict))
 
@@ -221,8 +221,8 @@ def _strictly_feasible(problem: Problem, places: list[Tree], theta: Tree) -> Tre
 # ---- what is seen there ---------------------------------------------------------------------------------------------------
 
 
-class _Look(NamedTuple):
-    """Estimates at one point, of which the largest count."""
+class _Seen(NamedTuple):
+    """What is estimated at one point; of several the largest count."""
 
     x: Tree
     gradient: Tree  # mean of grad f
@@ -297,14 +297,14 @@ class _Pilot:
 
         self._at, self._along, self._drops = at, along, drops
 
-    def look(self, x: Tree) -> _Look:
+    def seen_at(self, x: Tree) -> _Seen:
         """Gradients and values at x."""
         h, lengths, gradient, of_mean = self._at(x)
         h, lengths, of_mean = (np.asarray(v, float) for v in (h, lengths, of_mean))
         errors = np.sqrt(np.maximum(lengths.mean(axis=0) - of_mean, 0) / len(lengths))  # of mean gradients, as lengths
         G = [Interval.around(v, e, floor=0.0) for v, e in zip(np.sqrt(of_mean), errors, strict=True)]
         sigma_f, *sigma_h = map(_root_mean, lengths.T)
-        return _Look(x, gradient, G[0], max(G[1:]), sigma_f, max(sigma_h), max(map(_root_mean, (h**2).T)))
+        return _Seen(x, gradient, G[0], max(G[1:]), sigma_f, max(sigma_h), max(map(_root_mean, (h**2).T)))
 
     def chord(self, x: Tree, y: Tree) -> _Chord:
         """How gradients change between x and y, and between x and a point close to it."""
@@ -319,11 +319,11 @@ class _Pilot:
         L = [_root_mean(column) for column in np.asarray(changes, float).T / square]
         return _Chord(L[0], max(L[1:]), Interval.around(*_mean(np.asarray(slopes, float) / square), floor=0.0))
 
-    def drop(self, strict: Tree, look: _Look) -> Interval | None:
+    def drop(self, strict: Tree, seen: _Seen) -> Interval | None:
         """F(strict) less the lowest value of F's tangent at a point, on all of X; None where the domain cannot say."""
         if not self.domain.has_lmo:
             return None
-        return Interval.around(*_mean(np.asarray(self._drops(strict, look.x, self.domain.lmo(look.gradient)), float)))
+        return Interval.around(*_mean(np.asarray(self._drops(strict, seen.x, self.domain.lmo(seen.gradient)), float)))
 
 
 def _exact(value: float) -> Interval:

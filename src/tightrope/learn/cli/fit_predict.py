@@ -103,7 +103,7 @@ def fit(
         if drawn:
             print_written(out, drawn)
         raise
-    print_made(fitted, notes, out, as_json)
+    print_made(fitted, [note for note in notes if note not in str(fitted)], out, as_json)
 
 
 def predict(

@@ -53,12 +53,12 @@ DEFAULT = {"fpr": 0.05}
 _SHARE, _FOLDS = parameters.share("a share such as 0.5"), parameters.whole_number(2)
 _RULES = {
     "confidence": parameters.share("a number between 0 and 1"),
-    "estimator": parameters.Rule(
+    "estimator": parameters.Allowed(
         lambda v: callable(getattr(v, "fit", None)) and not isinstance(v, type),
         "an estimator, an object with fit and predict_proba or decision_function, or None for a linear one",
         TypeError,
     ).or_none(),
-    "max_weight": parameters.Rule(
+    "max_weight": parameters.Allowed(
         lambda v: all(
             parameters.POSITIVE.holds(w) for w in (v if isinstance(v, list | tuple) and len(v) == 2 else [v])
         ),

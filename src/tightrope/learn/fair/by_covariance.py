@@ -9,7 +9,7 @@ infinite temperature, where covariances take the place of rates.
 import numpy as np
 import pandas as pd
 
-from tightrope.learn.fair.paths import Model
+from tightrope.learn.fair.paths import LinearScore
 from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS, Limits, Point, RateProblem
 from tightrope.learn.fair.split import TRAINING
@@ -68,11 +68,11 @@ def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
     return max(largest, _ROUNDING) * np.geomspace(1.0, SMALLEST, LEVELS)
 
 
-def covariance_path(task: Task, thresholds: np.ndarray, seed: int) -> list[Model]:
+def covariance_path(task: Task, thresholds: np.ndarray, seed: int) -> list[LinearScore]:
     """A model for each threshold, the largest first."""
     scaling = Scaling.fit(task.X, task.weight, task.intercept)
     found = _by_newton(task, scaling, thresholds)
-    return _one_by_one(task, thresholds, seed) if found is None else [Model(*scaling.back(x)) for x in found]
+    return _one_by_one(task, thresholds, seed) if found is None else [LinearScore(*scaling.back(x)) for x in found]
 
 
 def _by_newton(task: Task, scaling: Scaling, thresholds: np.ndarray) -> np.ndarray | None:
@@ -110,10 +110,10 @@ def _ahead(points: list[Point], shares: np.ndarray) -> Point:
     return Point(*(b + ratio * (b - a) for a, b in zip(points[-2][:3], points[-1][:3], strict=True)))
 
 
-def _one_by_one(task: Task, thresholds: np.ndarray, seed: int) -> list[Model]:
+def _one_by_one(task: Task, thresholds: np.ndarray, seed: int) -> list[LinearScore]:
     """Within the ball, each from the one before."""
     built, each = build(task), []
     for threshold in thresholds:
         begun = {"warm_start": each[-1].result} if each else {}
         each.append(train(built.at(threshold), method="auto", passes=None, tol=1e-6, seed=seed, record=0, **begun))
-    return [Model(trained.coef, trained.intercept) for trained in each]
+    return [LinearScore(trained.coef, trained.intercept) for trained in each]

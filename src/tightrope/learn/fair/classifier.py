@@ -48,7 +48,7 @@ from tightrope.pages.elements import write_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_A_NAME = parameters.Rule(
+_A_NAME = parameters.Allowed(
     lambda v: isinstance(v, str | Iterable), "the name of a column, or a list of names", TypeError
 )
 _RULES = {
@@ -63,7 +63,7 @@ _RULES = {
     "tol": parameters.POSITIVE,
     "passes": parameters.POSITIVE.or_none(),
     "l2": parameters.number(lambda v: v >= 0, "a number of at least 0"),
-    "selected": parameters.Rule(
+    "selected": parameters.Allowed(
         lambda v: v is None or (isinstance(v, tuple | list) and len(v) == 2 and 0 <= v[0] < v[1] <= 1),
         "None or two shares, the lower one first, such as (0.1, 0.3)",
     ),

@@ -25,7 +25,7 @@ CUTS = 1024  # intercepts that are tried for each direction
 LARGEST = 2**16  # cuts times pairs of groups; where there are many pairs, fewer cuts are tried, for the memory
 
 
-class Model(NamedTuple):
+class LinearScore(NamedTuple):
     """A linear score for features as given and, on a path by rates, the point of the path that it is."""
 
     coef: np.ndarray
@@ -48,7 +48,7 @@ class Part:
         features, weight = self._scaling.apply(task.X), task.weight / task.weight.sum()
         self.rates = RateProblem.of(features, task.y, weight, means, task.l2, task.intercept)
 
-    def path(self, name: str) -> Iterator[Model]:
+    def path(self, name: str) -> Iterator[LinearScore]:
         """A model for each threshold of `RateRule.path`, in its order."""
         if PATHS[name] is MEANS:
             yield from map(self._by_means, self._asked.path)
@@ -59,13 +59,13 @@ class Part:
         for threshold in self._asked.path:
             limits = self.limits(threshold)
             point = self.rates.solve(point, recipe, limits)
-            yield Model(*self._scaling.back(self.rates.basis @ point.x), point, limits)
+            yield LinearScore(*self._scaling.back(self.rates.basis @ point.x), point, limits)
 
     @property
-    def plain(self) -> Model:
+    def plain(self) -> LinearScore:
         """Logistic regression without a constraint."""
         point = self.rates.plain
-        return Model(*self._scaling.back(self.rates.basis @ point.x), point, self.limits(1.0))
+        return LinearScore(*self._scaling.back(self.rates.basis @ point.x), point, self.limits(1.0))
 
     def limits(self, threshold: float) -> Limits:
         """What is asked of the rates at a threshold."""
@@ -86,7 +86,7 @@ class Part:
 
     # ---- by mean scores: the covariance ------------------------------------------------------------------------------
 
-    def _by_means(self, threshold: float) -> Model:
+    def _by_means(self, threshold: float) -> LinearScore:
         """Of all gaps between mean scores and all intercepts, the most accurate ones on these rows that keep a threshold.
 
         Where none does, those with the most equal rates.
@@ -97,7 +97,7 @@ class Part:
         gap = float(tried.gap[best])
         point = self._at_gap(gap)
         coef, intercept = self._scaling.back(self.rates.basis @ point.x)
-        return Model(coef, intercept - float(tried.cut[best]), point, self._means_within(gap))
+        return LinearScore(coef, intercept - float(tried.cut[best]), point, self._means_within(gap))
 
     @cached_property
     def _solved(self) -> list[Point]:

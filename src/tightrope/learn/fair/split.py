@@ -12,7 +12,7 @@ TRAINING = "training"
 HELD_OUT = 0.3  # the share of the rows that judges, with "holdout"; a guess, between accuracy and the width of a bound
 
 
-class Split:
+class Partition:
     """Parts of the rows that train, and the rows that judge what each of them has trained.
 
     Attributes:

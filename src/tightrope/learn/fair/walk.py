@@ -10,10 +10,11 @@ Several paths share the error between them.
 
 "cross-fit": each of the folds is judged by a model of the others, and the model handed out is trained on all rows. Where it
 decides otherwise than the models of the folds, as it may where scores are tied, the rates that are tested are moved to its
-own (`Split.views`). "holdout": a part of the rows judges, and the model that was judged is the one handed out.
+own (`Partition.views`). "holdout": a part of the rows judges, and the model that was judged is the one handed out.
 docs/fair_rates.md has the arguments and their conditions.
 """
 
+import warnings
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,11 +25,11 @@ from scipy.special import ndtri
 
 from tightrope.confidence import TWO_SIDED, USUAL, effective_ratio_lower, fixed_sequence
 from tightrope.learn.fair.by_rates import RatesRun
-from tightrope.learn.fair.paths import PATHS, Model, Part
+from tightrope.learn.fair.paths import PATHS, LinearScore, Part
 from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS
 from tightrope.learn.fair.refusal import Refused, refusal
-from tightrope.learn.fair.split import Split
+from tightrope.learn.fair.split import Partition
 from tightrope.learn.fair.task import Task
 from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 
@@ -44,9 +45,9 @@ class Walk:
         self._task, self._asked, self._confidence, self._judged_by = task, asked, confidence, judge
         self._cells = cells_of(task.sensitive, task.y > 0, task.notion)
         _refuse_empty(self._cells)
-        self._split = Split(task, judge, folds, seed)
+        self._split = Partition(task, judge, folds, seed)
         self._judge = Judge.of(task, self._cells, np.sort(np.concatenate(self._split.judged)), asked)
-        self._handed_out: dict[tuple[str, float], Model] = {}
+        self._handed_out: dict[tuple[str, float], LinearScore] = {}
 
     @property
     def trained(self) -> list[Task]:
@@ -103,6 +104,7 @@ class Walk:
             better = f" A constant is right more often: {selects} has accuracy {constant:.4f}."
             if self._asked.selected is None:
                 better += f" This classifier selects {best['selected']:.3f}; selected=(low, high) bounds that share."
+            warnings.warn(better.strip(), stacklevel=6)  # where fit was called
         held = "rates of the rows trained on" if PATHS[str(best["path"])] is MEANS else "smoothed rates"
         return (
             f"{self._asked.sentence} is kept with {self._confidence:.0%} confidence: {column} is {best[column]:.3f}, {side} "
@@ -141,7 +143,12 @@ class Walk:
         return pd.concat(found, ignore_index=True)
 
     def table(
-        self, name: str, thresholds: Iterable[float], models: Sequence[Iterable[Model]], paths: int, whole: bool = True
+        self,
+        name: str,
+        thresholds: Iterable[float],
+        models: Sequence[Iterable[LinearScore]],
+        paths: int,
+        whole: bool = True,
     ) -> pd.DataFrame:
         """A row for each threshold of one of several paths, the safest first, by the models that each part trained."""
         critical, rows = _critical(self._confidence, paths), []
@@ -155,8 +162,8 @@ class Walk:
         passed = fixed_sequence(row["score"] >= critical for row in rows)
         return pd.DataFrame(rows).assign(passed=np.arange(len(rows)) < passed)
 
-    def _views(self, models: Sequence[Model]) -> list[np.ndarray]:
-        """The decisions of the last of these, seen as `Split.views` does."""
+    def _views(self, models: Sequence[LinearScore]) -> list[np.ndarray]:
+        """The decisions of the last of these, seen as `Partition.views` does."""
         coef, intercept = np.stack([m.coef for m in models], axis=1), np.array([m.intercept for m in models])
         return self._split.views(self._task.X @ coef + intercept > 0)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tightrope.methods.base import Cost, Facts, Info, Inner, Refreshes, Refreshing, dual_step
-from tightrope.methods.directions import Bends, affordable, find_bends, gradients_for, nothing_known
+from tightrope.methods.directions import FEW, Bends, affordable, find_bends, gradients_for, nothing_known
 from tightrope.methods.merit import Judge, judged, no_judge, pick
 from tightrope.methods.snapshot import (
     Corrected,
@@ -28,10 +28,7 @@ from tightrope.tree import Array, Tree, add_scaled, dot, nonzero, norm, pytree, 
 
 # By hand, where nothing else is said; docs/decisions.md explains the epochs that they shape.
 _PROBE_ROUNDS = 6  # products with the Hessian that look for its leading direction
-_DIRECTIONS = 16  # directions at most, along which lengths are counted in widths of their own, ...
-MANY = (
-    500  # coordinates from which on there are such directions: below, programmes on the host are done in half a second
-)
+MANY = 500  # coordinates from which on directions pay: for fewer, programmes on the host take half a second; measured
 _TRUST = 0.05  # the share of the gap that noise may cost at first
 _MORE = 1.5  # times that share after an epoch that was better than all before
 _LEAST = 1e-4  # that share at least: the gap may be that loose
@@ -227,7 +224,7 @@ class SVRGCSOA(Refreshing):
                 f"SVRGCSOA: directions is {self.directions} and {domain.name} has no projection in other metrics than "
                 "Euclid's; expected 0, or a ball or box (L2Ball, Box, LinfBall)."
             )
-        usual = _DIRECTIONS if size > MANY and domain.has_metrics else 0
+        usual = FEW if size > MANY and domain.has_metrics else 0
         method = replace(self, directions=min(usual if self.directions is None else self.directions, size))
         if not isinstance(problem, Nested):
             return method
