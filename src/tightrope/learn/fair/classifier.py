@@ -375,7 +375,7 @@ class FairLogisticRegression(ClassifierMixin, SavedModel):
             if asked_of(twin) is not None:
                 return twin._walk(task, self._seed()).frontier(CONSTRAINTS[twin.constraint])
             options: dict[str, Any] = {"p_rule": twin.p_rule, "folds": self.folds, "confidence": self.confidence}
-            return walked(build(task), **options, seed=self._seed())[1]
+            return walked(build(task), **options, seed=self._seed())
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
         """Draw the frontier, with the threshold chosen; saved to `path` where one is given."""
