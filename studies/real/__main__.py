@@ -3,7 +3,8 @@
     python -m studies.real                             the half to develop on
     python -m studies.real --references                references and second opinions on them, no more; also of --half unseen
     python -m studies.real --only tumours portfolio    names that contain one of these
-    python -m studies.real --half unseen               the other half: once, when nothing changes any more
+    python -m studies.real --half unseen               the other half, developed on, too, since it was seen
+    python -m studies.real --half later                what was written after that: once, when nothing changes any more
     python -m studies.real --page                      writes docs/real.md from what was measured
 
 Which half a problem is in is decided by a hash of its name. What was measured is kept in a file for each problem: an
@@ -29,7 +30,7 @@ HARD = 20  # times the limit of one call, in seconds of the clock, after which a
 def main() -> None:
     """Measure, count, write; fail where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--half", choices=("develop", "unseen"), default="develop")
+    parser.add_argument("--half", choices=("develop", "unseen", "later"), default="develop")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names of problems")
     parser.add_argument("--storage", choices=STORAGES, nargs="*", default=list(STORAGES), help="of the rows")
     parser.add_argument("--references", action="store_true", help="look at references alone, of either half")

@@ -1,5 +1,6 @@
 """The bundle: optima by cvxpy, bounds that hold for any multipliers, proofs of infeasibility, units, saved runs."""
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -379,3 +380,92 @@ def test_an_exponential_that_overflows_on_the_way_is_no_end(start):
     result = tr.minimize(problem, (X, y), x0=None if start is None else np.full(3, start))
     assert result.status is tr.Status.SOLVED
     np.testing.assert_allclose(result.x, [0.5, 0.02, -0.3], atol=0.1)
+
+
+# ---- along smooth functions ------------------------------------------------------------------------------------------
+
+
+def number(value: float | None) -> float:
+    assert value is not None
+    return value
+
+
+def vectors_apart(n=300, d=12, seed=3):
+    """Hinges with a ridge and a constraint on the mean score of a group."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.logspace(-1, 1, d)
+    y = np.sign(X @ (rng.normal(size=d) / np.logspace(-1, 1, d)) + 0.5 * rng.normal(size=n))
+    g = (rng.random(n) < 0.3) / 0.3
+
+    def objective(x, row):
+        return jnp.maximum(0.0, 1 - row["y"] * (row["x"] @ x)) + 1e-3 * (x @ x)
+
+    problem = tr.Problem(
+        objective, lambda x, row: (row["g"] * (row["x"] @ x))[None], tr.Box(-5.0, 5.0, shape=d), levels=0.1
+    )
+    return problem, {"x": X, "y": y, "g": g}
+
+
+def test_auto_begins_along_smooth_functions_where_the_budget_is_open_and_kinks_are_seen():
+    problem, rows = vectors_apart()
+    found = tr.minimize(problem, rows)
+    assert found.status is tr.Status.SOLVED
+    assert found.method.path
+    assert found.cost.steps < 120
+    assert not tr.minimize(problem, rows, passes=10).method.path
+    cuts = tr.minimize(problem, rows, method="bundle", tol=1e-5)
+    f, least = number(found.objective), number(cuts.objective)
+    assert number(found.lower) <= least
+    assert number(cuts.lower) <= f <= least + 1e-4 * abs(least)
+
+
+def test_kinks_that_no_program_shows_are_left_to_cuts():
+    problem, rows = vectors_apart(d=4)
+
+    def hidden(x, row):
+        s = 1 - row["y"] * (row["x"] @ x)
+        return jnp.sort(jnp.stack([s, 0.0 * s]))[1] + 1e-3 * (x @ x)
+
+    other = tr.Problem(hidden, problem.constraints, problem.domain, levels=problem.levels)
+    found, seen = tr.minimize(other, rows), tr.minimize(problem, rows)
+    assert found.status is tr.Status.SOLVED
+    assert number(found.objective) == pytest.approx(number(seen.objective), rel=2e-4)
+
+
+def test_a_path_goes_on_from_any_of_its_looks_as_if_nothing_had_been():
+    problem, rows = vectors_apart(d=4)
+    rows = jax.tree.map(jnp.asarray, rows)
+    x = np.zeros(4)
+    solver = tr.Bundle(path=True).fitted(problem, x, 300)
+    whole = list(itertools.islice(solver.looks(problem, rows, solver.start(x, np.zeros(1))), 40))
+    for at in (3, 20, 35):  # among smooth functions, and along the line
+        rest = list(itertools.islice(solver.looks(problem, rows, whole[at].memory), 4))
+        jax.tree.map(np.testing.assert_array_equal, [k.memory for k in rest], [k.memory for k in whole[at + 1 :][:4]])
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1e5])
+def test_a_path_needs_no_units(unit):
+    problem, rows = vectors_apart(d=4)
+    f: Any = problem.objective
+    h: Any = problem.constraints
+    other = tr.Problem(
+        lambda x, row: unit * f(x / unit, row),
+        lambda x, row: h(x / unit, row) / unit,
+        tr.Box(-5.0 * unit, 5.0 * unit, shape=4),
+        levels=0.1 / unit,
+    )
+    found, same = tr.minimize(problem, rows), tr.minimize(other, rows)
+    assert same.status is tr.Status.SOLVED
+    assert number(same.objective) / unit == pytest.approx(number(found.objective), rel=2e-4)
+    assert abs(same.cost.steps - found.cost.steps) <= 15
+
+
+def test_constraints_that_contradict_each_other_are_proven_beside_kinks():
+    rng = np.random.default_rng(0)
+    problem = tr.Problem(
+        lambda x, theta: jnp.abs(x - theta).sum(),
+        lambda x, theta: jnp.stack([jnp.abs(x[0] - 2.0), jnp.abs(x[0] + 2.0)]),
+        tr.Box(-3.0, 3.0, shape=2),
+        levels=1.0,
+    )
+    assert tr.minimize(problem, rng.normal(size=(100, 2))).status is tr.Status.INFEASIBLE

@@ -70,6 +70,18 @@ def test_the_programme_is_solved_as_clarabel_solves_it(seed):
         np.testing.assert_allclose(step.lam, expected.dual, atol=1e-5)
 
 
+@pytest.mark.parametrize("classes", [3, 4, 7])
+def test_a_matrix_without_curvature_where_constraints_lead_is_no_contradiction(classes):
+    """As in softmax regression with levels for each class's mean score: what all classes share bends nothing."""
+    g, B = np.linspace(-1.0, 1.0, classes), np.eye(classes) - 1 / classes
+    J, h = np.vstack([np.eye(classes), -np.eye(classes)]), np.full(2 * classes, -0.1)
+    region = region_of(conic.box(-np.ones(classes), np.ones(classes)), np.zeros(classes))
+    step, expected = best_step(g, B, J, h, region), solve(region, g, J, -h, B)
+    assert step is not None
+    assert expected is not None
+    assert g @ step.y + step.y @ B @ step.y / 2 == pytest.approx(g @ expected.v + expected.v @ B @ expected.v / 2)
+
+
 def test_constraints_that_contradict_each_other_are_found_out():
     g, B, _, _ = programme(0)
     J = np.stack([np.eye(5)[0], -np.eye(5)[0]])
@@ -259,11 +271,18 @@ def test_a_constraint_that_another_multiplier_breaks_gets_one_too_in_any_units(u
 
 
 def test_after_a_step_that_gained_too_little_the_least_of_the_parabola_is_tried():
-    """Through 0 with a slope of -1: at 1 it gained 1/10, or lost 1, or lost very much."""
-    assert _less(1.0, -1.0, 0.1) == pytest.approx(0.5)  # 1/1.8, and no more than a half
-    assert _less(1.0, -1.0, -1.0) == pytest.approx(0.25)
-    assert _less(0.5, -1.0, -1.0) == pytest.approx(0.5 * 0.5 / 3)
-    assert _less(1.0, -1.0, -100.0) == pytest.approx(0.1)
+    """Through 0 with a slope of -1: at 1 it gained 1/10, or lost 1, or lost very much; last the slope there."""
+    assert _less(1.0, -1.0, 0.1, 0.8) == pytest.approx(0.5)  # 1/1.8, and no more than a half
+    assert _less(1.0, -1.0, -1.0, 3.0) == pytest.approx(0.25)
+    assert _less(0.5, -1.0, -1.0, 5.0) == pytest.approx(0.5 * 0.5 / 3)
+    assert _less(1.0, -1.0, -100.0, 201.0) == pytest.approx(0.1)
+
+
+def test_where_slopes_change_all_at_once_the_corner_is_tried():
+    """A slope of -1 before the corner, 2 behind it; and one that is nearer than a step is ever cut."""
+    for corner in (0.02, 0.1, 0.2):
+        assert _less(1.0, -1.0, corner - 2 * (1 - corner), 2.0) == pytest.approx(corner)
+    assert _less(1.0, -1.0, 1e-6 - 2 * (1 - 1e-6), 2.0) == pytest.approx(1e-3)
 
 
 # ---- where there are many rows ---------------------------------------------------------------------------------------

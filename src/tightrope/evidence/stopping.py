@@ -3,8 +3,8 @@
 import math
 
 from tightrope.result import Status
+from tightrope.solvers.base import SOLVED
 
-SOLVED = 1e-4  # the relative gap at which a run without a budget ends; what a user sees of four digits; by hand
 CONVERGED = 10 * SOLVED  # the same for a run that has spent its budget, to be called finished
 _NOTHING = 1e-10  # the relative gap below which a run has no use for the rest of its budget; a guess
 _PATIENCE = 30  # looks, at least, without a fall of the gap by a tenth, after which it is called stalled; a guess

@@ -24,13 +24,14 @@ from tightrope.sampling import Sampler
 from tightrope.sampling.rows import count, data_of, kept
 from tightrope.sets import ConvexSet
 from tightrope.solvers import SQP, Bundle, Solver
+from tightrope.solvers.programmes import ROUNDS
 from tightrope.tree import Array, Tree, add_scaled, float_dtype, norm, shaped_like, size_of, subtract
 
 COORDINATES, CONSTRAINTS = 200, 50  # up to which programmes on the host take tenths of a second; measured
 SECOND_COORDINATES = MANY  # ... and up to half a second, worth paying where another method does not get there
 SMOOTH_COORDINATES = 1000  # up to which second order on smooth functions ends soon whatever their conditioning; by hand
 
-_SQP, _BUNDLE = SQP(), Bundle()  # what "auto" takes most often, checked once
+_SQP, _BUNDLE, _PATH = SQP(), Bundle(), Bundle(path=True)  # what "auto" takes most often, checked once
 
 
 class Asked(NamedTuple):
@@ -47,6 +48,12 @@ class Asked(NamedTuple):
     nested: bool = False  # whether objective or constraints are functions of means
     exact: bool = True  # whether the problem knows its constraints exactly
     endless: bool = False  # whether the run is fed by hand and has no end
+    looks: float = 0.0  # how many the budget pays for, where the data is at hand
+
+    @property
+    def patient(self) -> bool:
+        """Whether the budget pays for looks that prove nothing by themselves, but lead to where everything is proven."""
+        return self.looks >= 2 * (self.coordinates + ROUNDS)
 
 
 def automatic(asked: Asked) -> tuple[Algorithm, str]:
@@ -65,7 +72,7 @@ def automatic(asked: Asked) -> tuple[Algorithm, str]:
     if second and asked.lacks() is None:
         return _SQP, f"{data}, {size}, and the functions are smooth"
     if by_passes and few and asked.coordinates <= most and misfit(Bundle, asked) is None:
-        return _BUNDLE, f"{data}, {size}"
+        return (_PATH if asked.patient else _BUNDLE), f"{data}, {size}"
     if asked.nested:
         nested = SVRGCSOA() if asked.rows else CSCGD(schedule="measured")
         return nested, f"{data}, and objective or constraints are functions of means"
@@ -120,7 +127,7 @@ def second_choice(method: Algorithm, asked: Asked) -> Algorithm | None:
     known. Cuts need neither step sizes nor curvature."""
     able = asked.rows and asked.coordinates <= SECOND_COORDINATES and asked.constraints <= CONSTRAINTS
     judged = isinstance(method, Refreshing | Solver) and not isinstance(method, Bundle)
-    return _BUNDLE if able and judged and misfit(Bundle, asked) is None else None
+    return (_PATH if asked.patient else _BUNDLE) if able and judged and misfit(Bundle, asked) is None else None
 
 
 def projection_free(domain: ConvexSet) -> bool:

@@ -90,6 +90,8 @@ class _Looks(Recorder):
             self._record(look, bar)
             self.stop(Status.INFEASIBLE, said_of_conflict(look.conflict, ready.names))
             return True
+        if not look.news:
+            return False
         status = self.judge.look(look.gap, look.rounding, look.upper, min(look.scale, self.fall))
         if status is Status.SOLVED and self.fall == np.inf and self.judge.fall > abs(look.upper):
             self.fall = self._own_fall(look)

@@ -101,7 +101,7 @@ def prepare(
     look = functools.cache(functools.partial(lacks, typed, x, sampler))
     asked = Asked(
         problem.domain, rows, size_of(x), n, problem.knows_objective, steps is not None, look, nested=problem.nested,
-        exact=problem.exact_constraints is not None, endless=endless,
+        exact=problem.exact_constraints is not None, endless=endless, looks=passes or 0,
     )  # fmt: skip
     if method == "auto" and not rows and problem.domain.additive and projection_free(problem.domain):
         some = sampler.fresh(0, _GLANCE)  # None of a stream, which would lose them: there a NaN stops the run
@@ -148,7 +148,9 @@ def asked_of(ready: Prepared) -> Asked:
     """What a prepared run knows of its problem and data."""
     problem, rows = ready.problem, ready.sampler.n is not None
     known = problem.knows_objective
-    return Asked(problem.domain, rows, size_of(ready.x), len(ready.names), known, nested=problem.nested)
+    return Asked(
+        problem.domain, rows, size_of(ready.x), len(ready.names), known, nested=problem.nested, looks=ready.steps
+    )
 
 
 def refuse_mean(method: Algorithm) -> None:

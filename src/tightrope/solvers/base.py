@@ -14,6 +14,10 @@ from tightrope.methods.base import Algorithm, Facts, Need
 from tightrope.problem import Problem
 from tightrope.tree import Array, Tree
 
+SOLVED = (
+    1e-4  # of the scale of F: the gap at which a run without a budget ends; what a user sees of four digits; by hand
+)
+
 
 class Look(NamedTuple):
     """What is known after a look at all rows.
@@ -41,6 +45,7 @@ class Look(NamedTuple):
     interior: bool = True  # False where it is proven that no point satisfies every constraint by more than rounding
     over: np.ndarray | float = 0.0  # then, by how much H(x) may be above zero because of it; otherwise 0
     points: tuple[np.ndarray, ...] = ()  # vectors: where all rows were looked at, the points that matter most first
+    news: bool = True  # whether anything could be proven by this look
     note: str | None = None  # for the report, on what the solver chose for itself
 
     @property

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.sets.conic import simplex
-from tightrope.solvers.programmes import NONE, NOTHING, Region, Solution, region_of, solve
+from tightrope.solvers.programmes import NONE, NOTHING, ROUNDS, Region, Solution, region_of, solve
 
 # By hand, where nothing else is said.
 _ALL = 400  # cuts of the constraints that enter a programme together; of more, those that matter, found in rounds
-_ROUNDS = 8  # in which cuts that are broken enter a programme, at most; by hand
 _EPS = float(np.finfo(float).eps)
 
 
@@ -203,7 +202,7 @@ class Model:
         sides = -slack - self.h
         used = self._first_cuts()
         answer = None
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             rows, limits = np.vstack([heads, cuts[used]]), np.concatenate([tops, sides[used]])
             answer = solve(self.region, price, rows, limits, quadratic)
             if answer is None or len(used) == len(cuts):

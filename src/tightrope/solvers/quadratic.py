@@ -54,7 +54,12 @@ def best_step(
             return step
         within = within.region()
     if len(h) <= MOST:
-        found = _on_ball(g, B, J, h, within) if isinstance(within, Ball) else _on_faces(g, B, J, h, within)
+        try:
+            found = _on_ball(g, B, J, h, within) if isinstance(within, Ball) else _on_faces(g, B, J, h, within)
+        except Inconsistent:  # or nothing bends where constraints lead, and the factor is too close to singular to tell
+            if isinstance(within, Ball):
+                raise
+            found = None
         if found is not None:
             return found
     assert isinstance(within, Region)

@@ -9,12 +9,12 @@ from tightrope.methods.base import Facts
 from tightrope.problem import Problem
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.limited import Bends, LimitedSurvey, rows_of
-from tightrope.solvers.sqp_survey import PLENTY, SQPMemory, SQPSurvey
+from tightrope.solvers.sqp_survey import A_PRODUCT, PLENTY, SQPMemory, SQPSurvey
 from tightrope.solvers.survey import look_of, no_looks
 from tightrope.tree import Tree, pytree, replace, size_of, static
 
 _PAIRS = 30  # pairs of steps and changes that curvature of limited memory is made of; by hand
-_WORTH = 64  # rows times coordinates for each row of the data: products of a Hessian that eight passes pay for; by hand
+_WORTH = 8 * A_PRODUCT  # rows times coordinates for each row of the data: of a Hessian that eight passes pay for
 
 
 @pytree

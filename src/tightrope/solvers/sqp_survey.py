@@ -34,10 +34,9 @@ _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armi
 _DEARER = 1.1  # times the multipliers: the price of violations in the penalty
 _FAR_LESS = 0.1  # of a share at whose end something overflows; by hand
 _SHARES = 3  # shares of one move that are tried, at most
-_HALVED = 0.5  # a step that halves what is left between the penalty and the lower bound is taken in any case
 _OFF = 8.0  # times as much or as little curvature as was thought: time for a Hessian
 _QUICK = 0.001  # what a step leaves of the slope where curvature is as good as exact
-_A_PRODUCT = 8  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
+A_PRODUCT = 8  # Hessian-vector products, taken together, that cost as much as a gradient: they are matrix products
 _SAMPLES = 30  # rows for each coordinate, from which a Hessian is off by a fifth
 _ROUGHLY = 10  # the same, for a first run that need not come close
 _AS_GOOD_AS_ALL = 4096  # the same, from which a Hessian is off by no more than a step changes it
@@ -80,6 +79,10 @@ class Place(NamedTuple):
     def penalty(self, price: np.ndarray) -> float:
         """The exact penalty: F + <price, H_+>."""
         return self.f + float(price @ np.maximum(self.h, 0))
+
+    def rise(self, price: np.ndarray, move: np.ndarray) -> float:
+        """How steeply it rises along a move."""
+        return float((self.grad + (price * (self.h > 0)) @ self.rows) @ move)
 
 
 class Goal(NamedTuple):
@@ -183,8 +186,8 @@ class SQPSurvey(Survey):
             return None
         rows = slices * self.size
         x, lam, fallen = self._on_some_rows(rows, begin) or begin
-        few = min(rows, max(_ROUGHLY * d, self.block, _A_PRODUCT * rows // d // 4))
-        often = few * d <= _A_PRODUCT * rows  # Hessians cost no more than the gradients
+        few = min(rows, max(_ROUGHLY * d, self.block, A_PRODUCT * rows // d // 4))
+        often = few * d <= A_PRODUCT * rows  # Hessians cost no more than the gradients
         # A step leaves d/few of a fall by what its Hessian lacks, and the square of it by what bends on the way. These rows
         # tell a fall to d/rows; the last step is taken without a look.
         near = min(few / rows, np.sqrt(d / rows))
@@ -212,7 +215,7 @@ class SQPSurvey(Survey):
                     bend = updated(bend, z.x - c.x, z.slope(lam) - c.slope(lam))
                 if gain >= -_ENOUGH * share * drop:
                     break
-                share = _less(share, drop, gain) if np.isfinite(gain) else _FAR_LESS * share
+                share = _less(share, drop, gain, z.rise(price, y)) if np.isfinite(gain) else _FAR_LESS * share
             else:
                 return Goal(c.x, lam, fallen)
             fallen, c = fallen + gain, z
@@ -251,7 +254,7 @@ class SQPSurvey(Survey):
         gain = centre.penalty(price) - here.penalty(price)
         promised = -_ENOUGH * float(memory.share) * float(memory.drop)
         left, was = here.penalty(price) - float(memory.lower), centre.penalty(price) - lower
-        if gain >= promised - slack or left <= _HALVED * was:
+        if gain >= promised - slack or 2 * left <= was:  # or half of what was left to the lower bound is gone
             memory = replace(memory, centre=self.t, failures=0)
             if not known and self._stale(thought, found, centre.slope(lam), here.slope(here_lam), int(memory.bent)):
                 bend = self._hessian(here.x, here_lam, here, self.rows_for_hessian)
@@ -263,11 +266,12 @@ class SQPSurvey(Survey):
         if failures >= 2 * _SHARES:
             return self._level(replace(memory, failures=_SHARES), here)
         if failures == _SHARES:
-            bend = self._hessian(centre.x, lam, centre, self.rows_for_hessian)
-            return self._from(replace(memory, bend=bend, bent=self.t, failures=failures), centre)
-        return self._try(
-            replace(memory, failures=failures), centre, _less(float(memory.share), float(memory.drop), gain)
-        )
+            if int(memory.bent) != int(memory.centre):  # else curvature there is known, and says less than what was met
+                memory = replace(memory, bend=self._hessian(centre.x, lam, centre, self.rows_for_hessian), bent=self.t)
+            return self._from(replace(memory, failures=failures), centre)
+        rise = here.rise(price, np.asarray(memory.move, float))
+        share = _less(float(memory.share), float(memory.drop), gain, rise)
+        return self._try(replace(memory, failures=failures), centre, share)
 
     def _stale(self, thought: float, found: float, was: np.ndarray, now: np.ndarray, bent: int) -> bool:
         """Whether it is time for another Hessian: at every look where one of all rows costs no more than a pass, unless
@@ -382,7 +386,7 @@ class SQPSurvey(Survey):
         """Of a Hessian: all where that costs two passes at most; else 30 for each coordinate, but as many as a pass
         allows, and no more than eight passes do. More than 4,096 for each coordinate say nothing new."""
         n, d = count(self.data), len(self.widths)
-        a_pass = _A_PRODUCT * n // d
+        a_pass = A_PRODUCT * n // d
         most = _AS_GOOD_AS_ALL * d
         if 2 * a_pass >= n:
             return min(n, most)
@@ -439,6 +443,9 @@ def _dearer(price: np.ndarray, lam: np.ndarray) -> np.ndarray:
     return np.maximum(_DEARER * lam, (price + _DEARER * lam) / 2)
 
 
-def _less(share: float, drop: float, gain: float) -> float:
-    """The share of a move to try after one that gained too little: the least of the parabola through both, within bounds."""
-    return share * float(np.clip(-share * drop / max(2 * (-gain - share * drop), 1e-300), 0.1, 0.5))
+def _less(share: float, drop: float, gain: float, rise: float) -> float:
+    """The share of a move to try after one that gained too little: the least of the parabola through both, within bounds, or
+    where both tangents meet, if that is less, as where slopes change all at once."""
+    less = share * float(np.clip(-share * drop / max(2 * (-gain - share * drop), 1e-300), 0.1, 0.5))
+    meet = (gain + rise * share) / (rise - drop) if rise > drop and np.isfinite(rise) else less
+    return min(less, max(meet, _FAR_LESS**3 * share))
