@@ -32,8 +32,7 @@ class Refused(ValueError):
 def refusal(
     asked: RateRule, task: Task, table: pd.DataFrame, *, confidence: float | None, every: bool = False
 ) -> Refused:
-    """What to raise where nothing passed: why, by the safest points alone. Nothing was chosen among them, so their bounds are
-    true.
+    """What to raise where nothing passed: why, by the safest points alone, whose bounds are true since nobody chose them.
 
     Args:
         asked: the rule.
