@@ -9,13 +9,12 @@ infinite temperature, where covariances take the place of rates.
 import numpy as np
 import pandas as pd
 
-from tightrope.learn.fair.paths import LinearScore
 from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS, Limits, Point, RateProblem
 from tightrope.learn.fair.refusal import refusal
 from tightrope.learn.fair.split import TRAINING
 from tightrope.learn.fair.task import Task
-from tightrope.learn.fair.training import Built, Scaling, build, covariances, train
+from tightrope.learn.fair.training import Built, LinearScore, Scaling, build, covariances, train
 from tightrope.learn.fair.walk import Walk
 from tightrope.learn.problems.fair import centred
 
@@ -117,4 +116,4 @@ def _one_by_one(task: Task, thresholds: np.ndarray, seed: int) -> list[LinearSco
     for threshold in thresholds:
         begun = {"warm_start": each[-1].result} if each else {}
         each.append(train(built.at(threshold), method="auto", passes=None, tol=1e-6, seed=seed, record=0, **begun))
-    return [LinearScore(trained.coef, trained.intercept) for trained in each]
+    return each

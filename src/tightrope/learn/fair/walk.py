@@ -25,12 +25,13 @@ from scipy.special import ndtri
 
 from tightrope.confidence import TWO_SIDED, USUAL, effective_ratio_lower, fixed_sequence
 from tightrope.learn.fair.by_rates import RatesRun
-from tightrope.learn.fair.paths import PATHS, LinearScore, Part
+from tightrope.learn.fair.paths import PATHS, Part
 from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS
 from tightrope.learn.fair.refusal import Refused, refusal
 from tightrope.learn.fair.split import Partition
 from tightrope.learn.fair.task import Task
+from tightrope.learn.fair.training import LinearScore
 from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 
 # the report says what the rule costs at each: even odds, four to one, and the usual one
