@@ -154,7 +154,8 @@ def _sweep_one(
     """One method's combinations in slices of equal shape; yields (rows, steps taken) as they come."""
     variant = Variant(ready.sizes, track)
     horizon = jnp.asarray(ready.steps, jnp.int32)
-    one = jax.eval_shape(lambda: start(ready.method_at(0), ready.problem, ready.x, ready.lam, horizon, variant))
+    first: Any = jax.tree.map(lambda v: v if np.ndim(v) == 0 else v[0], ready.method)  # of every grid
+    one = jax.eval_shape(lambda: start(first, ready.problem, ready.x, ready.lam, horizon, variant))
     room = max(1, memory // (4 * bytes_of(one)))  # states, their successors and gradients
     n_seeds = min(len(ready.plan.seeds), room)
     n_combos = min(len(combos), max(1, room // n_seeds))

@@ -452,18 +452,17 @@ class _Fit(Recorder):
         }
 
     def resume(self) -> None:
-        """Go on where the checkpoint stands."""
-        if self.checkpoint is None or not self.checkpoint.exists():
+        """Go on where the checkpoint stands, where there is one."""
+        saved = self.resumed(self._memory())
+        if saved is None:
             return
-        saved = self.checkpoint.load(self._memory())
         state = saved.state
         self.lam = np.asarray(state["lam"], float)
         with _wide():
             self.x = jax.tree.map(jnp.asarray, state["x"])
         self.fall, self.noise = map(float, state["fall"])
-        self.step, self.switched, self.over = saved.step, bool(state["switched"]), state["over"]
+        self.switched, self.over = bool(state["switched"]), state["over"]
         self.near = Near(*state["near"]) if float(state["near"][-1]) > 0 else None
-        self.out.rows, self.resumed_at = saved.rows, saved.seconds
         self.saved = state, saved.step
 
     def save_the_last(self) -> None:

@@ -72,14 +72,10 @@ class _Looks(Recorder):
 
     def _begin(self) -> Any:
         """The memory to go on from: that of a checkpoint, where there is one."""
-        memory = self.before[0]
-        if self.checkpoint is None or not self.checkpoint.exists():
-            return memory
-        saved = self.checkpoint.load(memory)
-        self.step, self.resumed_at, self.out.rows = saved.step, saved.seconds, saved.rows
-        self.judge.best = list(saved.gaps)
-        self.before = (saved.state, saved.step, saved.gaps)
-        return saved.state
+        saved = self.resumed(self.before[0])
+        if saved is not None:
+            self.before = (saved.state, saved.step, saved.gaps)
+        return self.before[0]
 
     # ---- what ends it ------------------------------------------------------------------------------------------------
 

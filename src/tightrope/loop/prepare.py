@@ -59,10 +59,6 @@ class Prepared:
         """The same run, of which nothing can be asked of all the data any more."""
         return dataclasses.replace(self, sampler=Stream(()))
 
-    def method_at(self, k: int) -> Any:
-        """The method with the k-th value of every coefficient that is a grid."""
-        return jax.tree.map(lambda v: v if np.ndim(v) == 0 else v[k], self.method)
-
 
 def prepare(
     problem: Problem,
@@ -120,7 +116,7 @@ def prepare(
     if problem.nested and sizes is not None:
         raise ValueError(f"batch_size is {batch_size!r}; expected one number, because the problem is nested.")
     chosen = for_rows(chosen, sampler.n, size)
-    plan = Plan(tuple(_checked_seed(seed) for seed in seeds), max(1, draws_of(chosen)), size)
+    plan = Plan(tuple(_checked_seed(seed) for seed in seeds), max(1, cost_of_a_step(type(chosen)).samples), size)
     sampler.check(plan)
     lam = jnp.asarray(np.zeros((n,), dtype)) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
@@ -325,11 +321,6 @@ def cost_of(algorithm: Algorithm, domain: ConvexSet, steps: int, batch_size: int
 def cost_of_a_step(kind: type[Algorithm]) -> Cost:
     """What a step costs with a batch of one; of a solver nothing but gradients, as many as there are rows."""
     return kind.cost if issubclass(kind, Method) else Cost(samples=0, gradients=0)
-
-
-def draws_of(algorithm: Algorithm) -> int:
-    """Independent batches that a step sees; none of a solver."""
-    return cost_of_a_step(type(algorithm)).samples
 
 
 def for_rows(algorithm: Algorithm, n: int | None, batch_size: int) -> Algorithm:

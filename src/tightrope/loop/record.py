@@ -17,7 +17,7 @@ from tightrope.evidence.at_a_point import Means, Worth
 from tightrope.evidence.gap import Inside
 from tightrope.evidence.stopping import ADVICE, Judge
 from tightrope.files import FileError
-from tightrope.loop.checkpoint import Checkpoint
+from tightrope.loop.checkpoint import Checkpoint, Saved
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.progress import NotebookBar, terminal_bar
 from tightrope.methods.base import Cost, Inner
@@ -174,6 +174,15 @@ class Recorder:
     def back_to_the_last(self, error: Any) -> None:
         """Stand where everything was finite, and say what was not."""
         raise error
+
+    def resumed(self, like: Tree) -> Saved | None:
+        """What the checkpoint holds, where there is one, after which the run stands where it was written."""
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return None
+        saved = self.checkpoint.load(like)
+        self.step, self.out.rows, self.judge.best = saved.step, saved.rows, list(saved.gaps)
+        self.out.seconds = self.resumed_at = saved.seconds
+        return saved
 
     def clock(self) -> bool:
         """Look at the clock; whether the time limit has passed."""

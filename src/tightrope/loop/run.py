@@ -16,7 +16,7 @@ from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
 from tightrope.loop.prepare import Prepared, cost_of
 from tightrope.loop.record import Options, Outcome, Progress, Recorder
-from tightrope.loop.steps import Carry, answer, average, output, running_mean, summarise, track_names
+from tightrope.loop.steps import Carry, answer, average, output, summarise, track_names
 from tightrope.methods import Cost, Method, Refreshing
 from tightrope.result import Status
 from tightrope.sampling import Buffer
@@ -26,8 +26,7 @@ from tightrope.sampling.mesh.processes import agreed
 def run_steps(ready: Prepared, options: Options, checkpoint: Checkpoint | None = None) -> Outcome:
     """Take steps until they are all taken or something ends the run; what there is then is always returned."""
     loop = _Steps(ready, options, checkpoint)
-    if checkpoint is not None and checkpoint.exists():
-        loop.resume(checkpoint)
+    loop.resume()
     with loop.running(NotFiniteError) as bar:
         loop.go(bar)
     loop.save_position()
@@ -196,10 +195,11 @@ class _Steps(Recorder):
         more = {"weight": means.weight, **means.tracked, **self.position.record}
         if self.options.trace_full:
             more |= self.on_all_rows(output(self.method, carry, "average" if self.method.facts.averages else None))
-        average = None if self.options.callback is None else running_mean(self.method, carry)
+        wanted = self.options.callback is not None and self.method.facts.averages
+        mean = average(carry) if wanted else None
         cost = self._cost()
         row = self.row(means, cost.samples, cost.gradients, more)
-        return self.written(row, bar, average, carry.state.x, np.asarray(carry.state.lam))
+        return self.written(row, bar, mean, carry.state.x, np.asarray(carry.state.lam))
 
     def _cost(self) -> Cost:
         ready = self.ready
@@ -210,13 +210,12 @@ class _Steps(Recorder):
         at = self.looked_from or self.position
         self.save(at.carry, at.step, self.bound, self.judge.best)
 
-    def resume(self, checkpoint: Checkpoint) -> None:
-        """Go on where the checkpoint stands."""
-        saved = checkpoint.load(self.position.carry)
-        carry = self.ready.sampler.placed(jax.tree.map(jnp.asarray, saved.state))
-        self._stand_at(Position(carry, saved.step))
-        self.out.rows, self.resumed_at, self.bound = saved.rows, saved.seconds, Bound(*saved.bound)
-        self.out.seconds, self.judge.best = saved.seconds, saved.gaps
+    def resume(self) -> None:
+        """Go on where the checkpoint stands, where there is one."""
+        saved = self.resumed(self.position.carry)
+        if saved is not None:
+            carry = self.ready.sampler.placed(jax.tree.map(jnp.asarray, saved.state))
+            self.position, self.bound = Position(carry, saved.step), Bound(*saved.bound)
 
     def ended(self) -> Outcome:
         """What the run has found."""
