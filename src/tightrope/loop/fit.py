@@ -271,7 +271,7 @@ class _Fit(Recorder):
         outcome = run_looks(inner, options)
         self.gradients += gradients_used(inner.method, outcome.steps, 1, part.n)
         lost = (
-            outcome.status is Status.STALLED and outcome.judge.gap > 1000 * _NOISE * self.noise
+            outcome.status is Status.STALLED and outcome.stopping.gap > 1000 * _NOISE * self.noise
         )  # else it is as near as matters
         other = second_choice(inner.method, asked_of(inner)) if lost else None
         if other is None:

@@ -14,7 +14,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope._limits import SURELY_FIT, refuse_points_beyond_memory
 from tightrope.columns import of_constraints
-from tightrope.loop.choose import Asked, lacks, misfit, missing, projection_free, refuse_grids, resolve_method
+from tightrope.loop.choose import Setting, lacks, misfit, missing, projection_free, refuse_grids, resolve_method
 from tightrope.loop.steps import Variant, track_names
 from tightrope.methods import Cost, Method, Refreshing
 from tightrope.methods.base import Algorithm, title_of
@@ -95,7 +95,7 @@ def prepare(
     dtype = float_dtype(x)
     typed = astype_problem(problem, dtype)
     look = functools.cache(functools.partial(lacks, typed, x, sampler))
-    asked = Asked(
+    asked = Setting(
         problem.domain, rows, size_of(x), n, problem.knows_objective, steps is not None, look, nested=problem.nested,
         exact=problem.exact_constraints is not None, endless=endless, looks=passes or 0,
     )  # fmt: skip
@@ -140,11 +140,11 @@ def prepare(
     )
 
 
-def asked_of(ready: Prepared) -> Asked:
+def asked_of(ready: Prepared) -> Setting:
     """What a prepared run knows of its problem and data."""
     problem, rows = ready.problem, ready.sampler.n is not None
     known = problem.knows_objective
-    return Asked(
+    return Setting(
         problem.domain, rows, size_of(ready.x), len(ready.names), known, nested=problem.nested, looks=ready.steps
     )
 
