@@ -85,7 +85,7 @@ def test_masked_values_are_refused_by_runs_and_certificates():
             tr.minimize(problem, data, steps=3, progress=False)
     with pytest.raises(ValueError, match=said):
         tr.certify(problem, np.zeros(2), rows)
-    with pytest.raises(ValueError, match="point is a masked array with 1 of 2 values masked"):
+    with pytest.raises(ValueError, match="point is a masked array with values masked"):
         tr.certify(problem, np.ma.array([0.0, 0.0], mask=[False, True]), np.ones((6, 2)))
 
 
