@@ -1,4 +1,4 @@
-"""SVRG-CSOA: against a NumPy loop, its linear convergence, kinks, units, its judge, its duality gap."""
+"""SVRG-CSOA: against a NumPy loop, its linear convergence, kinks, units, its merits, its duality gap."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -186,7 +186,7 @@ def test_cvar_of_a_portfolio_comes_near():
     assert 0 <= result.objective - solved.optimum <= 2e-2 * abs(solved.optimum)
 
 
-# ---- the judge -------------------------------------------------------------------------------------------------------
+# ---- merits ------------------------------------------------------------------------------------------------------------
 
 
 @tr.pytree
@@ -220,8 +220,8 @@ def test_an_epoch_that_went_wrong_does_not_replace_the_best_snapshot():
 def test_what_violates_a_constraint_is_no_point_inside():
     def inner(*h):
         snap = Snapshot(jnp.ones(2), jnp.zeros(0), jnp.asarray(3.0), jnp.asarray(h), jnp.ones(2), jnp.ones((len(h), 2)))
-        judge = no_merit(snap)._replace(floor=jnp.asarray(1.0), gap=jnp.asarray(5.0))
-        return tr.SVRGCSOA().inner(SimpleNamespace(judge=judge))  # pyright: ignore[reportArgumentType]
+        merit = no_merit(snap)._replace(floor=jnp.asarray(1.0), gap=jnp.asarray(5.0))
+        return tr.SVRGCSOA().inner(SimpleNamespace(merit=merit))  # pyright: ignore[reportArgumentType]
 
     found = inner(-0.1, -0.2)
     assert found is not None
