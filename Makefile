@@ -50,6 +50,8 @@ verify: install
 	XLA_FLAGS= $(BIN)/pytest -n 2 --dist loadfile -m slow
 	XLA_FLAGS= $(BIN)/pytest -m '' tests/test_compiler.py tests/test_precision.py
 	$(BIN)/python -m studies.rates
+	$(BIN)/python -m studies.fit_rates
+	$(BIN)/python -m studies.brake
 	$(BIN)/python -m studies.finite_data
 	$(BIN)/python -m studies.fairness
 	$(BIN)/python -m studies.fair_coverage

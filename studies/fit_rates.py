@@ -116,7 +116,8 @@ Written by `python -m studies.fit_rates`: what `minimize` makes of T samples of 
 {FEWER} at the largest T. Intervals are at 95 %.
 
 **Constraints in the mean.** The last columns say whether the mean of the worst constraint over seeds is above its level
-by more than its interval, which chance alone shows in one of forty rows.
+by more than its interval, which chance alone shows in one of forty rows, and of `simplex`, with two constraints, in one of
+twenty.
 
 **Why two slopes.** A single answer has its constraints off by the noise of their means, T^-1/2, to either side, and F
 goes the other way at the price of the multipliers. The exact penalty, F - F* + (1 + |dual*|_1) max_i [H_i]_+, counts one
@@ -130,11 +131,14 @@ is that of the Lagrangian gap and the price of the margin, both of order 1/T, be
 
 _BESIDE = f"""## Beside the methods of the leaderboard, on as many samples
 
-The score of the [leaderboard](leaderboard.md) is the exact penalty of the answer. The fit has nothing to tune; the best of
-the tuned methods has had nine settings for each problem, chosen by this score. No method comes nearer to the optimum than
-samples tell, and the fit comes as near as that, so its score stands for the statistical error, and the columns in its units
-say how many of these another method is off. {SCORES} seeds, as there; the problem without a feasible point has no optimum
-and is left out.
+The score of the [leaderboard](leaderboard.md) is the exact penalty of the answer. The fit has nothing to tune; the best
+of the tuned methods has had nine settings for each problem, chosen by this score, and is the best of twenty. Samples are as
+many, and not the same. No method comes nearer to the optimum than samples tell in the mean over problems like this one, and
+the fit comes as near as that, so its score stands for the statistical error, and the columns in its units say how many of
+these another method is off. {SCORES} seeds, as there; the problem without a feasible point has no optimum and is left out.
+
+Of `ill-scaled` the score says nothing: it charges the worst constraint at the sum of all multipliers, whatever its unit,
+8,000 times its own for the one in hundreds. By each constraint's own multiplier the fit is 1e-5 to 4e-5 above the optimum.
 """
 
 

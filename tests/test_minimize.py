@@ -50,13 +50,15 @@ def test_auto_chooses_by_data_and_set_and_says_so(data, domain, chosen, why):
     ],
 )
 def test_auto_takes_exact_methods_up_to_their_size(coordinates, constraints, lacking, chosen):
-    assert choose.automatic(choose.Asked(BALL, True, coordinates, constraints, lacks=lambda: lacking))[0].name == chosen
+    assert (
+        choose.automatic(choose.Setting(BALL, True, coordinates, constraints, lacks=lambda: lacking))[0].name == chosen
+    )
 
 
 def test_programmes_on_sets_without_a_cheap_projection_are_dearer():
     ball = tr.NuclearBall(1.0, shape=(25, 20))
     for coordinates, chosen in ((500, "sqp"), (501, "svrf-csoa")):
-        assert choose.automatic(choose.Asked(ball, True, coordinates, 1, lacks=lambda: None))[0].name == chosen
+        assert choose.automatic(choose.Setting(ball, True, coordinates, 1, lacks=lambda: None))[0].name == chosen
 
 
 def test_auto_stays_in_a_domain_that_functions_do_not_leave():

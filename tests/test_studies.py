@@ -2,10 +2,11 @@
 
 import importlib
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from studies import defaults, finite_data, rates, walks
+from studies import brake, defaults, finite_data, fit_rates, rates, streams, walks
 from studies import projection_free as free
 from tightrope.datasets import adult_label_encoded
 
@@ -42,6 +43,41 @@ def test_report_and_picture(table, tmp_path):
     rates.draw(table, tmp_path / "rates.png")
     assert (tmp_path / "rates.png").stat().st_size > 10_000
     assert "| ball | CSOA |" in rates.report(table)
+
+
+def test_the_fit_on_samples_and_the_page_of_it():
+    table = fit_rates.measure(["scalar"], (1_000, 10_000), 12, 12)
+    gaps = fit_rates.quantities(table, fit_rates.EXACT["scalar"]())["lagrangian"].groupby(table.step).mean()
+    assert gaps.iloc[1] < gaps.iloc[0] / 3
+    assert "| scalar | 10,000 | 12 |" in fit_rates.report(table, [])
+
+
+def test_the_brake_and_the_page_of_it():
+    table = brake.measure([300], 48)
+    braked = table[table.method != "CSOA"]
+    assert (braked.z <= 3).all()
+    assert (braked.false <= 0.1).all()
+    rare = table[table.problem == "one in a hundred"].set_index("method").z
+    assert rare["CSOA"] > 3  # what it is for
+    assert "braked cells 0 have a mean above zero" in brake.report(table, 48)
+
+
+def test_the_page_of_strangers_streams():
+    """Of rows that are made up: the best of the configurations stands for the tuned, and what violates is counted."""
+    row = {"seed": 70, "family": "cvar", "T": 1000, "cpu": 0.1, "configuration": 0}
+    merits, rows = {"auto": 0.1, "plain": 0.2, "csoa": 0.4}, []
+    for repeat in range(4):
+        noise = 0.01 * (-1) ** repeat
+        rows += [
+            row | {"way": w, "repeat": repeat, "merit": m, "h": [noise + (w == "plain")]} for w, m in merits.items()
+        ]
+        rows += [
+            row | {"way": "tuned", "repeat": repeat, "merit": m, "h": [noise], "configuration": k}
+            for k, m in enumerate((0.9, 0.3, np.nan))
+        ]
+    page = streams.page({"unseen": rows})
+    assert "| significant violations | 0 of 1 | 1 of 1 | 0 of 1 | 0 of 1 |" in page
+    assert "| cvar | 1000 | 0.1 | 0.2 | 0.4 | 0.3 | 0/1/0/0 |" in page
 
 
 # ---- data at hand ----------------------------------------------------------------------------------------------------

@@ -21,27 +21,15 @@ class MissingOracleError(TypeError):
     """A set was asked for an operation it does not have."""
 
 
-def is_concrete(value: Any) -> bool:
-    """True for numbers and arrays with values; False for tracers and placeholders."""
-    return not isinstance(value, Tracer) and isinstance(value, int | float | np.generic | np.ndarray | jax.Array)
-
-
-def nonnegative(owner: str, name: str, value: Any) -> None:
-    """Refuse a negative or non-finite coefficient."""
+def coefficient(owner: str, name: str, value: Any, *, above: float | None = None, below: float | None = None) -> Any:
+    """A hyperparameter: a number, or an array of them for a sweep; finite, not negative, and within strict bounds."""
     if isinstance(value, Tracer):
-        return
-    if not is_concrete(value):
+        return value
+    if not isinstance(value, int | float | np.generic | np.ndarray | jax.Array):
         raise TypeError(f"{owner}: {name} is {value!r}; expected a number or an array of numbers.")
     array = np.asarray(value)
     if not np.issubdtype(array.dtype, np.number) or not np.all(np.isfinite(array)) or np.any(array < 0):
         raise ValueError(f"{owner}: {name} is {value!r}; expected finite and not negative.")
-
-
-def coefficient(owner: str, name: str, value: Any, *, above: float | None = None, below: float | None = None) -> Any:
-    """A hyperparameter: a number, or an array of them for a sweep; finite, not negative, and within strict bounds."""
-    nonnegative(owner, name, value)
-    if isinstance(value, Tracer):
-        return value
     # an integer would be another dtype, hence another compiled program
     number = float(value) if np.ndim(value) == 0 else np.asarray(value, float)
     if above is not None and np.any(np.asarray(number) <= above):

@@ -100,7 +100,8 @@ def sweep(
             name: prepare(problem, sampler, method, seeds=seeds, grids=True, **options)
             for name, method in named.items()
         }
-        jobs = {name: _combinations(_as_given(named[name], ready), grid) for name, ready in prepared.items()}
+        given = {name: m if isinstance(m, Algorithm) else prepared[name].method for name, m in named.items()}
+        jobs = {name: _combinations(m, grid) for name, m in given.items()}  # in the table 0.1 is 0.1, not its float32
         for name, ready in prepared.items():
             coefficients, constraints = list(jobs[name][0].columns), of_constraints(ready.names)
             refuse_taken(f"names of constraints, beside the coefficients of {name},", constraints, coefficients)
@@ -154,7 +155,8 @@ def _sweep_one(
     """One method's combinations in slices of equal shape; yields (rows, steps taken) as they come."""
     variant = Variant(ready.sizes, track)
     horizon = jnp.asarray(ready.steps, jnp.int32)
-    one = jax.eval_shape(lambda: start(ready.method_at(0), ready.problem, ready.x, ready.lam, horizon, variant))
+    first: Any = jax.tree.map(lambda v: v if np.ndim(v) == 0 else v[0], ready.method)  # of every grid
+    one = jax.eval_shape(lambda: start(first, ready.problem, ready.x, ready.lam, horizon, variant))
     room = max(1, memory // (4 * bytes_of(one)))  # states, their successors and gradients
     n_seeds = min(len(ready.plan.seeds), room)
     n_combos = min(len(combos), max(1, room // n_seeds))
@@ -373,11 +375,6 @@ def _level_grid(problem: Problem, levels) -> list[tuple[np.ndarray, dict[str, An
     if grid.ndim not in (1, 2) or grid.size == 0 or not np.all(np.isfinite(grid)):
         raise ValueError(f"sweep: levels has shape {grid.shape}; expected L finite numbers, or L rows of N.")
     return [(level, {"level": float(level) if level.ndim == 0 else tuple(level.tolist())}) for level in grid]
-
-
-def _as_given(method: str | Algorithm, ready: Prepared) -> Algorithm:
-    """The method with the coefficients as the user wrote them: in the table 0.1 is 0.1, not its float32."""
-    return method if isinstance(method, Algorithm) else ready.method
 
 
 def _combinations(method: Algorithm, levels) -> list[_Combo]:

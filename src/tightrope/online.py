@@ -17,7 +17,7 @@ from tightrope.evidence.at_a_point import conflict_of, worth_of_a_run
 from tightrope.evidence.constraint_bounds import follow, read_ranges, sampled
 from tightrope.evidence.watched_point import Watch
 from tightrope.given import unmasked
-from tightrope.loop.choose import Asked, automatic_for_a_fed_run, misfit, refuse_grids
+from tightrope.loop.choose import Setting, automatic_for_a_fed_run, misfit, refuse_grids
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position
 from tightrope.loop.prepare import Prepared, cost_of, prepare, refuse_mean
 from tightrope.loop.steps import GROUP, Carry, average, output, summarise
@@ -393,7 +393,7 @@ def _check_method(method: Any, problem: Problem) -> None:
     """Refuse what a run without an end and without its data at hand cannot do, before the first batch comes."""
     if not isinstance(method, Method):
         raise TypeError(f"Online: method is {method!r}; expected a method object such as tr.CSOA(anytime=True).")
-    sentence = misfit(method, Asked(problem.domain, rows=False, nested=problem.nested, endless=True))
+    sentence = misfit(method, Setting(problem.domain, rows=False, nested=problem.nested, endless=True))
     if sentence is not None:
         raise TypeError(f"Online: {sentence}")
     refuse_grids(method)

@@ -160,6 +160,11 @@ def as_numpy(x: Tree) -> Tree:
     return jax.tree.map(np.asarray, x)
 
 
+def as_vector(x: Tree) -> np.ndarray:
+    """The coordinates of a point on the host, leaf after leaf, in float64."""
+    return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(x)])
+
+
 def float_dtype(x: Tree) -> Any:
     """The floating dtype of a tree; JAX's default where it has none."""
     kinds = {v.dtype if isinstance(v, jax.Array) else jnp.result_type(v) for v in jax.tree.leaves(x)}

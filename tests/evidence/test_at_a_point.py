@@ -15,7 +15,7 @@ from scipy.signal import lfilter
 import tightrope as tr
 from tightrope.evidence import at_a_point as worth
 from tightrope.evidence import pull as feasible
-from tightrope.evidence.stopping import Judge
+from tightrope.evidence.stopping import Stopping
 from tightrope.problem.conflict import best_weights
 from tightrope.tree import replace
 
@@ -75,18 +75,20 @@ def test_what_a_point_is_worth_where_constraints_are_exact():
     np.testing.assert_allclose(found.errors, 20 * EPS * (np.abs(expected) + LEVELS), rtol=1e-9)
 
 
-# ---- judge -----------------------------------------------------------------------------------------------------------
+# ---- stopping -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_gap_that_rests_within_rounding_of_the_tolerance_ends_a_run():
     for gap_, rounding, looks in ((0.31, 0.02, 6), (0.31, 0.009, None), (0.31, 0.2, 1)):
-        judge = Judge(0.3, False)
-        said = [judge.look(gap_, rounding, 4.0, 0.0) for _ in range(10)]
+        stopping = Stopping(0.3, False)
+        said = [stopping.look(gap_, rounding, 4.0, 0.0) for _ in range(10)]
         ends = next((k for k, status in enumerate(said, start=1) if status is not None), None)
         assert ends == looks
         assert ends is None or said[ends - 1] is tr.Status.PRECISION
-    judge = Judge(0.3, False)
-    assert not any(judge.look(0.32 * 0.995**k, 0.05, 4.0, 0.0) for k in range(5))  # five looks may lower it by a tenth
+    stopping = Stopping(0.3, False)
+    assert not any(
+        stopping.look(0.32 * 0.995**k, 0.05, 4.0, 0.0) for k in range(5)
+    )  # five looks may lower it by a tenth
 
 
 # ---- worth -----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 import tightrope as tr
 from tightrope.evidence import chords
-from tightrope.evidence.stopping import Judge
+from tightrope.evidence.stopping import Stopping
 from tightrope.problem import full_values
 
 COST = np.array([1.0, 2.0, -1.0])
@@ -191,9 +191,9 @@ def test_functions_that_fail_in_float64_are_told_apart_and_run_in_float32():
 
 
 def test_a_gap_below_zero_by_more_than_rounding_is_a_contradiction():
-    for judge in (Judge(None, True), Judge(0.1, False), Judge(None, False)):
-        assert judge.look(-0.2, 0.1, 1.0, 1.0) is tr.Status.CONTRADICTION
-        assert judge.look(-0.05, 0.1, 1.0, 1.0) is not tr.Status.CONTRADICTION
+    for stopping in (Stopping(None, True), Stopping(0.1, False), Stopping(None, False)):
+        assert stopping.look(-0.2, 0.1, 1.0, 1.0) is tr.Status.CONTRADICTION
+        assert stopping.look(-0.05, 0.1, 1.0, 1.0) is not tr.Status.CONTRADICTION
 
 
 # ---- sums ---------------------------------------------------------------------------------------------------------

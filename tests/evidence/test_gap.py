@@ -12,7 +12,7 @@ from slow import quick_first
 
 import tightrope as tr
 from tightrope.evidence.gap import Bound, _pulled, gap_of, inside_of
-from tightrope.methods.merit import judged, no_judge
+from tightrope.methods.merit import judged, no_merit
 from tightrope.methods.snapshot import take_snapshot
 from tightrope.solvers.survey import look_of
 
@@ -278,10 +278,10 @@ def test_the_best_lower_bound_counts_and_not_the_last():
     assert second.value == pytest.approx(first.value, rel=1e-12)
     wid = problem.domain.widths(x)
     for order in ((good, bad), (bad, good)):
-        judge = no_judge(good)
+        merit = no_merit(good)
         for k, snap in enumerate(order):
-            judge, _ = jax.jit(judged)(problem, judge, snap, jnp.ones(1), wid, jnp.asarray(k == 0))
-        assert float(judge.floor) == pytest.approx(first.best.value, rel=1e-12)
+            merit, _ = jax.jit(judged)(problem, merit, snap, jnp.ones(1), wid, jnp.asarray(k == 0))
+        assert float(merit.floor) == pytest.approx(first.best.value, rel=1e-12)
 
 
 def test_a_point_is_pulled_as_far_as_the_worst_constraint_asks_for():

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from slow import quick_first
 
 import tightrope as tr
-from tightrope.evidence.stopping import Judge
+from tightrope.evidence.stopping import Stopping
 from tightrope.problems import PROBLEMS
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
@@ -18,39 +18,39 @@ from tightrope.problems import PROBLEMS
 
 def test_solved_is_relative_to_the_scale_of_the_objective():
     for unit in (1e-6, 1.0, 1e6):
-        judge = Judge(None, until_solved=True)
-        assert judge.look(1.1e-4 * 5 * unit, 0.0, 5 * unit, 0.0) is None
-        assert judge.look(0.9e-4 * 5 * unit, 0.0, 5 * unit, 0.0) is tr.Status.SOLVED
+        stopping = Stopping(None, until_solved=True)
+        assert stopping.look(1.1e-4 * 5 * unit, 0.0, 5 * unit, 0.0) is None
+        assert stopping.look(0.9e-4 * 5 * unit, 0.0, 5 * unit, 0.0) is tr.Status.SOLVED
 
 
 def test_a_tolerance_is_in_the_units_of_the_objective():
-    judge = Judge(0.1, until_solved=False)
-    assert judge.look(0.11, 0.0, 1e9, 0.0) is None
-    assert judge.look(0.1, 0.0, 1e-9, 0.0) is tr.Status.TOLERANCE
+    stopping = Stopping(0.1, until_solved=False)
+    assert stopping.look(0.11, 0.0, 1e9, 0.0) is None
+    assert stopping.look(0.1, 0.0, 1e-9, 0.0) is tr.Status.TOLERANCE
 
 
 def test_precision_is_when_all_that_is_missing_is_rounding():
-    judge = Judge(1e-6, until_solved=False)
-    assert judge.look(3e-6, 1e-6, 1.0, 0.0) is None  # 2e-6 would be left
-    assert judge.look(1.5e-6, 1e-6, 1.0, 0.0) is tr.Status.PRECISION
-    assert judge.look(1e-6, 1e-6, 1.0, 0.0) is tr.Status.TOLERANCE
+    stopping = Stopping(1e-6, until_solved=False)
+    assert stopping.look(3e-6, 1e-6, 1.0, 0.0) is None  # 2e-6 would be left
+    assert stopping.look(1.5e-6, 1e-6, 1.0, 0.0) is tr.Status.PRECISION
+    assert stopping.look(1e-6, 1e-6, 1.0, 0.0) is tr.Status.TOLERANCE
 
 
 def test_what_is_small_beside_the_objective_or_beside_its_fall_is_solved_and_the_report_says_which():
-    judge = Judge(None, until_solved=True)
-    assert judge.look(1e-3, 0.0, -10.0, 1.0) is tr.Status.SOLVED
-    assert str(judge) == "the gap is 0.001 (0.01 % of the objective)"
-    assert judge.look(1e-3, 0.0, 1.0, 10.0) is tr.Status.SOLVED
-    assert str(judge) == "the gap is 0.001 (0.01 % of its fall since the start)"
-    assert judge.look(1.1e-3, 0.0, 1.0, 10.0) is None
+    stopping = Stopping(None, until_solved=True)
+    assert stopping.look(1e-3, 0.0, -10.0, 1.0) is tr.Status.SOLVED
+    assert str(stopping) == "the gap is 0.001 (0.01 % of the objective)"
+    assert stopping.look(1e-3, 0.0, 1.0, 10.0) is tr.Status.SOLVED
+    assert str(stopping) == "the gap is 0.001 (0.01 % of its fall since the start)"
+    assert stopping.look(1.1e-3, 0.0, 1.0, 10.0) is None
 
 
 def test_how_many_looks_more_by_the_rate_of_the_last():
-    judge = Judge(None, until_solved=True)
+    stopping = Stopping(None, until_solved=True)
     for k in range(21):  # a tenth in ten looks: from 1 to 0.01, and ten times two more are left
-        judge.look(10 ** (-k / 10), 0.0, 1.0, 0.0)
-    assert judge.looks_to_go() == 20
-    resting = Judge(None, until_solved=True)
+        stopping.look(10 ** (-k / 10), 0.0, 1.0, 0.0)
+    assert stopping.looks_to_go() == 20
+    resting = Stopping(None, until_solved=True)
     for _ in range(10):
         resting.look(0.5, 0.0, 1.0, 0.0)
     assert resting.looks_to_go() is None
@@ -58,65 +58,65 @@ def test_how_many_looks_more_by_the_rate_of_the_last():
 
 @pytest.mark.parametrize("gap", [math.inf, math.nan])
 def test_an_unknown_gap_ends_nothing(gap):
-    judge = Judge(1.0, until_solved=False)
-    assert judge.look(gap, 0.0, 1.0, 0.0) is None
-    assert judge.at_the_end() is (tr.Status.NOT_CONVERGED if gap == math.inf else tr.Status.FINISHED)
+    stopping = Stopping(1.0, until_solved=False)
+    assert stopping.look(gap, 0.0, 1.0, 0.0) is None
+    assert stopping.at_the_end() is (tr.Status.NOT_CONVERGED if gap == math.inf else tr.Status.FINISHED)
 
 
 def test_stalled_after_thirty_looks_without_a_fall_by_a_tenth():
-    judge = Judge(None, until_solved=True)
-    assert [judge.look(0.5, 0.0, 1.0, 0.0) for _ in range(31)] == [None] * 30 + [tr.Status.STALLED]
-    falling = Judge(None, until_solved=True)
+    stopping = Stopping(None, until_solved=True)
+    assert [stopping.look(0.5, 0.0, 1.0, 0.0) for _ in range(31)] == [None] * 30 + [tr.Status.STALLED]
+    falling = Stopping(None, until_solved=True)
     assert all(falling.look(0.5 * 0.99**k, 0.0, 1.0, 0.0) is None for k in range(200))
 
 
 def test_patience_grows_with_the_run():
-    judge = Judge(None, until_solved=True)
+    stopping = Stopping(None, until_solved=True)
     for k in range(100):
-        assert judge.look(0.5 * 0.95**k, 0.0, 1.0, 0.0) is None
-    waited = next(k for k in range(1, 200) if judge.look(1.0, 0.0, 1.0, 0.0) is tr.Status.STALLED)
+        assert stopping.look(0.5 * 0.95**k, 0.0, 1.0, 0.0) is None
+    waited = next(k for k in range(1, 200) if stopping.look(1.0, 0.0, 1.0, 0.0) is tr.Status.STALLED)
     assert 60 < waited <= 101
 
 
 def test_only_a_run_without_a_budget_stalls():
-    judge = Judge(1e-9, until_solved=False)
-    assert all(judge.look(0.5, 0.0, 1.0, 0.0) is None for _ in range(100))
+    stopping = Stopping(1e-9, until_solved=False)
+    assert all(stopping.look(0.5, 0.0, 1.0, 0.0) is None for _ in range(100))
 
 
 def test_at_the_end_a_budget_is_spent_well_or_not():
-    judge = Judge(None, until_solved=False)
-    assert judge.at_the_end() is tr.Status.FINISHED  # nothing is known
-    judge.look(0.9e-3, 0.0, 1.0, 0.0)
-    assert judge.at_the_end() is tr.Status.FINISHED
-    judge.look(0.3, 0.0, 1.0, 0.0)
-    assert judge.at_the_end() is tr.Status.NOT_CONVERGED
-    assert str(judge) == "the gap is 0.3 (30 % of the objective)"
+    stopping = Stopping(None, until_solved=False)
+    assert stopping.at_the_end() is tr.Status.FINISHED  # nothing is known
+    stopping.look(0.9e-3, 0.0, 1.0, 0.0)
+    assert stopping.at_the_end() is tr.Status.FINISHED
+    stopping.look(0.3, 0.0, 1.0, 0.0)
+    assert stopping.at_the_end() is tr.Status.NOT_CONVERGED
+    assert str(stopping) == "the gap is 0.3 (30 % of the objective)"
 
 
 def test_a_budget_is_cut_short_where_rounding_is_half_of_the_gap_or_nothing_is_left():
-    judge = Judge(None, until_solved=False)
-    assert judge.look(2.5e-7, 1e-7, 1.0, 0.0) is None
-    assert judge.look(2e-7, 1e-7, 1.0, 0.0) is tr.Status.SOLVED
-    assert judge.look(1e-10, 0.0, 1.0, 0.0) is tr.Status.SOLVED
-    assert judge.look(2e-4, 1e-3, 1.0, 0.0) is None  # it may be rounding, but solved it is not
+    stopping = Stopping(None, until_solved=False)
+    assert stopping.look(2.5e-7, 1e-7, 1.0, 0.0) is None
+    assert stopping.look(2e-7, 1e-7, 1.0, 0.0) is tr.Status.SOLVED
+    assert stopping.look(1e-10, 0.0, 1.0, 0.0) is tr.Status.SOLVED
+    assert stopping.look(2e-4, 1e-3, 1.0, 0.0) is None  # it may be rounding, but solved it is not
 
 
 @pytest.mark.parametrize(("tol", "most"), [(1e-2, 1.0), (None, 100 * 1e-3**0.5)])
 def test_half_way_a_tolerance_is_out_of_reach_where_it_takes_more_than_was_gained(tol, most):
     """The scale is 100. Towards 0.01 the first half must have brought the gap to 1."""
-    judge = Judge(tol, until_solved=False)
-    judge.look(1.01 * most, 0.0, 100.0, 0.0)
-    assert judge.out_of_reach()
-    judge.look(0.99 * most, 0.0, 100.0, 0.0)
-    assert not judge.out_of_reach()
+    stopping = Stopping(tol, until_solved=False)
+    stopping.look(1.01 * most, 0.0, 100.0, 0.0)
+    assert stopping.out_of_reach()
+    stopping.look(0.99 * most, 0.0, 100.0, 0.0)
+    assert not stopping.out_of_reach()
 
 
 def test_a_gap_as_large_as_the_scale_is_said_as_a_share_and_a_larger_one_is_not():
-    judge = Judge(None, until_solved=False)
-    judge.look(2.0, 0.0, 2.0, 0.0)
-    assert "of the objective" in str(judge)
-    judge.look(2.1, 0.0, 2.0, 0.0)
-    assert str(judge) == "the gap is 2.1"
+    stopping = Stopping(None, until_solved=False)
+    stopping.look(2.0, 0.0, 2.0, 0.0)
+    assert "of the objective" in str(stopping)
+    stopping.look(2.1, 0.0, 2.0, 0.0)
+    assert str(stopping) == "the gap is 2.1"
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------

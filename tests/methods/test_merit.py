@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
-from tightrope.methods.merit import Judge, _safer
+from tightrope.methods.merit import Merit, _safer
 from tightrope.methods.snapshot import Snapshot
 
 
@@ -16,8 +16,8 @@ def at(f: float, *h: float) -> Snapshot:
 
 def test_violations_cost_the_longest_pull_or_their_price_whichever_is_more():
     def merit(*prices: float) -> float:
-        judge = Judge(at(0.0), at(3.0, -1.0, -1.0), jnp.asarray(prices), jnp.asarray(0.0), jnp.asarray(0.0))
-        return float(judge.merit(jnp.asarray(1.0), jnp.asarray([1.0, 0.1])))
+        seen = Merit(at(0.0), at(3.0, -1.0, -1.0), jnp.asarray(prices), jnp.asarray(0.0), jnp.asarray(0.0))
+        return float(seen.merit(jnp.asarray(1.0), jnp.asarray([1.0, 0.1])))
 
     assert merit(0.0, 0.0) == pytest.approx(1 + (3 - 1) / 2)  # h_1 = 1 against -1: half way
     assert merit(0.5, 1.0) == pytest.approx(1 + (3 - 1) / 2)

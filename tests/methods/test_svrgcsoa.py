@@ -1,4 +1,4 @@
-"""SVRG-CSOA: against a NumPy loop, its linear convergence, kinks, units, its judge, its duality gap."""
+"""SVRG-CSOA: against a NumPy loop, its linear convergence, kinks, units, its merits, its duality gap."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ from studies.finite_sums import N, error, finite
 from tightrope.lab.problems.scenarios import portfolio
 from tightrope.loop.prepare import gradients_used
 from tightrope.methods.conservative.svrgcsoa import Epoch, _smoothness
-from tightrope.methods.merit import no_judge
+from tightrope.methods.merit import no_merit
 from tightrope.methods.snapshot import Snapshot
 from tightrope.problem.full_data import full_values
 
@@ -186,7 +186,7 @@ def test_cvar_of_a_portfolio_comes_near():
     assert 0 <= result.objective - solved.optimum <= 2e-2 * abs(solved.optimum)
 
 
-# ---- the judge -------------------------------------------------------------------------------------------------------
+# ---- merits ------------------------------------------------------------------------------------------------------------
 
 
 @tr.pytree
@@ -208,7 +208,7 @@ def test_an_epoch_that_went_wrong_does_not_replace_the_best_snapshot():
     problem, demand, _ = shortage()
     result = tr.minimize(problem, demand, method="svrg-csoa", passes=40, record=0)
     method, state = result.method, result.state
-    best, away = state.judge.best, jnp.full(8, 1000.0)
+    best, away = state.merit.best, jnp.full(8, 1000.0)
     f, h = full_values(problem, away, jnp.asarray(demand))
     taken = state.epoch.sums.taken
     gone = epoch_with(state.epoch, taken * away, f=taken * f, h=taken * h)
@@ -220,8 +220,8 @@ def test_an_epoch_that_went_wrong_does_not_replace_the_best_snapshot():
 def test_what_violates_a_constraint_is_no_point_inside():
     def inner(*h):
         snap = Snapshot(jnp.ones(2), jnp.zeros(0), jnp.asarray(3.0), jnp.asarray(h), jnp.ones(2), jnp.ones((len(h), 2)))
-        judge = no_judge(snap)._replace(floor=jnp.asarray(1.0), gap=jnp.asarray(5.0))
-        return tr.SVRGCSOA().inner(SimpleNamespace(judge=judge))  # pyright: ignore[reportArgumentType]
+        merit = no_merit(snap)._replace(floor=jnp.asarray(1.0), gap=jnp.asarray(5.0))
+        return tr.SVRGCSOA().inner(SimpleNamespace(merit=merit))  # pyright: ignore[reportArgumentType]
 
     found = inner(-0.1, -0.2)
     assert found is not None
@@ -245,7 +245,7 @@ def test_the_gap_is_a_true_bound_and_stops_the_run():
     before = result.trace["gap"].dropna().iloc[:-1]
     assert len(before) > 3
     assert before.min() > 1e-5  # or it would have ended there
-    assert float(result.state.judge.floor) <= optimum + 1e-9
+    assert float(result.state.merit.floor) <= optimum + 1e-9
     for tol in (0.1, 1e-3):  # what it proves early on is true as well
         early = tr.minimize(problem, data, method="svrg-csoa", tol=tol, output="feasible")
         assert early.objective is not None

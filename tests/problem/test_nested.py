@@ -15,7 +15,7 @@ import tightrope as tr
 from studies.nested import batch_by_batch, on_rows
 from tightrope.confidence import studentised_upper
 from tightrope.evidence.constraint_bounds import Range, Terms, bound_constraints
-from tightrope.loop.choose import Asked, automatic
+from tightrope.loop.choose import Setting, automatic
 from tightrope.methods import METHODS
 from tightrope.methods.base import title_of
 from tightrope.problem.full_data import Some, bent_like, full_constraints, full_jacobian, full_values, linearised
@@ -244,7 +244,7 @@ def test_a_plain_treatment_is_biased():
 
 
 def test_auto_looks_at_all_rows_and_tracks_streams():
-    asked = Asked(tr.L2Ball(1.0, shape=3), rows=True, coordinates=3, constraints=1, nested=True)
+    asked = Setting(tr.L2Ball(1.0, shape=3), rows=True, coordinates=3, constraints=1, nested=True)
     smooth, many = asked._replace(lacks=lambda: None), asked._replace(coordinates=501)
     for case, chosen in (smooth, "sqp"), (asked, "bundle"), (many, "svrg-csoa"), (asked._replace(rows=False), "cscgd"):
         method, why = automatic(case)

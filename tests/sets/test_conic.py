@@ -8,9 +8,8 @@ from set_cases import CASES, Case
 
 import tightrope as tr
 from tightrope._errors import MissingOracleError
-from tightrope.sets.base import as_vector
 from tightrope.solvers.programmes import region_of, solve
-from tightrope.tree import ravel
+from tightrope.tree import as_vector, ravel
 
 WITH = [case for case in CASES if case.set.has_conic]
 

@@ -228,13 +228,8 @@ def conflict_of(
     samples = worth.samples
     if not worth.learned and (samples is None or count(samples) < _FRESH[1]):
         samples = sampler.fresh(seed, _FRESH[1])
-    return None if samples is None else conflict_in(problem, x, dual, samples, names, worth.learned)
-
-
-def conflict_in(
-    problem: Problem, x: Tree, dual: np.ndarray, samples: Tree, names: list[str], learned: bool
-) -> str | None:
-    """The sentence, by these samples."""
-    found = conflict(problem, x, dual, samples, learned)
-    what = f"the last {count(samples):,} samples of the run" if learned else f"{count(samples):,} fresh samples"
+    if samples is None:
+        return None
+    found = conflict(problem, x, dual, samples, worth.learned)
+    what = f"the last {count(samples):,} samples of the run" if worth.learned else f"{count(samples):,} fresh samples"
     return f"{said_of_conflict(found, names)[:-1]}, as {what} show." if found else None

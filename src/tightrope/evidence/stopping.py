@@ -16,7 +16,7 @@ ADVICE = (
 )
 
 
-class Judge:
+class Stopping:
     """Sees the gap at every look at the data, and says when it ends the run.
 
     A gap is a bound on F(x) - F* for a feasible x. Relative means divided by the scale of F, which has no units: the value

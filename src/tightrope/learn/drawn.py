@@ -1,6 +1,7 @@
 """Rows of Parquet files as tables: part by part, or a uniform sample where there are more than are needed to know a rate."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +21,11 @@ that its two-sided 95 % interval is a fifth of a percent to either side."""
 
 
 class Drawn(NamedTuple):
-    """Rows of files in their order, and how many the files have."""
+    """Rows in their order, of how many; and, of files, what gives parts of all of them with the columns named."""
 
     frame: pd.DataFrame
     rows: int
+    parts: Callable[[Sequence[str]], Iterator[pd.DataFrame]] | None = None
 
     @property
     def sentence(self) -> str:
@@ -50,7 +52,7 @@ def drawn(path: str | Path | Parquet, seed: int) -> Drawn:
     columns = path.columns if isinstance(path, Parquet) else files.columns
     numbers = numbers_drawn(files.n, seed)
     parts = [frame.loc[np.intersect1d(numbers, frame.index, assume_unique=True)] for frame in parts_of(files, columns)]
-    return Drawn(pd.concat(parts, ignore_index=True), files.n)
+    return Drawn(pd.concat(parts, ignore_index=True), files.n, partial(parts_of, files))
 
 
 def numbers_drawn(n: int, seed: int) -> np.ndarray:

@@ -34,7 +34,7 @@ SMOOTH_COORDINATES = 1000  # up to which second order on smooth functions ends s
 _SQP, _BUNDLE, _PATH = SQP(), Bundle(), Bundle(path=True)  # what "auto" takes most often, checked once
 
 
-class Asked(NamedTuple):
+class Setting(NamedTuple):
     """What is known of a problem and its data before the first step."""
 
     domain: ConvexSet
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
         return self.looks >= 2 * (self.coordinates + ROUNDS)
 
 
-def automatic(asked: Asked) -> tuple[Algorithm, str]:
+def automatic(asked: Setting) -> tuple[Algorithm, str]:
     """What "auto" means for what is at hand, and why."""
     domain = asked.domain
     if not domain.additive:
@@ -102,7 +102,7 @@ class Stored(NamedTuple):
         return int(min(self.samples, self.memory // max(1, self.bytes_a_sample)))
 
 
-def keeps_samples(asked: Asked, stored: Stored) -> str | None:
+def keeps_samples(asked: Setting, stored: Stored) -> str | None:
     """Why "auto" does not keep samples of a stream and solve on them, which comes nearest to what they tell; "" where nobody
     would ask, None where it does. Of more than fit it keeps what it needs of the others, where those that fit show curvature
     in every direction."""
@@ -122,8 +122,8 @@ def keeps_samples(asked: Asked, stored: Stored) -> str | None:
     return None
 
 
-def second_choice(method: Algorithm, asked: Asked) -> Algorithm | None:
-    """What "auto" goes on with where the judge says that its choice is far from a solution; None where nothing better is
+def second_choice(method: Algorithm, asked: Setting) -> Algorithm | None:
+    """What "auto" goes on with where the gap says that its choice is far from a solution; None where nothing better is
     known. Cuts need neither step sizes nor curvature."""
     able = asked.rows and asked.coordinates <= SECOND_COORDINATES and asked.constraints <= CONSTRAINTS
     judged = isinstance(method, Refreshing | Solver) and not isinstance(method, Bundle)
@@ -142,7 +142,7 @@ def automatic_for_a_fed_run(domain: ConvexSet, nested: bool) -> Method:
     return SplitCSOA(anytime=True) if projection_free(domain) else CSOA(anytime=True)
 
 
-def resolve_method(method: str | Algorithm, asked: Asked) -> tuple[Algorithm, tuple[str, ...]]:
+def resolve_method(method: str | Algorithm, asked: Setting) -> tuple[Algorithm, tuple[str, ...]]:
     """A method object, and a note on how it was chosen where the user left it open."""
     if isinstance(method, Algorithm):
         return method, ()
@@ -156,7 +156,7 @@ def resolve_method(method: str | Algorithm, asked: Asked) -> tuple[Algorithm, tu
     return registered()[method.lower()](), ()
 
 
-def misfit(method: Algorithm | type[Algorithm], asked: Asked) -> str | None:
+def misfit(method: Algorithm | type[Algorithm], asked: Setting) -> str | None:
     """Why a method, or one of its class, cannot be used, in a sentence that says what to use instead; None where it can."""
     kind = type(method) if isinstance(method, Algorithm) else method
     needs, who, domain = kind.needs, functools.partial(title_of, kind), asked.domain

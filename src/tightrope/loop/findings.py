@@ -16,7 +16,7 @@ from tightrope.evidence.held_out_rows import marks_of_sampler
 from tightrope.evidence.margin import Margin, margin_note
 from tightrope.evidence.oscillation import oscillation_note
 from tightrope.evidence.pull import mended, pull
-from tightrope.evidence.stopping import ADVICE, Judge
+from tightrope.evidence.stopping import ADVICE, Stopping
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.record import Outcome
 from tightrope.methods import Method
@@ -175,7 +175,7 @@ class _Ended(NamedTuple):
 def _confirmed(ready: Prepared, outcome: Outcome, ended: _Ended, x: Tree, dual: np.ndarray, worth: Worth) -> _Ended:
     """What is left of what a run on rows claims of its output: nothing where a function is above a chord; the gap is that of
     the output as it was measured."""
-    status, judge = ended.status, outcome.judge
+    status, stopping = ended.status, outcome.stopping
     claims = status.proven or status.unproven or status is Status.INFEASIBLE
     if not (ended.lower > -math.inf or claims or "gap" in ended.message):
         return ended
@@ -194,17 +194,17 @@ def _confirmed(ready: Prepared, outcome: Outcome, ended: _Ended, x: Tree, dual: 
     if gap < 0:
         said = f"The lower bound, {ended.lower:.6g}, is above the objective of the output by {-gap:.3g}."
         return _Ended(Status.CONTRADICTION, f"{said} {ADVICE}", -math.inf)
-    if math.isnan(judge.gap):
+    if math.isnan(stopping.gap):
         return ended._replace(gap=gap)
-    now = copy.copy(judge)
+    now = copy.copy(stopping)
     now.gap = gap
-    message = ended.message.replace(_sentence(judge), _sentence(now))
+    message = ended.message.replace(_sentence(stopping), _sentence(now))
     status = now.at_the_end() if status.budget_spent else status
     return ended._replace(status=status, message=message, gap=gap)
 
 
-def _sentence(judge: Judge) -> str:
-    return f"{str(judge)[:1].upper()}{str(judge)[1:]}"
+def _sentence(stopping: Stopping) -> str:
+    return f"{str(stopping)[:1].upper()}{str(stopping)[1:]}"
 
 
 def _notes_on_steps(

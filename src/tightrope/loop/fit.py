@@ -271,7 +271,7 @@ class _Fit(Recorder):
         outcome = run_looks(inner, options)
         self.gradients += gradients_used(inner.method, outcome.steps, 1, part.n)
         lost = (
-            outcome.status is Status.STALLED and outcome.judge.gap > 1000 * _NOISE * self.noise
+            outcome.status is Status.STALLED and outcome.stopping.gap > 1000 * _NOISE * self.noise
         )  # else it is as near as matters
         other = second_choice(inner.method, asked_of(inner)) if lost else None
         if other is None:
@@ -452,18 +452,17 @@ class _Fit(Recorder):
         }
 
     def resume(self) -> None:
-        """Go on where the checkpoint stands."""
-        if self.checkpoint is None or not self.checkpoint.exists():
+        """Go on where the checkpoint stands, where there is one."""
+        saved = self.resumed(self._memory())
+        if saved is None:
             return
-        saved = self.checkpoint.load(self._memory())
         state = saved.state
         self.lam = np.asarray(state["lam"], float)
         with _wide():
             self.x = jax.tree.map(jnp.asarray, state["x"])
         self.fall, self.noise = map(float, state["fall"])
-        self.step, self.switched, self.over = saved.step, bool(state["switched"]), state["over"]
+        self.switched, self.over = bool(state["switched"]), state["over"]
         self.near = Near(*state["near"]) if float(state["near"][-1]) > 0 else None
-        self.out.rows, self.resumed_at = saved.rows, saved.seconds
         self.saved = state, saved.step
 
     def save_the_last(self) -> None:

@@ -51,7 +51,7 @@ class _Looks(Recorder):
         memory = self._begin()
         looks = self.solver.looks(self.ready.problem, self.ready.sampler.rows, memory)
         while self.step < self.ready.steps:
-            gaps = list(self.judge.best)
+            gaps = list(self.stopping.best)
             look = next(looks)
             self.before, memory = (memory, self.step, gaps), look.memory
             self.look, self.step = look, self.step + 1
@@ -68,18 +68,14 @@ class _Looks(Recorder):
                 return
             if due:
                 self.save_the_last()
-        self.spent(self.judge)
+        self.spent(self.stopping)
 
     def _begin(self) -> Any:
         """The memory to go on from: that of a checkpoint, where there is one."""
-        memory = self.before[0]
-        if self.checkpoint is None or not self.checkpoint.exists():
-            return memory
-        saved = self.checkpoint.load(memory)
-        self.step, self.resumed_at, self.out.rows = saved.step, saved.seconds, saved.rows
-        self.judge.best = list(saved.gaps)
-        self.before = (saved.state, saved.step, saved.gaps)
-        return saved.state
+        saved = self.resumed(self.before[0])
+        if saved is not None:
+            self.before = (saved.state, saved.step, saved.gaps)
+        return self.before[0]
 
     # ---- what ends it ------------------------------------------------------------------------------------------------
 
@@ -92,8 +88,8 @@ class _Looks(Recorder):
             return True
         if not look.news:
             return False
-        status = self.judge.look(look.gap, look.rounding, look.upper, min(look.scale, self.fall))
-        if status is Status.SOLVED and self.fall == np.inf and self.judge.fall > abs(look.upper):
+        status = self.stopping.look(look.gap, look.rounding, look.upper, min(look.scale, self.fall))
+        if status is Status.SOLVED and self.fall == np.inf and self.stopping.fall > abs(look.upper):
             self.fall = self._own_fall(look)
             return self._proves_enough(look, bar)
         self.out.lower = look.lower - look.rounding
@@ -115,10 +111,10 @@ class _Looks(Recorder):
     def _out_of_reach(self, look: Look, bar: Progress) -> bool:
         """Whether a look at half of the budget says that another solver had better have the rest, which ends the run."""
         asked, all_of_it = self.options.replaceable and not self.options.until_solved, self.ready.steps
-        if not (asked and self.step == -(-all_of_it // 2) < all_of_it and self.judge.out_of_reach()):
+        if not (asked and self.step == -(-all_of_it // 2) < all_of_it and self.stopping.out_of_reach()):
             return False
         self._record(look, bar)
-        self.stop(Status.STALLED, self.said_of_gap(self.judge))
+        self.stop(Status.STALLED, self.said_of_gap(self.stopping))
         return True
 
     def said_of_interior(self) -> str:

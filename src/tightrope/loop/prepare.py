@@ -14,7 +14,7 @@ import numpy as np
 from tightrope._errors import whole_number
 from tightrope._limits import SURELY_FIT, refuse_points_beyond_memory
 from tightrope.columns import of_constraints
-from tightrope.loop.choose import Asked, lacks, misfit, missing, projection_free, refuse_grids, resolve_method
+from tightrope.loop.choose import Setting, lacks, misfit, missing, projection_free, refuse_grids, resolve_method
 from tightrope.loop.steps import Variant, track_names
 from tightrope.methods import Cost, Method, Refreshing
 from tightrope.methods.base import Algorithm, title_of
@@ -59,10 +59,6 @@ class Prepared:
         """The same run, of which nothing can be asked of all the data any more."""
         return dataclasses.replace(self, sampler=Stream(()))
 
-    def method_at(self, k: int) -> Any:
-        """The method with the k-th value of every coefficient that is a grid."""
-        return jax.tree.map(lambda v: v if np.ndim(v) == 0 else v[k], self.method)
-
 
 def prepare(
     problem: Problem,
@@ -99,7 +95,7 @@ def prepare(
     dtype = float_dtype(x)
     typed = astype_problem(problem, dtype)
     look = functools.cache(functools.partial(lacks, typed, x, sampler))
-    asked = Asked(
+    asked = Setting(
         problem.domain, rows, size_of(x), n, problem.knows_objective, steps is not None, look, nested=problem.nested,
         exact=problem.exact_constraints is not None, endless=endless, looks=passes or 0,
     )  # fmt: skip
@@ -120,7 +116,7 @@ def prepare(
     if problem.nested and sizes is not None:
         raise ValueError(f"batch_size is {batch_size!r}; expected one number, because the problem is nested.")
     chosen = for_rows(chosen, sampler.n, size)
-    plan = Plan(tuple(_checked_seed(seed) for seed in seeds), max(1, draws_of(chosen)), size)
+    plan = Plan(tuple(_checked_seed(seed) for seed in seeds), max(1, cost_of_a_step(type(chosen)).samples), size)
     sampler.check(plan)
     lam = jnp.asarray(np.zeros((n,), dtype)) if warm_start is None else _warm_multipliers(warm_start, n, dtype)
     total = _steps(steps, passes, sampler, chosen, size)
@@ -144,11 +140,11 @@ def prepare(
     )
 
 
-def asked_of(ready: Prepared) -> Asked:
+def asked_of(ready: Prepared) -> Setting:
     """What a prepared run knows of its problem and data."""
     problem, rows = ready.problem, ready.sampler.n is not None
     known = problem.knows_objective
-    return Asked(
+    return Setting(
         problem.domain, rows, size_of(ready.x), len(ready.names), known, nested=problem.nested, looks=ready.steps
     )
 
@@ -325,11 +321,6 @@ def cost_of(algorithm: Algorithm, domain: ConvexSet, steps: int, batch_size: int
 def cost_of_a_step(kind: type[Algorithm]) -> Cost:
     """What a step costs with a batch of one; of a solver nothing but gradients, as many as there are rows."""
     return kind.cost if issubclass(kind, Method) else Cost(samples=0, gradients=0)
-
-
-def draws_of(algorithm: Algorithm) -> int:
-    """Independent batches that a step sees; none of a solver."""
-    return cost_of_a_step(type(algorithm)).samples
 
 
 def for_rows(algorithm: Algorithm, n: int | None, batch_size: int) -> Algorithm:

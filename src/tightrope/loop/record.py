@@ -15,9 +15,9 @@ from tightrope._errors import UnreadableError, plain_errors
 from tightrope.columns import of_means, on_all_rows
 from tightrope.evidence.at_a_point import Means, Worth
 from tightrope.evidence.gap import Inside
-from tightrope.evidence.stopping import ADVICE, Judge
+from tightrope.evidence.stopping import ADVICE, Stopping
 from tightrope.files import FileError
-from tightrope.loop.checkpoint import Checkpoint
+from tightrope.loop.checkpoint import Checkpoint, Saved
 from tightrope.loop.prepare import Prepared
 from tightrope.loop.progress import NotebookBar, terminal_bar
 from tightrope.methods.base import Cost, Inner
@@ -71,7 +71,9 @@ class Outcome:
     message: str = ""
     error: BaseException | None = None
     lower: float = -np.inf  # a bound on F* on the data, rounding counted
-    judge: Judge = dataclasses.field(default_factory=lambda: Judge(None, False))  # of the gap that stands on it
+    stopping: Stopping = dataclasses.field(
+        default_factory=lambda: Stopping(None, False)
+    )  # of the gap that stands on it
     points: dict[str, Tree] = dataclasses.field(
         default_factory=dict
     )  # "average", "last", "own", as far as there are any
@@ -144,7 +146,7 @@ class Recorder:
         self.leads = not self.together or leads()
         self.records = record_steps(ready.steps, options.record)
         self.out = Outcome()
-        self.judge = self.out.judge = Judge(options.tol, options.until_solved)
+        self.stopping = self.out.stopping = Stopping(options.tol, options.until_solved)
         self.step = 0
         self.resumed_at = 0.0  # seconds that the run had taken when it was resumed
         self.began = time.perf_counter()
@@ -175,6 +177,15 @@ class Recorder:
         """Stand where everything was finite, and say what was not."""
         raise error
 
+    def resumed(self, like: Tree) -> Saved | None:
+        """What the checkpoint holds, where there is one, after which the run stands where it was written."""
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return None
+        saved = self.checkpoint.load(like)
+        self.step, self.out.rows, self.stopping.best = saved.step, saved.rows, list(saved.gaps)
+        self.out.seconds = self.resumed_at = saved.seconds
+        return saved
+
     def clock(self) -> bool:
         """Look at the clock; whether the time limit has passed."""
         spent = time.perf_counter() - self.began
@@ -190,7 +201,7 @@ class Recorder:
             {} if n is None else {"passes": gradients / n}
         )
         row["seconds"] = self.out.seconds
-        row |= {} if self.options.tol is None and not np.isfinite(self.judge.gap) else {"gap": self.judge.gap}
+        row |= {} if self.options.tol is None and not np.isfinite(self.stopping.gap) else {"gap": self.stopping.gap}
         f = float(means.objective) if self.ready.problem.knows_objective else None
         row |= of_means(self.ready.names, f, means.h.tolist(), means.lam.tolist())
         return row | {name: float(value) for name, value in more.items()}
@@ -230,44 +241,44 @@ class Recorder:
 
     def stop_at_gap(self, status: Status, rounding: float) -> None:
         """End the run because of its gap, which the last row then has."""
-        self.out.rows[-1]["gap"] = self.judge.gap
+        self.out.rows[-1]["gap"] = self.stopping.gap
         if status is Status.PRECISION:
             wide = float_dtype(self.ready.x) == np.float64
             remedy = _OTHER_UNITS if wide else ' Leave out precision="float32".'
-            said = self._said(self.judge, f", of which rounding is {rounding:.3g}")
+            said = self._said(self.stopping, f", of which rounding is {rounding:.3g}")
             self.stop(status, said + remedy)
             return
         advice = f" {ADVICE}" * (status is Status.CONTRADICTION)
-        self.stop(status, self.said_of_gap(self.judge) + advice)
+        self.stop(status, self.said_of_gap(self.stopping) + advice)
 
-    def said_of_gap(self, judge: Judge) -> str:
+    def said_of_gap(self, stopping: Stopping) -> str:
         """The gap in a sentence, and what to do about a large one."""
-        if judge.at_the_end() is Status.FINISHED:
-            return self._said(judge)
-        return self._said(judge) + (self.said_of_interior() or self._remedy(judge))
+        if stopping.at_the_end() is Status.FINISHED:
+            return self._said(stopping)
+        return self._said(stopping) + (self.said_of_interior() or self._remedy(stopping))
 
-    def _said(self, judge: Judge, more: str = "") -> str:
-        said = str(judge) if judge is self.judge else str(judge).replace("gap is", "gap is about")
+    def _said(self, stopping: Stopping, more: str = "") -> str:
+        said = str(stopping) if stopping is self.stopping else str(stopping).replace("gap is", "gap is about")
         return f"{said[:1].upper()}{said[1:]} after {self.step:,} steps{more}."
 
-    def _remedy(self, judge: Judge) -> str:
+    def _remedy(self, stopping: Stopping) -> str:
         """What would make the gap smaller, as far as it has shown."""
-        looks = judge.looks_to_go()
-        if looks is None or not judge.best or self.ready.sampler.n is None:
+        looks = stopping.looks_to_go()
+        if looks is None or not stopping.best or self.ready.sampler.n is None:
             return " Let tr.check_problem look at the problem: the gap has not fallen at a rate that would get there."
-        more = max(1.0, looks * self.out.rows[-1]["passes"] / len(judge.best))
+        more = max(1.0, looks * self.out.rows[-1]["passes"] / len(stopping.best))
         return f" At the rate of the second half of this run about {more:,.0f} passes more would do."
 
     def said_of_interior(self) -> str:
         """What is missing where it is proven that nothing lies strictly inside the constraints; empty where it is not."""
         return ""
 
-    def spent(self, judge: Judge) -> None:
+    def spent(self, stopping: Stopping) -> None:
         """The budget has been spent: say what is known of the gap."""
-        if judge.gap == np.inf:
+        if stopping.gap == np.inf:
             self.stop(Status.NO_FEASIBLE_POINT, self.said_of_interior().strip())
-        elif np.isfinite(judge.gap):
-            self.stop(judge.at_the_end(), self.said_of_gap(judge))
+        elif np.isfinite(stopping.gap):
+            self.stop(stopping.at_the_end(), self.said_of_gap(stopping))
 
     def unreadable(self, error: Exception) -> None:
         """Stop where the samples cannot be read any further."""

@@ -11,12 +11,12 @@ import numpy as np
 
 from tightrope.evidence.at_a_point import Means
 from tightrope.evidence.gap import Bound, Gap, gap_of
-from tightrope.evidence.stopping import Judge
+from tightrope.evidence.stopping import Stopping
 from tightrope.loop.checkpoint import Checkpoint
 from tightrope.loop.driver import Driver, NotFiniteError, OneRun, Position, refresh_period
 from tightrope.loop.prepare import Prepared, cost_of
 from tightrope.loop.record import Options, Outcome, Progress, Recorder
-from tightrope.loop.steps import Carry, answer, average, output, running_mean, summarise, track_names
+from tightrope.loop.steps import Carry, answer, average, output, summarise, track_names
 from tightrope.methods import Cost, Method, Refreshing
 from tightrope.result import Status
 from tightrope.sampling import Buffer
@@ -26,8 +26,7 @@ from tightrope.sampling.mesh.processes import agreed
 def run_steps(ready: Prepared, options: Options, checkpoint: Checkpoint | None = None) -> Outcome:
     """Take steps until they are all taken or something ends the run; what there is then is always returned."""
     loop = _Steps(ready, options, checkpoint)
-    if checkpoint is not None and checkpoint.exists():
-        loop.resume(checkpoint)
+    loop.resume()
     with loop.running(NotFiniteError) as bar:
         loop.go(bar)
     loop.save_position()
@@ -47,7 +46,7 @@ class _Steps(Recorder):
         self.begun = self.sound = self.position  # the start; the last look at all the data that met no flaw
         self.track_names = track_names(self.program.variant, ready.x)
         self.bound = Bound()
-        self.guess = Judge(options.tol, until_solved=False)  # sees gaps that are estimates
+        self.guess = Stopping(options.tol, until_solved=False)  # sees gaps that are estimates
         self.looked_from: Position | None = (
             None  # where the look was taken that ended the run: a resumed run takes it again
         )
@@ -105,7 +104,7 @@ class _Steps(Recorder):
         assert inside is not None
         found = gap_of(ready.problem, snap, inside, ready.sampler.rows, self.bound)
         fall = inside.f - found.best.certain
-        return found, self.judge.look(found.value, found.rounding, found.objective, fall)
+        return found, self.stopping.look(found.value, found.rounding, found.objective, fall)
 
     def _out_of_reach(self, position: Position, ready: Carry, bar: Progress) -> bool:
         """Whether a look at half of the budget says that a solver had better have the rest, which ends the run."""
@@ -113,11 +112,11 @@ class _Steps(Recorder):
         half = -(-self.ready.steps // (2 * every)) * every  # the first look there
         if not self.options.replaceable or self.options.until_solved or position.step != half:
             return False
-        judge = self._judge(ready)
-        if not judge.out_of_reach():
+        stopping = self._standing(ready)
+        if not stopping.out_of_reach():
             return False
         self._end_at(position, ready, bar)
-        self.stop(Status.STALLED, self.said_of_gap(judge))
+        self.stop(Status.STALLED, self.said_of_gap(stopping))
         return True
 
     def _end_at(self, position: Position, ready: Carry, bar: Progress) -> None:
@@ -128,11 +127,11 @@ class _Steps(Recorder):
         if not self.out.rows or self.out.rows[-1]["step"] < self.step:
             self._record(bar)
 
-    def _judge(self, carry: Carry) -> Judge:
-        """Who knows the gap after a look: the judge of what is proven or, where nothing is, that of the method's own
+    def _standing(self, carry: Carry) -> Stopping:
+        """The gap that stands after a look: the proven one or, where nothing is proven, that of the method's own
         estimate, which speaks of a feasible output."""
-        if not np.isnan(self.judge.gap) or not self.options.estimates or not isinstance(self.method, Refreshing):
-            return self.judge
+        if not np.isnan(self.stopping.gap) or not self.options.estimates or not isinstance(self.method, Refreshing):
+            return self.stopping
         inner = self.method.inner(carry.state)
         if inner is not None:
             self.guess.look(inner.gap, 0.0, math.nan, inner.scale)
@@ -142,9 +141,9 @@ class _Steps(Recorder):
         """The budget has been spent: say what is known of the gap. An estimate is made by one look more, which like those
         that measure the output counts as no part of the run."""
         carry = self.position.carry
-        if np.isnan(self.judge.gap) and self.options.estimates and isinstance(self.method, Refreshing):
+        if np.isnan(self.stopping.gap) and self.options.estimates and isinstance(self.method, Refreshing):
             carry = self.program.refresh(carry)
-        self.spent(self._judge(carry))
+        self.spent(self._standing(carry))
 
     # ---- samples -----------------------------------------------------------------------------------------------------
 
@@ -196,10 +195,11 @@ class _Steps(Recorder):
         more = {"weight": means.weight, **means.tracked, **self.position.record}
         if self.options.trace_full:
             more |= self.on_all_rows(output(self.method, carry, "average" if self.method.facts.averages else None))
-        average = None if self.options.callback is None else running_mean(self.method, carry)
+        wanted = self.options.callback is not None and self.method.facts.averages
+        mean = average(carry) if wanted else None
         cost = self._cost()
         row = self.row(means, cost.samples, cost.gradients, more)
-        return self.written(row, bar, average, carry.state.x, np.asarray(carry.state.lam))
+        return self.written(row, bar, mean, carry.state.x, np.asarray(carry.state.lam))
 
     def _cost(self) -> Cost:
         ready = self.ready
@@ -208,15 +208,14 @@ class _Steps(Recorder):
     def save_position(self) -> None:
         """Write what a resumed run goes on from."""
         at = self.looked_from or self.position
-        self.save(at.carry, at.step, self.bound, self.judge.best)
+        self.save(at.carry, at.step, self.bound, self.stopping.best)
 
-    def resume(self, checkpoint: Checkpoint) -> None:
-        """Go on where the checkpoint stands."""
-        saved = checkpoint.load(self.position.carry)
-        carry = self.ready.sampler.placed(jax.tree.map(jnp.asarray, saved.state))
-        self._stand_at(Position(carry, saved.step))
-        self.out.rows, self.resumed_at, self.bound = saved.rows, saved.seconds, Bound(*saved.bound)
-        self.out.seconds, self.judge.best = saved.seconds, saved.gaps
+    def resume(self) -> None:
+        """Go on where the checkpoint stands, where there is one."""
+        saved = self.resumed(self.position.carry)
+        if saved is not None:
+            carry = self.ready.sampler.placed(jax.tree.map(jnp.asarray, saved.state))
+            self.position, self.bound = Position(carry, saved.step), Bound(*saved.bound)
 
     def ended(self) -> Outcome:
         """What the run has found."""

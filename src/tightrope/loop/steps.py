@@ -215,8 +215,3 @@ def output(method: Method, carry: Carry, which: str | None = None) -> Tree:
 def answer(state: Any) -> tuple[Tree, Array]:
     """A state's own point and multipliers."""
     return state.answer
-
-
-def running_mean(method: Method, carry: Carry) -> Tree | None:
-    """The mean of the iterates so far; None for a method that keeps none."""
-    return average(carry) if method.facts.averages else None

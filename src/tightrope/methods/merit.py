@@ -1,4 +1,4 @@
-"""The judge of methods with snapshots: which snapshot is the best so far, and how far from a solution it may be.
+"""What methods with snapshots make of them: which snapshot is the best so far, and how far from a solution it may be.
 
 The merit of a point is what its objective would be if its violations were made good. Where some snapshot s satisfies every
 constraint strictly, x is pulled towards s: by convexity that costs at most a (F(s) - F(x)) with a the largest
@@ -21,7 +21,7 @@ from tightrope.tree import Array, Tree, dot, nonzero, norm, subtract
 _PRICE = 2  # times the multipliers; by hand: above 1, so that violating a constraint a little never pays
 
 
-class Judge(NamedTuple):
+class Merit(NamedTuple):
     """What was seen so far."""
 
     best: Snapshot
@@ -42,31 +42,31 @@ class Judge(NamedTuple):
         return self.merit(f, h) - self.floor <= 2 * self.gap
 
 
-def no_judge(snap: Snapshot) -> Judge:
+def no_merit(snap: Snapshot) -> Merit:
     """Before the first snapshot was seen."""
     lowest = jnp.full_like(snap.f, -jnp.finfo(snap.f.dtype).max)
-    return Judge(snap, snap, jnp.zeros_like(snap.lam), lowest, jnp.zeros_like(snap.f))
+    return Merit(snap, snap, jnp.zeros_like(snap.lam), lowest, jnp.zeros_like(snap.f))
 
 
 def judged(
-    problem: Problem, judge: Judge, snap: Snapshot, slopes: Array, wid: Tree, first: Array
-) -> tuple[Judge, Array]:
+    problem: Problem, seen: Merit, snap: Snapshot, slopes: Array, wid: Tree, first: Array
+) -> tuple[Merit, Array]:
     """After one more snapshot, and whether it is better than all before it.
 
     Args:
-        problem, judge: the problem, and what was seen before.
+        problem, seen: the problem, and what was seen before.
         snap: the snapshot.
         slopes: |grad H_i| in widths of the domain, the units in which constraints are compared.
         wid: these widths.
         first: whether it is the first.
     """
-    floor = _floor(problem, judge.floor, snap, wid)
-    safe = pick(first | _safer(snap, judge.safe, slopes, floor), snap, judge.safe)
+    floor = _floor(problem, seen.floor, snap, wid)
+    safe = pick(first | _safer(snap, seen.safe, slopes, floor), snap, seen.safe)
     held = norm(slope_in(wid, snap.grad)) / nonzero(slopes)  # the multiplier that would hold the objective alone
-    prices = jnp.where(first, held, jnp.maximum(judge.prices / 2, _PRICE * snap.lam))
-    new = Judge(judge.best, safe, prices, floor, judge.gap)
-    merits = jnp.stack([new.merit(one.f, one.h) for one in (snap, judge.best, judge.safe)])
-    before = pick(merits[2] < merits[1], judge.safe, judge.best)
+    prices = jnp.where(first, held, jnp.maximum(seen.prices / 2, _PRICE * snap.lam))
+    new = Merit(seen.best, safe, prices, floor, seen.gap)
+    merits = jnp.stack([new.merit(one.f, one.h) for one in (snap, seen.best, seen.safe)])
+    before = pick(merits[2] < merits[1], seen.safe, seen.best)
     better = first | (merits[0] < jnp.min(merits[1:]))
     least = jnp.where(first, merits[0], jnp.min(merits))
     return new._replace(best=pick(better, snap, before), gap=jnp.maximum(least - floor, 0)), better

@@ -10,10 +10,22 @@ import numpy as np
 
 from tightrope._limits import length
 from tightrope.sets import conic
-from tightrope.sets.base import Shape, as_shape, as_vector, rounding
+from tightrope.sets.base import Shape, as_shape, rounding
 from tightrope.sets.capabilities import ConvexSet
 from tightrope.sets.metric import Metric, nearest_in_ball
-from tightrope.tree import Array, Tree, float_dtype, nonzero, norm, pytree, ravel, set_field, static, subtract
+from tightrope.tree import (
+    Array,
+    Tree,
+    as_vector,
+    float_dtype,
+    nonzero,
+    norm,
+    pytree,
+    ravel,
+    set_field,
+    static,
+    subtract,
+)
 
 
 def project_simplex(v: Array, radius: Any) -> Array:

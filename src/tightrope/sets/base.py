@@ -196,11 +196,6 @@ class Kernel(ABC):
 in_full_precision(Kernel, _COMPUTES)
 
 
-def as_vector(x: Tree) -> np.ndarray:
-    """The coordinates of a point on the host, leaf after leaf, in float64."""
-    return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(x)])
-
-
 def rounding(x: Tree, tol: float | None) -> Any:
     """The tolerance of `contains`: the given one, or a generous bound on the rounding of one projection."""
     if tol is not None:

@@ -10,10 +10,10 @@ from jax.core import Tracer
 
 from tightrope._limits import MOST_LENGTH
 from tightrope.sets import conic
-from tightrope.sets.base import Shape, as_shape, as_vector, rounding
+from tightrope.sets.base import Shape, as_shape, rounding
 from tightrope.sets.capabilities import ConvexSet
 from tightrope.sets.metric import Metric, nearest_in_box
-from tightrope.tree import Array, Tree, float_dtype, norm, pytree, set_field, static, subtract
+from tightrope.tree import Array, Tree, as_vector, float_dtype, norm, pytree, set_field, static, subtract
 
 
 def _is_number(bound: Any) -> bool:

@@ -13,10 +13,10 @@ import numpy as np
 
 from tightrope.sets import conic
 from tightrope.sets.ball import Ball, BallAround, L2Ball, Radial, one_hot, project_l1, project_simplex, scale, unit
-from tightrope.sets.base import Shape, as_vector, rounding
+from tightrope.sets.base import Shape, rounding
 from tightrope.sets.capabilities import ConvexSet
 from tightrope.sets.metric import Metric, nearest_in_box
-from tightrope.tree import Array, Tree, nonzero, pytree, ravel, set_field, static
+from tightrope.tree import Array, Tree, as_vector, nonzero, pytree, ravel, set_field, static
 
 
 @pytree

@@ -14,14 +14,13 @@ from tightrope.problem.kinks import kinks_in
 from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
 from tightrope.sampling.rows import one_row
-from tightrope.sets.base import as_vector
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
 from tightrope.solvers.path import ALONG, BESIDE, CLOSED, INSIDE, Path, no_path, pays
 from tightrope.solvers.programmes import NONE, one_thread, region_of
 from tightrope.solvers.quadratic import is_flat, with_secants
 from tightrope.solvers.survey import Memory, Survey, look_of, no_looks
-from tightrope.tree import Array, Tree, pytree, replace, shaped_like, size_of, static
+from tightrope.tree import Array, Tree, as_vector, pytree, replace, shaped_like, size_of, static
 
 # By hand, where nothing else is said.
 _LOWEST = 0.01  # share of the way from the lower bound to the output's value: a level step aims no lower

@@ -17,14 +17,13 @@ from tightrope.problem.kinks import Smoothed, between_rows, smoothed, weighed
 from tightrope.problem.problem import bends
 from tightrope.problem.rounding import count
 from tightrope.sets import Box, LinfBall
-from tightrope.sets.base import as_vector
 from tightrope.solvers.base import SOLVED, NotFiniteLook
 from tightrope.solvers.bounds import ROUNDED
 from tightrope.solvers.programmes import ROUNDS, one_thread
 from tightrope.solvers.sqp import SQP
 from tightrope.solvers.sqp_survey import Place, SQPMemory, SQPSurvey
 from tightrope.solvers.survey import into_domain
-from tightrope.tree import Tree, as_numpy, pytree, replace, shaped_like
+from tightrope.tree import Tree, as_numpy, as_vector, pytree, replace, shaped_like
 
 INSIDE, AT, ALONG, BESIDE, CLOSED = map(np.int32, range(5))
 """What the next look is: at smooth functions, at their solution, along the line, where cuts lead beside it, or elsewhere."""

@@ -11,7 +11,6 @@ from tightrope.problem.hessian import lagrangian_hessian
 from tightrope.problem.rounding import count
 from tightrope.sampling.rows import data_of
 from tightrope.sets import L2Ball
-from tightrope.sets.base import as_vector
 from tightrope.solvers.bounds import Bounds
 from tightrope.solvers.cuts import Combination, Looks, Model, best_combination
 from tightrope.solvers.programmes import NONE, Region, one_thread, region_of
@@ -27,7 +26,7 @@ from tightrope.solvers.quadratic import (
     updated,
 )
 from tightrope.solvers.survey import Memory, Survey, all_finite, units_of
-from tightrope.tree import pytree, replace, shaped_like
+from tightrope.tree import as_vector, pytree, replace, shaped_like
 
 # By hand, where nothing else is said.
 _ENOUGH = 1e-4  # of the fall that the slope of the exact penalty promises: Armijo's

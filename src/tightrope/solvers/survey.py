@@ -17,12 +17,11 @@ from tightrope.problem import Problem
 from tightrope.problem.full_data import see
 from tightrope.problem.rounding import MANY, UNITS, counted_on_few
 from tightrope.sets import Box, ConvexSet, LinfBall
-from tightrope.sets.base import as_vector
 from tightrope.sets.conic import Conic
 from tightrope.solvers.base import Look, NotFiniteLook
 from tightrope.solvers.cuts import Bound, Combination, Looks, Units
 from tightrope.solvers.programmes import NONE
-from tightrope.tree import Array, Tree, as_numpy, eps_of, pytree, replace, shaped_like, size_of, taken_apart
+from tightrope.tree import Array, Tree, as_numpy, as_vector, eps_of, pytree, replace, shaped_like, size_of, taken_apart
 
 # By hand, where nothing else is said.
 _BACK = (

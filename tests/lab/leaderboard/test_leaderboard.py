@@ -130,7 +130,7 @@ def test_auto_is_what_minimize_takes():
     assert entrants.automatic(PROBLEMS["ball"](), "streams") == "csoa"
     assert (
         entrants.automatic(PROBLEMS["completion"](), "streams")
-        == choose.automatic(choose.Asked(PROBLEMS["completion"]().problem.domain, rows=False))[0].name
+        == choose.automatic(choose.Setting(PROBLEMS["completion"]().problem.domain, rows=False))[0].name
     )
     assert entrants.automatic(PROBLEMS["fair-logistic"](), "finite") == "sqp"
 

@@ -25,7 +25,6 @@ from tightrope.learn.completion import estimator as completion
 from tightrope.learn.completion import training as completion_training
 from tightrope.learn.completion.choice import _Path
 from tightrope.learn.completion.page import completion_page
-from tightrope.learn.completion.save_load import FORM
 from tightrope.learn.completion.training import SHRINKAGE, Effects, fit_in_turn, never_reached
 from tightrope.learn.datasets.structured import entries_of
 from tightrope.learn.problems.observed import Observed
@@ -329,7 +328,7 @@ def test_a_file_without_ratings_predicts_and_takes_no_more_of_them(fitted, tmp_p
     fitted.save(path, ratings=False)
     again = tr.StructuredMatrixCompletion.load(path)
     np.testing.assert_array_equal(again.transform(), fitted.transform())
-    assert not any(name.startswith("seen") for name in FORM.read(path)[0])
+    assert not any(name.startswith("seen") for name in again._form.read(path)[0])
     with pytest.raises(ValueError, match="saved without its ratings"):
         again.partial_fit(([0], [0], [1.0]))
     with pytest.raises(FileError, match="there is no folder"):

@@ -599,7 +599,7 @@ def refusal_of(asked: float, bound: float, estimate: float, n: tuple[int, int] =
     )
     known = {"threshold": 0.1, "accuracy": 0.8, "p_rule": estimate, "p_rule_bound": bound, "selected": 0.5}
     table = pd.DataFrame([known | {"group": "sex=F", "against": "sex=M"}])
-    return str(refusal(RateRule("ratio", 1 - asked), table.iloc[0], task, table, confidence=0.95, every=True))
+    return str(refusal(RateRule("ratio", 1 - asked), task, table, confidence=0.95, every=True))
 
 
 PARITY = "demographic_parity"

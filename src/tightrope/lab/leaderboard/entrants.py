@@ -78,7 +78,7 @@ def misfit(kind: type[Algorithm], solved: Solved, source: Source) -> str | None:
         return f"{kind.__name__} knows no constraints, and there are no multipliers to penalise with: no point is feasible."
     n = 0 if penalised_away else len(solved.dual)
     return choose.misfit(
-        kind, choose.Asked(solved.problem.domain, source == "finite", constraints=n)
+        kind, choose.Setting(solved.problem.domain, source == "finite", constraints=n)
     ) or choose.missing(kind, lambda: _lacks(solved))
 
 
@@ -119,7 +119,7 @@ def untouched(entry: Entry, steps: int) -> Algorithm:
 def automatic(solved: Solved, source: Source) -> str:
     """The name of the method that "auto" takes for the problem."""
     coordinates = sum(np.size(leaf) for leaf in jax.tree.leaves(solved.x))
-    asked = choose.Asked(
+    asked = choose.Setting(
         solved.problem.domain, source == "finite", coordinates, len(solved.dual), lacks=lambda: _lacks(solved)
     )
     return choose.automatic(asked)[0].name

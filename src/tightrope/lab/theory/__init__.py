@@ -3,6 +3,8 @@
 The errata (E1, E2, ...) and the proofs are in docs/theory.md.
 """
 
+from tightrope.lab.theory.adaptive import AdaGrad as AdaGrad
+from tightrope.lab.theory.adaptive import braked_adagrad as braked_adagrad
 from tightrope.lab.theory.brake import Braked as Braked
 from tightrope.lab.theory.brake import self_certificate as self_certificate
 from tightrope.lab.theory.constants import Constants as Constants

@@ -85,17 +85,18 @@ def fit(
     from tightrope.learn.tables.reading import read_rows
 
     notes: list[str] = []
-    frame, drawn, parts = read_rows(people, seed)
+    rows = read_rows(people, seed)
+    frame = rows.frame
     if drop_missing:
         _, used = TableClassifier.columns(frame, label, sensitive, drop or (), sensitive_as_features)
         frame, notes = without_missing(frame, used)
-    notes = [drawn, *notes] if drawn else notes
+    notes = [rows.sentence, *notes] if rows.sentence else notes
     search = " and searching for the threshold" if "p_rule" in parameters else ""
     try:
         with stoppable(), noted(notes), busy(f"Fitting to {len(frame):,} rows{search} ..."):
             fitted = fit_table(
                 frame, label, sensitive, positive=positive, drop=drop or (), sensitive_as_features=sensitive_as_features,
-                text=text.value, test_share=test_share, seed=seed, parts=parts, **parameters,
+                text=text.value, test_share=test_share, seed=seed, parts=rows.parts, **parameters,
             )  # fmt: skip
     except Refused as refused:
         say_notes(notes)

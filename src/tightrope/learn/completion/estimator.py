@@ -6,20 +6,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tightrope._limits import KEPT, beyond_memory
 from tightrope._threads import threads_for
 from tightrope.aside import aside
-from tightrope.files import as_path
+from tightrope.files import About, Form, as_path
 from tightrope.learn import parameters
 from tightrope.learn.completion.choice import choose
 from tightrope.learn.completion.page import completion_page
 from tightrope.learn.completion.places_and_values import NAME, joined, plain, read, warn_of_empty, whole_numbers
-from tightrope.learn.completion.save_load import load_completion, save_completion
 from tightrope.learn.completion.training import RANK, Effects, Start, fit_in_turn
 from tightrope.learn.datasets.structured import entries_of
+from tightrope.learn.model_file import SavedModel
 from tightrope.learn.problems.observed import Observed, observed
 from tightrope.learn.sentences import in_a_sentence
 from tightrope.methods import Method
@@ -37,9 +36,13 @@ _RULES = {
     "held_out": parameters.share("a share between 0 and 1, such as 0.1"),
     "method": parameters.METHOD,
 }
+_NUMBERS = ("mean_", "nuclear_norm_", "unobserved_energy_", "dual_", "held_out_error_", "n_iter_")
+_ARRAYS = ("singular_values", "row_effects", "column_effects")
+_SEEN = ("seen_rows", "seen_columns", "seen_values")
+"""What a file has of a completion, beside its factors."""
 
 
-class StructuredMatrixCompletion(BaseEstimator):
+class StructuredMatrixCompletion(SavedModel):
     """Complete a matrix of which some entries were observed, such as ratings of items by users.
 
     Minimise the squared error on the observed entries over matrices X whose singular values sum to at most `nuclear_norm`,
@@ -98,6 +101,7 @@ class StructuredMatrixCompletion(BaseEstimator):
     held_out_error_: float | None
     path_: pd.DataFrame | None
     _seen: Observed | None  # what partial_fit adds to
+    _form = Form("matrix completion", 1, "Fit and save the completion again.")
 
     def __init__(
         self,
@@ -247,13 +251,30 @@ class StructuredMatrixCompletion(BaseEstimator):
             path: the file to write.
             ratings: whether to write the observed entries, too, which `partial_fit` needs after `load`.
         """
-        check_is_fitted(self, "factors_")
-        save_completion(self, as_path(path), ratings)
+        path = as_path(path)
+        arrays, about = self._to_file(path)
+        if ratings and self._seen is not None:
+            arrays |= dict(zip(_SEEN, self._seen[:3], strict=True))
+        self._write(path, arrays, about)
 
-    @classmethod
-    def load(cls, path: str | Path) -> "StructuredMatrixCompletion":
-        """Read a completion that `save` wrote; a file that is damaged, changed or something else is refused."""
-        return load_completion(cls, as_path(path))
+    def _to_file(self, path: Path) -> tuple[dict[str, np.ndarray], About]:
+        check_is_fitted(self, "factors_")
+        arrays = dict(zip(("left", "right"), self.factors_, strict=True))
+        return arrays | {name: getattr(self, f"{name}_") for name in _ARRAYS}, {
+            "numbers": {name: getattr(self, name) for name in _NUMBERS},
+            "path": None if self.path_ is None else self.path_.to_dict("list"),
+        }
+
+    def _from_file(self, arrays: dict[str, np.ndarray], about: About) -> None:
+        self.factors_ = arrays["left"], arrays["right"]
+        for name, value in about["numbers"].items():
+            setattr(self, name, value)
+        for name in _ARRAYS:
+            setattr(self, f"{name}_", arrays[name])
+        self.shape_ = len(self.row_effects_), len(self.column_effects_)
+        self.path_ = None if about["path"] is None else pd.DataFrame(about["path"])
+        seen = [arrays[name] for name in _SEEN if name in arrays]
+        self._seen = Observed(*seen, self.shape_) if seen else None  # pyright: ignore[reportCallIssue]
 
     # ---- what was given, checked -------------------------------------------------------------------------------------
 

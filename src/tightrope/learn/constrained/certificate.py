@@ -80,6 +80,13 @@ class ThresholdCertificate:
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def of_dict(cls, about: dict[str, Any]) -> "ThresholdCertificate":
+        """The certificate of which `dataclasses.asdict` gave this, its tuples maybe lists."""
+        words: dict[str, Any] = {name: tuple(about[name]) for name in ("limits", "missing", "notes")}
+        constraints = tuple(MeasuredMetric(**one) for one in about["constraints"])
+        return cls(**about | words | {"constraints": constraints, "objective": MeasuredMetric(**about["objective"])})
+
     @property
     def grade(self) -> str:
         """What stands behind the sentence: "proven", "asymptotic" (cross-fitted scores) or "not known"."""

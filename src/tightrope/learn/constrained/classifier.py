@@ -1,12 +1,13 @@
 """The metric you want, under the metrics you must keep, with proof: a threshold for any classifier."""
 
+import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import _safe_indexing, assert_all_finite, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -21,7 +22,7 @@ from sklearn.utils.validation import (
 from tightrope._errors import shown
 from tightrope.aside import aside
 from tightrope.confidence import USUAL
-from tightrope.files import as_path
+from tightrope.files import About, Arrays, FileError, Form
 from tightrope.given import unmasked
 from tightrope.learn import parameters
 from tightrope.learn.constrained.asked import Asked, Constraint, read_asked
@@ -38,6 +39,7 @@ from tightrope.learn.constrained.page import threshold_page
 from tightrope.learn.constrained.search import by_estimate, walk
 from tightrope.learn.fair.task import LABELS, read_labels
 from tightrope.learn.fairness.sensitive import read_sensitive
+from tightrope.learn.model_file import SavedModel
 from tightrope.learn.sentences import in_a_sentence
 from tightrope.pages.elements import write_page
 from tightrope.result import Result
@@ -86,7 +88,7 @@ class _Task(NamedTuple):
         return _Task(_safe_indexing(self.X, rows), self.positive[rows], weight, groups, self.most, draw)
 
 
-class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, SavedModel):
     """A classifier that maximises one metric while others keep their limits, with a certificate.
 
     "Find as many frauds as possible while at most 0.3 % of the honest are accused": `maximize="recall",
@@ -144,6 +146,7 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     certificate_: ThresholdCertificate
     threshold_: float
     held_out_: HeldOut
+    _form = Form("constrained classifier", 1, "Fit and save the classifier again.")
 
     def __init__(
         self,
@@ -442,19 +445,46 @@ class ConstrainedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         judged = getattr(self, "held_out_", None)
         return write_page(path, threshold_page(self.certificate_, judged, run if isinstance(run, Result) else None))
 
-    def save(self, path: str | Path) -> None:
-        """Write a classifier with `estimator=None` to one file: arrays in safetensors, the rest as JSON; no pickle."""
-        from tightrope.learn.constrained.save_load import save_classifier
-
+    def _to_file(self, path: Path) -> tuple[Arrays, About]:
+        """A linear score of its own, the threshold and its certificate, and what its picture is drawn from."""
         check_is_fitted(self, "certificate_")
-        save_classifier(self, as_path(path))
+        linear, rows = self.estimator_, self.held_out_
+        if not isinstance(linear, SurrogateClassifier):
+            raise FileError(
+                f"{path} was not written: the classifier wraps {type(linear).__name__}, and only estimator=None can be "
+                "saved without pickle. Use joblib or skops for others."
+            )
+        if not isinstance(self.cv, int | float | str):
+            raise FileError(
+                f"{path} was not written: cv holds splits of rows, which are not kept; expected a share or a number."
+            )
+        arrays = {
+            "coef": linear.coef_, "intercept": linear.intercept_, "threshold": np.array([self.threshold_]),
+            "scores": rows.score, "positive": rows.positive.astype(np.uint8), "weight": rows.weight,
+            "most": np.array(rows.most),
+        }  # fmt: skip
+        return arrays, {
+            "positive": self.classes_.tolist().index(self.positive_label_),
+            "certificate": dataclasses.asdict(self.certificate_),
+            "report": str(self.certificate_),
+        }
 
-    @classmethod
-    def load(cls, path: str | Path) -> "ConstrainedClassifier":
-        """Read a classifier that `save` wrote; a file that is damaged, changed or something else is refused."""
-        from tightrope.learn.constrained.save_load import load_classifier
-
-        return load_classifier(cls, as_path(path))
+    def _from_file(self, arrays: dict[str, np.ndarray], about: About) -> None:
+        linear = SurrogateClassifier(self.asked)
+        linear.coef_, linear.intercept_ = arrays["coef"], arrays["intercept"]
+        linear.classes_, linear.n_features_in_ = np.array([False, True]), linear.coef_.shape[1]
+        if hasattr(self, "feature_names_in_"):
+            linear.feature_names_in_ = self.feature_names_in_  # pyright: ignore[reportAttributeAccessIssue]
+        self.keep(linear)
+        self.positive_label_ = self.classes_[about["positive"]]
+        self.threshold_ = float(arrays["threshold"][0])
+        self.certificate_ = ThresholdCertificate.of_dict(about["certificate"])
+        negative, positive = map(
+            float, arrays.get("most", np.full(2, arrays["weight"].max()))
+        )  # files of 0.1 have none
+        self.held_out_ = HeldOut(
+            arrays["scores"], arrays["positive"].astype(bool), arrays["weight"], {}, (negative, positive)
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

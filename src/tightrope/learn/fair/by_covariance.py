@@ -9,12 +9,12 @@ infinite temperature, where covariances take the place of rates.
 import numpy as np
 import pandas as pd
 
-from tightrope.learn.fair.paths import LinearScore
 from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS, Limits, Point, RateProblem
+from tightrope.learn.fair.refusal import refusal
 from tightrope.learn.fair.split import TRAINING
 from tightrope.learn.fair.task import Task
-from tightrope.learn.fair.training import Built, Scaling, build, covariances, train
+from tightrope.learn.fair.training import Built, LinearScore, Scaling, build, covariances, train
 from tightrope.learn.fair.walk import Walk
 from tightrope.learn.problems.fair import centred
 
@@ -43,22 +43,22 @@ def choose(
         rows = np.random.default_rng(seed).permutation(len(built.task.y))[:BATCH_ROWS]
         built = build(built.task.take(np.sort(rows)))
     judge = TRAINING if by_paper else "cross-fit"
-    walk, table = walked(built, p_rule, judge=judge, folds=folds, confidence=confidence, seed=seed)
+    table = walked(built, p_rule, judge=judge, folds=folds, confidence=confidence, seed=seed)
     if by_paper:
         table["passed"] = table["p_rule"] >= p_rule
     if not table["passed"].any():
-        raise walk.refusal(table, None if by_paper else confidence)
+        raise refusal(RateRule("ratio", 1 - p_rule), built.task, table, confidence=None if by_paper else confidence)
     return float(table["threshold"][table["passed"]].max()), table
 
 
 def walked(
     built: Built, p_rule: float, *, judge: str = "cross-fit", folds: int, confidence: float, seed: int
-) -> tuple[Walk, pd.DataFrame]:
-    """A walk by the covariance, and its points: a row for each threshold, the smallest first, which is the safest."""
+) -> pd.DataFrame:
+    """The points of a walk by the covariance: a row for each threshold, the smallest first, which is the safest."""
     thresholds = path_of_thresholds(built, seed)
     walk = Walk(built.task, RateRule("ratio", 1 - p_rule), judge=judge, folds=folds, confidence=confidence, seed=seed)
     models = [covariance_path(task, thresholds, seed)[::-1] for task in walk.trained]
-    return walk, walk.table("covariance", thresholds[::-1].tolist(), models, 1).drop(columns="path")
+    return walk.table("covariance", thresholds[::-1].tolist(), models, 1).drop(columns="path")
 
 
 def path_of_thresholds(built: Built, seed: int) -> np.ndarray:
@@ -116,4 +116,4 @@ def _one_by_one(task: Task, thresholds: np.ndarray, seed: int) -> list[LinearSco
     for threshold in thresholds:
         begun = {"warm_start": each[-1].result} if each else {}
         each.append(train(built.at(threshold), method="auto", passes=None, tol=1e-6, seed=seed, record=0, **begun))
-    return [LinearScore(trained.coef, trained.intercept) for trained in each]
+    return each

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightrope._threads import PRODUCT, threads_for
 from tightrope.aside import aside
 from tightrope.confidence import USUAL
-from tightrope.files import as_path
+from tightrope.files import About, Arrays, Form
 from tightrope.given import unmasked
 from tightrope.learn import parameters
 from tightrope.learn.fair.by_covariance import SEARCHES, choose, walked
@@ -22,7 +22,6 @@ from tightrope.learn.fair.by_rates import CONSTRAINTS, asked_of, check_constrain
 from tightrope.learn.fair.page import classifier_page
 from tightrope.learn.fair.refusal import Refused
 from tightrope.learn.fair.report import FairnessReport, fairness_report
-from tightrope.learn.fair.save_load import load_classifier, save_classifier
 from tightrope.learn.fair.split import JUDGES
 from tightrope.learn.fair.streaming import FairStream
 from tightrope.learn.fair.task import (
@@ -40,6 +39,7 @@ from tightrope.learn.fair.walk import Walk
 from tightrope.learn.fairness.notions import NOTIONS
 from tightrope.learn.fairness.sensitive import Attribute, read_sensitive
 from tightrope.learn.loss import LOSS
+from tightrope.learn.model_file import SavedModel
 from tightrope.learn.problems.fair import carried_by_few
 from tightrope.learn.sentences import in_a_sentence
 from tightrope.methods import Method
@@ -79,7 +79,7 @@ _LEARNT = ("coef_", "intercept_", "result_", "dual_", "threshold_", "frontier_",
 """What a fit leaves, beside labels, features and attributes."""
 
 
-class FairLogisticRegression(ClassifierMixin, BaseEstimator):
+class FairLogisticRegression(ClassifierMixin, SavedModel):
     """A linear classifier that treats groups alike: by a bound on their rates, or on a covariance.
 
     Say what you want, `p_rule=0.8` or `difference=0.05`. Classifiers are then trained with constraints on smoothed rates of
@@ -169,6 +169,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     feature_names_in_: np.ndarray
     _stream: FairStream | None  # what partial_fit goes on from
+    _form = Form("fair classifier", 1, "Fit and save the classifier again.")
 
     def __init__(
         self,
@@ -374,7 +375,7 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
             if asked_of(twin) is not None:
                 return twin._walk(task, self._seed()).frontier(CONSTRAINTS[twin.constraint])
             options: dict[str, Any] = {"p_rule": twin.p_rule, "folds": self.folds, "confidence": self.confidence}
-            return walked(build(task), **options, seed=self._seed())[1]
+            return walked(build(task), **options, seed=self._seed())
 
     def plot_frontier(self, path: str | None = None, frontier: pd.DataFrame | None = None) -> "Figure":
         """Draw the frontier, with the threshold chosen; saved to `path` where one is given."""
@@ -436,15 +437,24 @@ class FairLogisticRegression(ClassifierMixin, BaseEstimator):
 
     # ---- on disk -----------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the classifier to one file: arrays in safetensors, the rest as JSON; no pickle."""
+    def _to_file(self, path: Path) -> tuple[Arrays, About]:
+        """What the classifier has learnt; the state of a stream is not kept."""
         check_is_fitted(self, "coef_")
-        save_classifier(self, as_path(path))
+        arrays = {"coef": self.coef_, "intercept": self.intercept_, "dual": np.asarray(self.dual_, float)}
+        return arrays, {
+            "threshold": self.threshold_,
+            "attributes": [[a.name, a.kind, a.groups, a.cells] for a in self.attributes_],
+            "frontier": None if self.frontier_ is None else self.frontier_.to_dict("list"),
+        }
 
-    @classmethod
-    def load(cls, path: str | Path) -> "FairLogisticRegression":
-        """Read a classifier that `save` wrote; a file that is damaged, changed or something else is refused."""
-        return load_classifier(cls, as_path(path))
+    def _from_file(self, arrays: dict[str, np.ndarray], about: About) -> None:
+        self.coef_, self.intercept_, self.dual_ = arrays["coef"], arrays["intercept"], arrays["dual"]
+        self.n_features_in_, self.threshold_ = self.coef_.shape[1], about["threshold"]
+        self.attributes_ = tuple(
+            Attribute(name, kind, tuple(groups), tuple(tuple(map(tuple, group)) for group in cells))
+            for name, kind, groups, cells in about["attributes"]
+        )
+        self.frontier_ = None if about["frontier"] is None else pd.DataFrame(about["frontier"])
 
     # ---- what was given, checked -------------------------------------------------------------------------------------
 

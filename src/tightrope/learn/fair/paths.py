@@ -9,7 +9,7 @@ import numpy as np
 from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import BETWEEN, LOGISTIC, MEANS, SHARP, Limits, Point, RateProblem
 from tightrope.learn.fair.task import Task
-from tightrope.learn.fair.training import Scaling
+from tightrope.learn.fair.training import LinearScore, Scaling
 from tightrope.learn.fairness.notions import Cells
 
 PATHS = {"sharp": SHARP, "logistic": LOGISTIC, "covariance": MEANS}
@@ -23,15 +23,6 @@ GAPS = np.linspace(0, 1, 9)  # between mean scores, as shares of plain logistic 
 BETWEEN_GAPS = 4  # directions on the line from one solution to the next, which keep the gaps between
 CUTS = 1024  # intercepts that are tried for each direction
 LARGEST = 2**16  # cuts times pairs of groups; where there are many pairs, fewer cuts are tried, for the memory
-
-
-class LinearScore(NamedTuple):
-    """A linear score for features as given and, on a path by rates, the point of the path that it is."""
-
-    coef: np.ndarray
-    intercept: float
-    point: Point | None = None
-    limits: Limits | None = None
 
 
 class Part:
@@ -59,13 +50,13 @@ class Part:
         for threshold in self._asked.path:
             limits = self.limits(threshold)
             point = self.rates.solve(point, recipe, limits)
-            yield LinearScore(*self._scaling.back(self.rates.basis @ point.x), point, limits)
+            yield LinearScore(*self._scaling.back(self.rates.basis @ point.x), point=point, limits=limits)
 
     @property
     def plain(self) -> LinearScore:
         """Logistic regression without a constraint."""
         point = self.rates.plain
-        return LinearScore(*self._scaling.back(self.rates.basis @ point.x), point, self.limits(1.0))
+        return LinearScore(*self._scaling.back(self.rates.basis @ point.x), point=point, limits=self.limits(1.0))
 
     def limits(self, threshold: float) -> Limits:
         """What is asked of the rates at a threshold."""
@@ -97,7 +88,8 @@ class Part:
         gap = float(tried.gap[best])
         point = self._at_gap(gap)
         coef, intercept = self._scaling.back(self.rates.basis @ point.x)
-        return LinearScore(coef, intercept - float(tried.cut[best]), point, self._means_within(gap))
+        intercept -= float(tried.cut[best])
+        return LinearScore(coef, intercept, point=point, limits=self._means_within(gap))
 
     @cached_property
     def _solved(self) -> list[Point]:

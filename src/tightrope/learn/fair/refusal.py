@@ -30,19 +30,21 @@ class Refused(ValueError):
 
 
 def refusal(
-    asked: RateRule, best: Any, task: Task, table: pd.DataFrame, *, confidence: float | None, every: bool
+    asked: RateRule, task: Task, table: pd.DataFrame, *, confidence: float | None, every: bool = False
 ) -> Refused:
-    """What to raise where no point of a path keeps the rule.
+    """What to raise where nothing passed: why, by the safest points alone, whose bounds are true since nobody chose them.
 
     Args:
         asked: the rule.
-        best: the point that comes nearest, a row of the path.
         task: what was judged.
-        table: the path.
+        table: all points of the paths that were walked.
         confidence: that of the bounds by which points were judged; None where estimates judged.
         every: whether every path was walked, so that there is no other to be tried.
     """
     ratio, sure, more = asked.is_ratio, "on the rows it was solved on", ""
+    first = table.groupby("path", sort=False).head(1) if "path" in table else table.head(1)
+    bounds = first[f"{asked.column}_bound"].to_numpy(float)
+    best: Any = first.iloc[int(np.argmax(bounds if ratio else -bounds))]
     reached = float(np.nan_to_num(best[asked.column], nan=0.0 if ratio else 1.0))
     if confidence is not None:
         reached, sure = float(best[f"{asked.column}_bound"]), f"with {confidence:.0%} confidence"

@@ -75,7 +75,8 @@ def at_hand(X: Any, y: Any, sensitive_features: Any, sample_weight: Any, seed: i
     for what, given in (("y", y), ("sample_weight", sample_weight)):
         if not isinstance(given, str) and (what == "y" or given is not None):
             raise TypeError(f"{what} is a {type(given).__name__} and X are files; expected the name of a column.")
-    frame, _ = found = drawn(X, seed)
+    found = drawn(X, seed)
+    frame = found.frame
     own = [y] if sample_weight is None else [y, sample_weight]
     absent = [name for name in own if name not in frame]
     if absent:

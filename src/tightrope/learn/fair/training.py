@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,6 +18,9 @@ from tightrope.learn.runs import kept
 from tightrope.methods import CSOA, Method
 from tightrope.problem import Problem
 from tightrope.result import Result
+
+if TYPE_CHECKING:
+    from tightrope.learn.fair.rates import Limits, Point
 
 ETA0 = 2.5  # CSOA's step for standardised features; measured on Adult, where it did best at ten passes
 _SMALLEST = 64  # rows; data is filled up to few different sizes, so that few programs are compiled; a guess
@@ -134,17 +137,19 @@ def units(task: Task) -> np.ndarray:
     return np.where(continuous & (deviation > 0), deviation, 1.0)
 
 
-class Trained(NamedTuple):
-    """A linear classifier in the units of the features, and the run it came from."""
+class LinearScore(NamedTuple):
+    """A linear score for features as given, and where it comes from: a run, or a point of a path by rates."""
 
     coef: np.ndarray
     intercept: float
-    result: Result
+    result: Any = None  # a `Result`
+    point: "Point | None" = None
+    limits: "Limits | None" = None
 
 
 def train(
     built: Built, *, method: str | Method, passes: float | None, tol: float, seed: int, **options: Any
-) -> Trained:
+) -> LinearScore:
     """The classifier at the thresholds of `built`: feasible on its rows for "auto", the method's own output otherwise."""
     task, problem, data = built.task, built.problem, built.data
     automatic = method == "auto"
@@ -161,7 +166,7 @@ def train(
     coef, intercept = built.scaling.back(np.asarray(result.x, float))
     if automatic and task.sensitive is not None:
         coef, intercept = _feasible_as_stored(coef, intercept, task, built.levels)
-    return Trained(coef, intercept, result)
+    return LinearScore(coef, intercept, result)
 
 
 def solve(problem: Problem, data: Any, passes: float, tol: float, seed: int, **options: Any) -> Result:

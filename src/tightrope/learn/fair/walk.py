@@ -25,12 +25,13 @@ from scipy.special import ndtri
 
 from tightrope.confidence import TWO_SIDED, USUAL, effective_ratio_lower, fixed_sequence
 from tightrope.learn.fair.by_rates import RatesRun
-from tightrope.learn.fair.paths import PATHS, LinearScore, Part
+from tightrope.learn.fair.paths import PATHS, Part
 from tightrope.learn.fair.rate_rule import RateRule
 from tightrope.learn.fair.rates import MEANS
 from tightrope.learn.fair.refusal import Refused, refusal
 from tightrope.learn.fair.split import Partition
 from tightrope.learn.fair.task import Task
+from tightrope.learn.fair.training import LinearScore
 from tightrope.learn.fairness.notions import Cells, cells_of, effective_rates
 
 # the report says what the rule costs at each: even odds, four to one, and the usual one
@@ -64,7 +65,8 @@ class Walk:
         frontier = self.frontier(paths, whole=False)
         passed = frontier[frontier["passed"]]
         if passed.empty:
-            raise self.refusal(self.frontier(paths), self._confidence, every=len(paths) == len(PATHS))
+            every = len(paths) == len(PATHS)
+            raise refusal(self._asked, self._task, self.frontier(paths), confidence=self._confidence, every=every)
         wanted = passed[self._wanted(passed)]
         if wanted.empty:
             low, high = passed["selected"].min(), passed["selected"].max()
@@ -166,19 +168,6 @@ class Walk:
         """The decisions of the last of these, seen as `Partition.views` does."""
         coef, intercept = np.stack([m.coef for m in models], axis=1), np.array([m.intercept for m in models])
         return self._split.views(self._task.X @ coef + intercept > 0)
-
-    def refusal(self, whole: pd.DataFrame, confidence: float | None, every: bool = False) -> Refused:
-        """Why nothing passed, by the safest points alone: nothing was chosen among them, so their bounds are true.
-
-        Args:
-            whole: all points of the paths that were walked.
-            confidence: that of the bounds by which points were judged; None where estimates judged.
-            every: whether there is no other path.
-        """
-        first = whole.groupby("path", sort=False).head(1) if "path" in whole else whole.head(1)
-        bounds = first[f"{self._asked.column}_bound"].to_numpy(float)
-        best = first.iloc[int(np.argmax(bounds if self._asked.is_ratio else -bounds))]
-        return refusal(self._asked, best, self._task, whole, confidence=confidence, every=every)
 
 
 class Judge(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import nonnegative, whole_number
+from tightrope._errors import coefficient, whole_number
 from tightrope.given import unmasked
 from tightrope.learn.fairness.metrics import checked_weights, is_positive
 from tightrope.learn.fairness.notions import GIVEN, NOTIONS, owners
@@ -126,7 +126,7 @@ def fair_classification(
     s = np.zeros((n, 0)) if read is None else centred(read, weight, positive, notion)
     levels = np.zeros(0) if read is None else levels_of(threshold, read, notion)
     names = () if read is None else columns_of(read, notion)
-    nonnegative("fair_classification", "l2", l2)
+    coefficient("fair_classification", "l2", l2)
     problem = Problem(
         objective=weighted_loss,
         constraints=_BOTH_SIDES if names else None,

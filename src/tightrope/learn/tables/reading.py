@@ -2,8 +2,7 @@
 
 import csv
 import difflib
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tightrope.files import FileError
-from tightrope.learn.drawn import drawn, numbers_drawn, parts_of
+from tightrope.learn.drawn import Drawn, drawn, numbers_drawn, parts_of
 from tightrope.sampling.parquet_files import Files
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
@@ -55,26 +54,12 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return frame
 
 
-class TableRows(NamedTuple):
-    """Rows to learn from.
-
-    Attributes:
-        frame: the rows.
-        drawn: which rows of files these are, a sentence; empty where they are all.
-        parts: gives the parts of the files with the columns named; None for a table in one file.
-    """
-
-    frame: pd.DataFrame
-    drawn: str = ""
-    parts: Callable[[list[str]], Iterable[pd.DataFrame]] | None = None
-
-
-def read_rows(path: Path, seed: int) -> TableRows:
+def read_rows(path: Path, seed: int) -> Drawn:
     """The rows of a table in one file, or of a folder of Parquet files, of which they are drawn where there are many."""
-    if not path.is_dir():
-        return TableRows(read_table(path))
-    found = drawn(path, seed)
-    return TableRows(found.frame, found.sentence, partial(parts_of, Files(path)))
+    if path.is_dir():
+        return drawn(path, seed)
+    frame = read_table(path)
+    return Drawn(frame, len(frame))
 
 
 class TableParts(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from tightrope.methods.base import Cost, Facts, Info, Inner, Refreshes, Refreshing, dual_step
 from tightrope.methods.directions import FEW, Bends, affordable, find_bends, gradients_for, nothing_known
-from tightrope.methods.merit import Judge, judged, no_judge, pick
+from tightrope.methods.merit import Merit, judged, no_merit, pick
 from tightrope.methods.snapshot import (
     Corrected,
     Snapshot,
@@ -107,16 +107,16 @@ class SVRGCSOAState(NamedTuple):
     snap: Snapshot
     epoch: Epoch
     steps: Steps
-    judge: Judge
+    merit: Merit
     t: Array  # step number, from 1
 
     @property
     def answer(self) -> tuple[Tree, Array]:
         """The mean of this epoch's iterates and multipliers, where what its steps have seen is no reason against it; the
         best snapshot where it is, or where there was no step since the last one."""
-        sums, best = self.epoch.sums, self.judge.best
+        sums, best = self.epoch.sums, self.merit.best
         count = jnp.maximum(sums.taken, 1)
-        good = (sums.taken > 0) & self.judge.tolerates(sums.f / count, sums.h / count)
+        good = (sums.taken > 0) & self.merit.tolerates(sums.f / count, sums.h / count)
         return pick(good, self.epoch.mean(self.x, self.lam), (best.w, best.lam))
 
 
@@ -128,7 +128,7 @@ class NestedState(NamedTuple):
     snap: Snapshot
     epoch: Epoch
     steps: Steps
-    judge: Judge
+    merit: Merit
     t: Array
     tangent: Tangent  # at the snapshot
 
@@ -169,7 +169,7 @@ class SVRGCSOA(Refreshing):
     step finds scales of columns and the directions in which the Lagrangian bends most (`tightrope.methods.directions`). It
     is the same method in other coordinates, with projections in their metric.
 
-    A judge compares snapshots by their merit (see `tightrope.methods.merit`). Near kinks noise does not vanish, and shorter
+    Snapshots are compared by their merit (see `tightrope.methods.merit`). Near kinks noise does not vanish, and shorter
     steps are the price of accuracy: as long as snapshots become better, noise may cost a growing share of the gap, and a
     smaller one after an epoch that was not better. The output is the mean of the last epoch, or the best snapshot where the
     values that the epoch's steps have seen are more than twice as far from the best lower bound on F*.
@@ -246,10 +246,10 @@ class SVRGCSOA(Refreshing):
         zero, none, snap = jnp.zeros((), lam.dtype), jnp.zeros_like(lam), no_snapshot(x, lam)
         bends = nothing_known(self.directions, x) if self.directions else None
         steps = Steps(zero, zero, none, none, zero, zero, bends)
-        return SVRGCSOAState(x, lam, snap, _no_steps(x, lam), steps, no_judge(snap), jnp.ones((), jnp.int32))
+        return SVRGCSOAState(x, lam, snap, _no_steps(x, lam), steps, no_merit(snap), jnp.ones((), jnp.int32))
 
     def refresh(self, problem: Problem, state: SVRGCSOAState, data: Tree) -> SVRGCSOAState:
-        """A new snapshot, one pass over all rows, its judgement, and step sizes to match."""
+        """A new snapshot, one pass over all rows, what it is worth, and step sizes to match."""
         first, old = state.t == 1, state.steps
         snap = take_snapshot(problem, *state.epoch.mean(state.x, state.lam), data)
         bends, probe = self._bends(problem, state, snap, data), probe_rows(data)
@@ -259,11 +259,11 @@ class SVRGCSOA(Refreshing):
         of_mean, of_rows = self._probed(problem, state, snap, wid, probe, slopes)
         smoothness = self._smoothness(problem, state, snap, wid, of_mean, of_rows)
         gamma = self._dual_steps(problem, snap, wid, probe, slopes, weight, of_rows) / nonzero(size)
-        judge, better = judged(problem, state.judge, snap, slopes, wid, first)
+        merit, better = judged(problem, state.merit, snap, slopes, wid, first)
         trust = jnp.where(better, jnp.minimum(_MORE * old.trust, 1), jnp.maximum(old.trust / _TURN, _LEAST))
         trust = jnp.where(first, _TRUST, trust)
-        steps = Steps(smoothness, weight, slopes, gamma, trust, trust * judge.gap, bends)
-        new = SVRGCSOAState(snap.w, state.lam, snap, _no_steps(snap.w, snap.lam), steps, judge, state.t)
+        steps = Steps(smoothness, weight, slopes, gamma, trust, trust * merit.gap, bends)
+        new = SVRGCSOAState(snap.w, state.lam, snap, _no_steps(snap.w, snap.lam), steps, merit, state.t)
         return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, state)
 
     def step(self, problem: Problem, state: SVRGCSOAState, theta: Tree) -> tuple[SVRGCSOAState, Info]:
@@ -278,17 +278,17 @@ class SVRGCSOA(Refreshing):
         lam_next = dual_step(lam, ahead, gamma=gamma, shrink=gamma * self.r, upsilon=self.upsilon)
         exact = problem.exact_constraints is not None
         epoch = _with_step(state.epoch, state.snap, seen, wid, x, x_next, lam_next, exact)
-        state = SVRGCSOAState(x_next, lam_next, state.snap, epoch, steps, state.judge, state.t + 1)
+        state = SVRGCSOAState(x_next, lam_next, state.snap, epoch, steps, state.merit, state.t + 1)
         return state, Info(x, lam, seen.f, seen.h)
 
     def snapshot(self, state: SVRGCSOAState) -> Snapshot:
-        return state.judge.best
+        return state.merit.best
 
     def inner(self, state: SVRGCSOAState) -> Inner | None:
         """The snapshot that costs least to be pulled towards, if it satisfies every constraint strictly."""
-        judge, h = state.judge, np.asarray(state.judge.safe.h)
-        scale = max(float(judge.safe.f - judge.floor), float(judge.gap))
-        return Inner(judge.safe.w, float(judge.gap), scale) if h.size and np.all(h < 0) else None
+        merit, h = state.merit, np.asarray(state.merit.safe.h)
+        scale = max(float(merit.safe.f - merit.floor), float(merit.gap))
+        return Inner(merit.safe.w, float(merit.gap), scale) if h.size and np.all(h < 0) else None
 
     # ---- what the step sizes are made of ------------------------------------------------------------------------------
 
