@@ -16,7 +16,7 @@ from tightrope.problem.rounding import count
 from tightrope.sampling.rows import one_row
 from tightrope.solvers.base import Look, Solver
 from tightrope.solvers.cuts import Bound, Combination, Model, best_combination
-from tightrope.solvers.path import ALONG, CLOSED, INSIDE, Path, no_path, pays
+from tightrope.solvers.path import ALONG, BESIDE, CLOSED, INSIDE, Path, no_path, pays
 from tightrope.solvers.programmes import NONE, one_thread, region_of
 from tightrope.solvers.quadratic import is_flat, with_secants
 from tightrope.solvers.survey import Memory, Survey, look_of, no_looks
@@ -150,8 +150,11 @@ class BundleSurvey(Survey):
         end."""
         was = self.before.path
         with one_thread():
-            if was.first == 0 or (was.phase == ALONG and was.left == 1):
-                memory, _ = self._weighed()
+            closer = False
+            if was.first == 0 or was.left == 1 or was.phase == BESIDE:
+                memory, distance = self._weighed()
+                closer = was.left == 1 or distance <= 0.9 * float(self.before.distance)
+                memory = replace(memory, distance=distance)
             else:
                 memory = replace(self.before, seen=self.values, units=self.steepest)
                 if was.phase != ALONG:
@@ -159,8 +162,8 @@ class BundleSurvey(Survey):
             if was.first == 0:
                 balance = self.units.f / self.units.h / max(len(self.units.h), 1)
                 now = path.begun(was, self.looks.x[-1], balance, self.units.f)
-            elif was.phase == ALONG:
-                now = path.along(was)
+            elif was.phase in (ALONG, BESIDE):
+                now = path.along(was, closer)
             else:
                 scale = (
                     max(abs(float(memory.upper)), float(memory.start) - float(memory.upper)) if memory.feasible else 0.0
@@ -168,7 +171,11 @@ class BundleSurvey(Survey):
                 now = path.at(was, self.values, scale)
                 if now.phase == ALONG:  # what was seen on another line is of no use, but for what bounds stand on
                     self.kept.number[(self.kept.used == self.kept.number) & (self.kept.number < self.t)] = 0
-            return self._stored(path.led(replace(memory, path=now)))
+            memory = path.led(replace(memory, path=now))
+            if now.phase == BESIDE:
+                x = self.model.curved_point(np.asarray(now.bend, float), np.asarray(now.at[0], float))
+                memory = memory if x is None else replace(memory, ahead=self._point(x))
+            return self._stored(memory)
 
     def _weighed(self) -> tuple[Any, float]:
         """The memory with all that the looks prove together, and how far that is from the goal."""

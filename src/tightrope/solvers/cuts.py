@@ -125,7 +125,28 @@ class Model:
     def lower_bound(self) -> Bound | None:
         """The best bound on F*, by the linear programme min t s.t. cuts of F <= t, cuts of H <= 0."""
         answer = self._programme(cost=1.0, f=-1.0)
-        return None if answer is None else self._normalised(*self._split(answer))
+        found = None if answer is None else self._normalised(*self._split(answer))
+        polished = None if found is None else self._polished(found)
+        return polished if found is None or (polished is not None and polished.certain > found.certain) else found
+
+    def _polished(self, bound: Bound) -> Bound | None:
+        """The bound with multipliers by which slopes that all but cancel do: on a wide domain a programme's tolerance costs
+        more than all else. None where these would be below zero."""
+        mu, nu = bound.mu, bound.nu * self.units.h / self.units.f
+        of_f, of_h = np.flatnonzero(mu > NONE), np.flatnonzero(nu.ravel() > NONE)
+        slopes = np.vstack([self.F[of_f], self.H[of_h]])
+        weights = np.append(mu[of_f], nu.ravel()[of_h])
+        cancel = np.abs(weights @ slopes) <= np.sqrt(NONE) * (weights @ np.abs(slopes))
+        ones = np.append(np.ones(len(of_f)), np.zeros(len(of_h)))
+        sums = np.vstack([slopes[:, cancel].T, ones])
+        for _ in range(2):  # the second time what was rounded
+            off = sums @ weights - np.append(np.zeros(np.count_nonzero(cancel)), 1.0)
+            weights = weights - np.linalg.lstsq(sums, off, rcond=None)[0]
+        if np.any(weights < 0):
+            return None
+        mu, nu = np.zeros_like(mu), np.zeros(nu.size)
+        mu[of_f], nu[of_h] = weights[: len(of_f)], weights[len(of_f) :]
+        return self.bound(mu, nu.reshape(self.looks.h.shape) * self.units.f / self.units.h)
 
     def _normalised(self, mu: np.ndarray, nu: np.ndarray) -> Bound | None:
         total = mu.sum()
@@ -172,6 +193,14 @@ class Model:
         above = None if room is None else (room - self.looks.f.min()) / units.f
         answer = self._programme(quadratic=Q, linear=self.F[at] - Q @ y, room=above)
         return None if answer is None else self.region.point(answer.v)
+
+    def curved_point(self, hessian: np.ndarray, centre: np.ndarray) -> np.ndarray | None:
+        """The minimum of the cuts of F, bent like this around a centre, under those of H."""
+        widths = self.region.widths
+        Q = hessian * widths[:, None] * widths / self.units.f
+        linear = -Q @ ((centre - self.region.centre) / widths)
+        answer = self._programme(cost=1.0, f=-1.0, quadratic=Q, linear=linear)
+        return None if answer is None else self.region.point(answer.v[:-1])
 
     # ---- programmes --------------------------------------------------------------------------------------------------
 

@@ -25,9 +25,8 @@ from tightrope.solvers.sqp_survey import Place, SQPMemory, SQPSurvey
 from tightrope.solvers.survey import into_domain
 from tightrope.tree import Tree, as_numpy, as_vector, pytree, replace, shaped_like
 
-INSIDE, AT, ALONG, CLOSED = range(
-    4
-)  # the next look is at smooth functions, at their solution, along the line, elsewhere
+INSIDE, AT, ALONG, BESIDE, CLOSED = map(np.int32, range(5))
+"""What the next look is: at smooth functions, at their solution, along the line, where cuts lead beside it, or elsewhere."""
 
 # By hand, where nothing else is said.
 _NARROWER = 0.2  # times the width: the next one at least
@@ -50,9 +49,11 @@ class PathMemory:
     solved: Any  # (2,) the last ones whose solutions are known, the latest first; 0 for none
     at: Any  # (2, d) these solutions
     share: Any  # of the width: what smooth kinks were worth at the last one
+    proving: Any  # whether looks along the line are next
     looks: Any  # at smooth functions of this width
     line: Any  # (places, d) where to look along the line
     left: Any  # how many of these are left
+    bend: Any  # (d, d) the Hessian of the Lagrangian at the solution, away from kinks
     inner: Any  # of sequential quadratic programming, on smooth functions
 
 
@@ -68,7 +69,8 @@ def no_path(x: Tree, lam: np.ndarray, places: int) -> PathMemory:
     points = np.zeros((2, d), lam.dtype)
     return PathMemory(
         phase=number + np.int32(AT), begin=points[0], balance=lam, first=zero, width=zero, solved=np.zeros(2, lam.dtype),
-        at=points, share=zero + 1, looks=number, line=np.zeros((places, d), lam.dtype), left=number, inner=inner,
+        at=points, share=zero + 1, proving=np.zeros((), bool), looks=number, line=np.zeros((places, d), lam.dtype),
+        left=number, bend=np.zeros((d, d), lam.dtype), inner=inner,
     )  # fmt: skip
 
 
@@ -85,6 +87,11 @@ class SmoothSurvey(SQPSurvey):
 
     def _after_a_first_run(self, x: Any) -> None:
         return None
+
+    def hessian_here(self, lam: np.ndarray) -> np.ndarray:
+        """Of the Lagrangian, in x."""
+        c = self._place(-1)
+        return self._hessian(c.x, lam, c, self.rows_for_hessian) / self.widths[:, None] / self.widths
 
     def way(self, other: "SmoothSurvey", apart: float) -> np.ndarray | None:
         """Where the solution goes if all kinks are moved by a width, in x; None where no programme tells. Another look at
@@ -165,8 +172,9 @@ class Path:
         except NotFiniteLook:
             return self._back(path)
         looks = int(path.looks) + 1
-        near = _NEAR * float(path.share) * float(path.width)
-        if inner.share and not inner.failures and -float(inner.drop) <= near:
+        near, gap = _NEAR * float(path.share) * float(path.width), float(inner.upper) - float(inner.lower)
+        left = gap if path.proving else -float(inner.drop)
+        if inner.share and not inner.failures and left <= near:
             return replace(path, inner=inner, looks=looks, phase=AT, at=np.stack([as_vector(inner.ahead), path.at[0]]))
         if looks >= ROUNDS or np.any(inner.conflict):
             return self._back(path)
@@ -187,7 +195,12 @@ class Path:
             x = x + (path.at[0] - path.at[1]) * (last - width) / (before - last)
         inner = SQP(pairs=0).start(self._within(x), np.asarray(lam, path.at.dtype))
         return replace(
-            path, phase=INSIDE if width > ROUNDED * float(path.first) else CLOSED, width=width, looks=0, inner=inner
+            path,
+            phase=INSIDE if width > ROUNDED * float(path.first) else CLOSED,
+            width=width,
+            looks=0,
+            inner=inner,
+            proving=False,
         )
 
     # ---- looks at the functions themselves ---------------------------------------------------------------------------
@@ -205,14 +218,15 @@ class Path:
         path = replace(path, solved=solved, share=np.minimum(share, 1.0))
         if worth > SOLVED * scale:
             return self._on(path, SOLVED * scale / (2 * worth))
-        if -float(path.inner.drop) > _NEAR**2 * worth:  # it is proven where it is known well
-            return replace(path, phase=INSIDE, share=_NEAR * path.share)
+        if not path.proving:  # where the domain is wide, a small slope that is left costs much
+            return replace(path, phase=INSIDE, proving=np.ones((), bool))
         line = self._line(path)
         if line is None:
             return self._on(path, _NARROWER)
+        points, bend = line
         places = np.zeros_like(path.line)
-        places[: len(line)] = line
-        return replace(path, phase=ALONG, line=places, left=len(line))
+        places[: len(points)] = points
+        return replace(path, phase=ALONG, line=places, left=len(points), bend=bend)
 
     def _worth(self, inner: SQPMemory, values: np.ndarray) -> float:
         """By how much the Lagrangian of smooth functions is above."""
@@ -223,13 +237,16 @@ class Path:
     def _on(self, path: PathMemory, share: float) -> PathMemory:
         return self._narrowed(path, float(path.width) * max(share, _NARROWER), np.asarray(path.inner.push))
 
-    def along(self, path: PathMemory) -> PathMemory:
-        """After a look along the line."""
-        left = int(path.left) - 1
-        return replace(path, left=left) if left else self._on(path, _NARROWER)
+    def along(self, path: PathMemory, closer: bool) -> PathMemory:
+        """After a look along the line, or beside it: there as long as that brings bounds closer, then to a smaller width."""
+        left = max(int(path.left) - 1, 0)
+        if left:
+            return replace(path, left=left)
+        return replace(path, phase=BESIDE, left=left) if closer else self._on(path, _NARROWER)
 
-    def _line(self, path: PathMemory) -> np.ndarray | None:
-        """Points between which rows near their kinks move across these, one after the other; None where none is known."""
+    def _line(self, path: PathMemory) -> tuple[np.ndarray, np.ndarray] | None:
+        """Points between which rows near their kinks move across these, one after the other, and the Hessian of all others;
+        None where none are known."""
         here, apart = replace(path.inner, ahead=self._point(path.at[0])), float(np.cbrt(np.finfo(self.dtype).eps))
         with one_thread():
             up, down = (
@@ -237,7 +254,9 @@ class Path:
                 for by in (apart / 2, -apart / 2)
             )
             way = up.way(down, apart)
+            up.problem = self._smooth(ROUNDED * float(path.width))
+            bend = up.hessian_here(np.asarray(path.inner.push))
         if way is None:
             return None
         *_, rows_at = self._weighed(path.at[0], path.inner.push, float(path.width) / self.parts)
-        return np.asarray(path.at[0], float) + between_rows(rows_at, len(path.line) // 2)[:, None] * way
+        return np.asarray(path.at[0], float) + between_rows(rows_at, len(path.line) // 2)[:, None] * way, bend
