@@ -72,7 +72,7 @@ def a_sweep(chance: random.Random, given: dict[str, Any]) -> Any:
     """A sweep whose table is absurd."""
     named = renamed(given, SWEEP)
     if "seeds" in named:
-        count = named["seeds"]
+        count = 1000 if "memory" in named else named["seeds"]  # memory that a user allows is no flood
         named["seeds"] = range(count) if isinstance(count, int) and abs(count) < 2**62 else itertools.count()
     if "levels" in named:
         named["levels"] = [named["levels"]]

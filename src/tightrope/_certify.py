@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import plain_errors
+from tightrope._errors import one_of, plain_errors
 from tightrope._minimize import minimize
 from tightrope.certificate import Certificate
 from tightrope.confidence.independence import LEAST_BLOCKS
@@ -107,6 +107,7 @@ def certify(
     if not isinstance(problem, Problem):
         raise TypeError(f"problem is a {type(problem).__name__}; expected a tightrope.Problem.")
     confidence = checked_confidence(confidence)
+    one_of("certify", "population_gap", population_gap, (True, False))
     result = point if isinstance(point, Result) else None
     rows = read_held_out(heldout)
     seen = None if result is None else result.seen

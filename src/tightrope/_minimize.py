@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightrope._compilation_cache import hints_at_cache
-from tightrope._errors import plain_errors, whole_number
+from tightrope._errors import plain_errors, shown, whole_number
 from tightrope._limits import MOST_ROWS
 from tightrope.evidence.certificates import Judges
 from tightrope.evidence.gap import inside_of
@@ -380,8 +380,8 @@ def _knows_gap(algorithm: Algorithm) -> bool:
 
 
 def _check_options(output: Any, record: Any, time_limit: Any, tol: Any, checkpoint_every: Any, chunk: Any) -> None:
-    if output not in (None, "average", "last", "feasible", "certified"):
-        raise ValueError(f'output is {output!r}; expected "average", "last", "feasible" or "certified".')
+    if not (output is None or (isinstance(output, str) and output in ("average", "last", "feasible", "certified"))):
+        raise ValueError(f'output is {shown(output)}; expected "average", "last", "feasible" or "certified".')
     if not isinstance(record, int) or not 0 <= record <= MOST_ROWS:
         raise ValueError(f"record is {record!r}; expected how many rows the trace should have, at most {MOST_ROWS:,}.")
     for name, value in (("time_limit", time_limit), ("tol", tol)):

@@ -28,6 +28,7 @@ def mean_loss(x):
 
 
 WRONG: Any = "mean"
+ARRAY: Any = np.zeros(3)
 ONE = tr.Problem(loss, lambda x, theta: loss(x, theta)[None], tr.Simplex(shape=4), levels=0.4)
 TWO = tr.Problem(loss, losses, tr.Simplex(shape=4), levels=[0.4, 0.3], names=("loss", "square"))
 
@@ -108,7 +109,12 @@ def test_another_level_is_the_same_program():
     ("make", "message"),
     [
         (lambda: lift_cvar(ONE, 1.0, -1.0, 2.0), "alpha is 1.0; expected numbers from 0 to below 1"),
-        (lambda: lift_cvar(ONE, 0.9, -1.0, 2.0, of=WRONG), "of is 'mean'; expected constraints or objective"),
+        (lambda: lift_cvar(ONE, 0.9, -1.0, 2.0, of=WRONG), "of is 'mean'; expected one of constraints, objective"),
+        (lambda: lift_cvar(ONE, 0.9, -1.0, 2.0, of=ARRAY), "of is array.*; expected one of constraints"),
+        (
+            lambda: lift_cvar(TWO, 0.9, np.zeros(3), 2.0),
+            r"shapes \(3,\) and \(\), alpha \(\); expected a number, or one for each",
+        ),
         (lambda: lift_cvar(tr.Problem(loss, None, ONE.domain), 0.9, -1.0, 2.0), "no sampled constraints"),
         (lambda: lift_cvar(ONE, 0.9, [-1.0], 2.0, of="objective"), "the objective is one function"),
     ],

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
-from tightrope._errors import numbers
+from tightrope._errors import numbers, one_of
 from tightrope.problem.problem import Problem, bends
 from tightrope.sets import Box, Product
 from tightrope.tree import Array, Tree, replace
@@ -56,17 +56,21 @@ def lift_cvar(
             "lift_cvar: the problem is nested, and CVaR is made of values of single samples; expected a plain one. Write "
             "CVaR's own u as a coordinate of x instead."
         )
-    if of == "objective":
+    if one_of("lift_cvar", "of", of, ("constraints", "objective")) == "objective":
         return _with_tail_objective(problem, level, lower, upper)
-    if of != "constraints":
-        raise ValueError(f"lift_cvar: of is {of!r}; expected constraints or objective.")
     if problem.constraints is None and bends(problem):
         raise ValueError(
             "lift_cvar: the problem has no sampled constraints, and CVaR is made of samples. "
             'Give Problem(..., constraints=...), or lift of="objective".'
         )
     counts = [() if problem.names is None else (len(problem.names),), np.shape(problem.levels), np.shape(lower)]
-    shape = np.broadcast_shapes(*counts, np.shape(upper), level.shape) or (1,)
+    try:
+        shape = np.broadcast_shapes(*counts, np.shape(upper), level.shape) or (1,)
+    except ValueError as error:
+        raise ValueError(
+            f"lift_cvar: lower and upper have the shapes {np.shape(lower)} and {np.shape(upper)}, alpha {level.shape}; "
+            "expected a number, or one for each constraint."
+        ) from error
     # levels stay outside, where they can be swept; what is exact for the mean says nothing of the tail
     inner = replace(problem, levels=0.0, exact_constraints=None)
     domain = Product({"x": problem.domain, "u": Box(lower, upper, shape=shape)})
