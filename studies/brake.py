@@ -149,8 +149,9 @@ def report(table: pd.DataFrame, seeds: int) -> str:
     lines = [
         _HEAD.format(seeds=seeds),
         f"Of {len(braked)} braked cells {int((braked.z > 2).sum())} have a mean above zero by two standard errors; "
-        f"without the brake {int((~kept).sum())} of {len(kept)}. Certificates that runs gave of themselves, with 95 %, were false in "
-        f"{braked.false.max():.1%} of runs at most. Where CSOA alone keeps its constraints in the mean, its gap with the "
+        f"without the brake {int((~kept).sum())} of {len(kept)}. Certificates that runs gave of themselves, with 95 %, "
+        f"were false in {braked.false.max():.1%} of runs at most. Where CSOA alone keeps its constraints in the mean, its "
+        "gap with the "
         f"brake is {np.exp(np.log(priced[kept]).mean()):.2f} times that without in the geometric mean, at most 1.4 times in "
         f"{int((priced[kept] <= 1.4).sum())} of {int(kept.sum())} cells, and most for {worst[0]} at T = {worst[1]:,}: "
         f"{plain[worst]:.2g} without and {(priced * plain)[worst]:.2g} with it.\n",

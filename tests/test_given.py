@@ -74,6 +74,21 @@ def test_masked_values_are_refused_by_a_run_that_is_fed():
     assert run.step == 2
 
 
+def test_masked_values_are_refused_by_runs_and_certificates():
+    problem = tr.Problem(lambda x, theta: ((x - theta) ** 2).sum(), domain=tr.L2Ball(1.0, shape=2))
+    rows = np.ma.array(np.ones((6, 2)), mask=False)
+    tr.minimize(problem, rows, progress=False)  # nothing is masked
+    rows[3, 1] = np.ma.masked
+    said = "is a masked array with 1 of 12 values masked; expected values everywhere"
+    for data in (rows, {"rows": rows}, tr.Stream([rows])):
+        with pytest.raises(ValueError, match=said):
+            tr.minimize(problem, data, steps=3, progress=False)
+    with pytest.raises(ValueError, match=said):
+        tr.certify(problem, np.zeros(2), rows)
+    with pytest.raises(ValueError, match="point is a masked array with values masked"):
+        tr.certify(problem, np.ma.array([0.0, 0.0], mask=[False, True]), np.ones((6, 2)))
+
+
 def test_what_is_masked_in_a_matrix_to_complete_was_not_observed():
     M = np.outer([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
     hidden = np.eye(4, 3, dtype=bool)

@@ -96,3 +96,22 @@ def test_the_configuration_of_jax_is_left_alone():
     problem, data = least_squares()
     tr.minimize(problem, data, passes=2, progress=False)
     assert jax.make_jaxpr(jnp.dot)(jnp.ones(2), jnp.ones(2)).eqns[0].params["precision"] is None
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.float16])
+def test_products_of_narrow_numbers_do_not_wrap(dtype):
+    """A hundred squared is beyond 8 bits, two hundred beyond 16, three hundred beyond what float16 holds."""
+    value = {np.int16: 200, np.float16: 300}.get(dtype, 100)
+    problem = tr.Problem(
+        lambda x, t: (x[0] - 1) ** 2,
+        lambda x, t: jnp.stack([x[0] * (t[0] * t[0])]),
+        tr.Box(0.0, 1.0, shape=1),
+        value**2 / 2,
+    )
+    rows = np.full((8, 1), value, dtype)
+    for result in (
+        tr.minimize(problem, rows, progress=False),
+        tr.minimize(problem, tr.Stream([rows] * 40), method="csoa", steps=320, progress=False),
+    ):
+        assert result.x[0] == pytest.approx(0.5, abs=0.05)
+    assert not tr.certify(problem, np.array([0.6]), rows, ranges=(0, 2 * value**2)).holds

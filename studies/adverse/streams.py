@@ -210,7 +210,7 @@ PROMISES = (
     ),
     Promise(
         "stream-keep", "keep=0.95: the very point that is returned keeps every constraint", draw, attempt_keep,
-        repetitions=400, again=40,
+        repetitions=400,
     ),
     Promise(
         "no-point-in-samples", '"Every point of the domain violates ..." of a generator or a stream; "satisfied" of all',

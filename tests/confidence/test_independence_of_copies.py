@@ -29,6 +29,7 @@ COPIES = {
     "whole numbers": lambda rng: np.repeat(rng.integers(0, 1000, (300, 3)), 3, axis=0),
 }  # fmt: skip
 DRAWS = {
+    "one row, few times": lambda rng: np.full((8, 2), 0.5),
     "distinct": lambda rng: rng.normal(size=(300, 3)),
     "cells": lambda rng: rng.integers(0, 3, (300, 2)),
     "few cells of few rows": lambda rng: rng.integers(0, 3, (60, 2)),

@@ -274,6 +274,8 @@ def _kinds(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     rare = counts <= max(_TIMES, _COMMON * n)
     varying = [word[first[rare]] for word in words]
     varying = [word for word in varying if np.any(word != word[0])]
+    if not varying:  # all rows are one
+        return None
     found = _too_even(counts[rare]) if len(varying) == 1 else _beyond_chance(varying, counts[rare])
     return (first, kind, rare) if found or _in_multiples(counts[rare]) else None
 

@@ -296,7 +296,9 @@ def _carriers(h: np.ndarray, upper: float) -> tuple[int, ...]:
         return ()
     away = h - h.mean()
     total = float(away @ away)
-    candidates = np.flatnonzero(away**2 > _ALONE * total) if total > 0 else np.empty(0, int)
+    if not total > 0:
+        return ()
+    candidates = np.flatnonzero(away**2 > _ALONE * total)
     width = (upper - h.mean()) / max(np.sqrt(total / n), np.finfo(float).tiny)  # in standard deviations
     flips = []
     for k in candidates:

@@ -258,8 +258,14 @@ def called_back(problem: Problem) -> Any:
 
 
 def as_wide(theta: Tree, x: Tree) -> Tree:
-    """A sample with the digits of the point: rows may be stored with fewer than they are computed with."""
-    return astype(theta, float_dtype(x))
+    """A sample with the digits of the point: rows may be stored with fewer than they are computed with. Whole numbers of 8
+    or 16 bits have 32, or products of them would wrap."""
+
+    def widened(leaf: Any) -> Any:
+        narrow = jnp.issubdtype(leaf.dtype, jnp.integer) and leaf.dtype.itemsize < np.dtype(np.int32).itemsize
+        return leaf.astype(np.int32) if narrow else leaf
+
+    return jax.tree.map(widened, astype(theta, float_dtype(x)))
 
 
 def n_constraints(problem: Problem, x: Tree, theta: Tree) -> int:

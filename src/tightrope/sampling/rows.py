@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from tightrope._errors import refuse_what_is_no_number, refuse_what_wraps, whole_number
+from tightrope.given import unmasked
 from tightrope.precision import digits, platform
 from tightrope.sampling.sampler import BLOCK_BYTES, Blocks, Draws, Order, Plan, Sampler
 from tightrope.sampling.stream import Stream
@@ -328,7 +329,7 @@ def _checked(data: Tree) -> Tree:
 
 
 def _as_rows(leaf: Any) -> Any:
-    array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+    array = leaf if isinstance(leaf, jax.Array) else np.asarray(unmasked("Rows: the data", leaf))
     refuse_what_is_no_number("Rows: the data has", array)
     if array.ndim == 0:
         raise ValueError(

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from tightrope._errors import refuse_what_is_no_number, refuse_what_wraps
+from tightrope.given import unmasked
 from tightrope.sampling.sampler import BLOCK_BYTES, Buffer, Draws, Plan, Sampler, block_length, filled, length
 from tightrope.tree import Tree, bytes_of
 
@@ -173,7 +174,7 @@ def _as_array(leaf: Any) -> np.ndarray:
     for step in ("detach", "cpu", "numpy"):  # of torch all three, of TensorFlow the last
         if not isinstance(leaf, np.ndarray) and callable(getattr(leaf, step, None)):
             leaf = getattr(leaf, step)()
-    array = np.asarray(leaf)
+    array = np.asarray(unmasked("Stream: a batch", leaf))
     refuse_what_is_no_number("Stream: a batch has", array)
     return array
 

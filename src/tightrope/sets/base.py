@@ -119,12 +119,15 @@ def checked_point(name: str, given: Tree, shape: Shape | None, dtype: Any = None
     one_array = shape is not None and jax.tree.structure(shape.spec, is_leaf=_is_tuple) == jax.tree.structure(0)
     try:
         whole = np.asarray(given) if one_array and isinstance(given, list | tuple) else given
+        masked = any(np.ma.is_masked(leaf) for leaf in jax.tree.leaves(whole))
         arrays = jax.tree.map(lambda v: v if isinstance(v, jax.Array) else np.asarray(v), whole)
         real = bool(jax.tree.leaves(arrays)) and all(_is_real(leaf.dtype) for leaf in jax.tree.leaves(arrays))
     except Exception as error:  # NumPy and JAX meet all kinds of objects here, whose conversion may fail in any way
         raise TypeError(f"{name} is {shown(given)}; expected arrays of real numbers{like}.") from error
     if not real:
         raise TypeError(f"{name} is {shown(given)}; expected arrays of real numbers{like}.")
+    if masked:
+        raise ValueError(f"{name} is a masked array with values masked; expected numbers everywhere{like}.")
     if any(np.shape(leaf).count(0) for leaf in jax.tree.leaves(arrays)):
         raise ValueError(f"{name} is {shown(given)}, which has no numbers; expected arrays of real numbers{like}.")
     dtype = float_dtype(arrays) if dtype is None else dtype
