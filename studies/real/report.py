@@ -108,9 +108,9 @@ def page(found: list[Found], about: dict[str, str]) -> str:
         "Written by `python -m studies.real --page` (`make real`). The problems are convex and stand on tables that",
         "scikit-learn, statsmodels, skfolio and tightrope ship, in raw units; `studies/real/families/` has them all.",
         "`tr.minimize(problem, arrays)` was given NumPy arrays, with JAX's switch for 64 bits off, and no option.",
-        "Which half a problem is in is decided by a hash of its name: one was developed on, the other was looked at once, with",
-        "38 of 41 solved; since then it is developed on, too. Problems written later, most of them with kinks, stand apart: they",
-        "were measured once, before anything was changed because of them.",
+        "Which half a problem is in is decided by a hash of its name: one was developed on, the other was looked at once,",
+        "with 38 of 41 solved; since then it is developed on, too. Problems written later, most of them with kinks, stand",
+        "apart: they were measured once, before anything was changed because of them.",
         "",
         "A gap is F(x) - F\\*, measured in float64, divided by the larger of |F\\*| and F(start) - F\\*. A violation is",
         "relative to the size of its constraint (its level, the mean of |h| and what single coordinates add to it,",
@@ -120,6 +120,7 @@ def page(found: list[Found], about: dict[str, str]) -> str:
         "solver of cvxpy's confirms them. Seconds are CPU seconds of first and second calls in one process. The faster of",
         "cvxpy, which writes the problem down anew for every call, as new data demand, and SLSQP, with exact derivatives",
         f"from the same start, counts where its answer is right, and as {INSTANT:g} s where it is faster than that.",
+        "They were taken on two busy cores, where those of calls of some hundredths vary by a factor of two.",
         "To solve an object of cvxpy's again takes less, but then nothing can be new: those counts stand in brackets.",
     ]
     for half in ("develop", "unseen", "later"):

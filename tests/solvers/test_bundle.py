@@ -469,3 +469,23 @@ def test_constraints_that_contradict_each_other_are_proven_beside_kinks():
         levels=1.0,
     )
     assert tr.minimize(problem, rng.normal(size=(100, 2))).status is tr.Status.INFEASIBLE
+
+
+def test_what_bends_between_kinks_is_followed_on_a_wide_domain():
+    """The elastic net on correlated columns, in a box a million times as wide as the answer."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)) @ rng.normal(size=(2, 12)) + 0.05 * rng.normal(size=(400, 12))
+    y = X @ rng.normal(size=12) + rng.normal(size=400)
+    weight = 0.1 * np.abs(X).mean()
+
+    def objective(x, row):
+        return (row["x"] @ x - row["y"]) ** 2 / 2 + weight * jnp.sum(jnp.abs(x)) + 0.01 * x @ x
+
+    found = tr.minimize(tr.Problem(objective, None, tr.Box(-1e6, 1e6, shape=12)), {"x": X, "y": y})
+    w = cp.Variable(12)
+    total = cp.sum_squares(X @ w - y) / 800 + weight * cp.norm(w, 1) + 0.01 * cp.sum_squares(w)
+    cp.Problem(cp.Minimize(total)).solve(solver="CLARABEL")
+    assert found.status is tr.Status.SOLVED
+    assert found.cost.steps < 80
+    assert number(found.lower) <= float(total.value) + 1e-9
+    assert number(found.objective) == pytest.approx(float(total.value), rel=2e-4)
