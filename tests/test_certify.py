@@ -175,9 +175,9 @@ def test_wrong_ranges_and_points_are_refused():
     with pytest.raises(ValueError, match='accept is True; expected "proven", or "asymptotic"'):
         tr.certify(PROBLEM, INSIDE, HELDOUT, accept=True)  # pyright: ignore[reportArgumentType]
     some: Any = np.zeros(3)
-    with pytest.raises(ValueError, match="population_gap is array.*; expected one of True, False"):
+    with pytest.raises(ValueError, match=r"population_gap is array.*; expected one of True, False"):
         tr.certify(PROBLEM, INSIDE, HELDOUT, population_gap=some)
-    with pytest.raises(ValueError, match='output is array.*; expected "average"'):
+    with pytest.raises(ValueError, match=r'output is array.*; expected "average"'):
         tr.minimize(PROBLEM, HELDOUT, output=some)
     with pytest.raises(TypeError, match="heldout is a stream"):
         tr.certify(PROBLEM, INSIDE, tr.Stream([HELDOUT]))
