@@ -64,6 +64,7 @@ def study(what: str, half: str, seeds: list[int], cache: Cache, out: Path, part:
             f"{key} {value:.2g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()
         )
         print(f"{what} {said}", flush=True)
+        jax.clear_caches()  # programs of a thousand problems would take more maps of memory than a process may have
 
 
 def columns_of(what: str) -> list[str]:
