@@ -124,15 +124,18 @@ def plain_errors() -> Iterator[None]:
 
 
 class _Calls:
-    """How many calls are under way, over all threads."""
+    """How many calls are under way, over all threads.
+
+    The lock may be taken again by who has it: one that an interrupt at the wrong line has left behind does not stop its own thread.
+    """
 
     def __init__(self):
-        self.lock, self.under_way, self.orphaned = threading.Lock(), 0, False
+        self.lock, self.under_way, self.orphaned = threading.RLock(), 0, False
 
     def forget(self) -> None:
         """In a process that was forked: it has the counts of its parent, but none of its parent's threads, not even those
         with which JAX computes, if it did."""
-        self.lock, self.under_way, self.orphaned = threading.Lock(), 0, _jax_has_begun()
+        self.lock, self.under_way, self.orphaned = threading.RLock(), 0, _jax_has_begun()
 
     @contextlib.contextmanager
     def one_more(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ class _Limit:
     last. If each restored what it had found, the last to leave could restore the limit of another for good."""
 
     def __init__(self):
-        self.lock, self.wanted, self.limit = threading.Lock(), 0, None
+        self.lock, self.wanted, self.limit = threading.RLock(), 0, None
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -36,7 +36,7 @@ class _Limit:
 
     def forget(self) -> None:
         """In a process that was forked, which has none of the other threads: nobody wants the limit there."""
-        self.lock, self.wanted = threading.Lock(), 0
+        self.lock, self.wanted = threading.RLock(), 0
         self._lift()
 
     def _lift(self) -> None:

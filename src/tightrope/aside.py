@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 Owner = TypeVar("Owner")
 
 _locks: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
-_making = threading.Lock()
+_making = threading.RLock()
 
 
 def _lock_of(owner: Any) -> Any:
