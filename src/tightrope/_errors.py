@@ -126,7 +126,7 @@ def plain_errors() -> Iterator[None]:
 class _Calls:
     """How many calls are under way, over all threads.
 
-    The lock may be taken again by who has it: one that an interrupt at the wrong line has left behind does not stop its own thread.
+    The lock may be taken again by the thread that has it, so that one which an interrupt has left behind does not stop it.
     """
 
     def __init__(self):
