@@ -38,7 +38,7 @@ from tightrope.loop.record import Options, Outcome, Progress, Recorder
 from tightrope.loop.run import run_steps
 from tightrope.methods.base import Algorithm, Cost
 from tightrope.precision import digits
-from tightrope.problem.conflict import best_weights, said_of_conflict
+from tightrope.problem.conflict import best_weights, least_violating, said_of_conflict
 from tightrope.problem.problem import astype_problem
 from tightrope.result import Status
 from tightrope.sampling import Rows
@@ -270,6 +270,10 @@ class _Fit(Recorder):
         inner = dataclasses.replace(inner, sampler=Rows(part.few() if getattr(inner.method, "pairs", 0) else part))
         outcome = run_looks(inner, options)
         self.gradients += gradients_used(inner.method, outcome.steps, 1, part.n)
+        if outcome.conflict:  # looks may end anywhere; what proves it are tangents where all is violated least
+            spread = seen_at(inner.problem, outcome.points["own"], part).spread[1:]
+            units = jnp.asarray(np.where(spread > 0, spread, 1.0))
+            outcome.points["own"] = least_violating(inner.problem, outcome.points["own"], part, units)
         lost = (
             outcome.status is Status.STALLED and outcome.stopping.gap > 1000 * _NOISE * self.noise
         )  # else it is as near as matters
