@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 Owner = TypeVar("Owner")
 
 _locks: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
-_making = threading.RLock()
+_lock_of_locks = threading.RLock()
 
 
 def _lock_of(owner: Any) -> Any:
     """The lock of an object; it is no attribute, because it could not be copied or pickled."""
-    with _making:
+    with _lock_of_locks:
         return _locks.setdefault(owner, threading.RLock())
 
 
