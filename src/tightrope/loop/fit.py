@@ -47,9 +47,8 @@ from tightrope.sampling.rows import MOST_ROWS_OF_SLOPES
 from tightrope.solvers import Solver
 from tightrope.tree import Tree, astype, float_dtype, replace, size_of
 
-_FIRST = (
-    FOLDS * MOST_ROWS_OF_SLOPES
-)  # samples of the first prefix at least: a slice each, so that folds are one program
+# Samples of the first prefix at least: derived, a slice for each fold, so that all folds are one program.
+_FIRST = FOLDS * MOST_ROWS_OF_SLOPES
 _WORTH = 0.04  # of what samples leave open about the solution: what may be left to solve (a guess)
 _NOISE = 1e-4  # standard errors of F, which are of first order: no prefix is solved further (a guess)
 _PASSES = 30, 10  # of steps on the first prefix, and on others (a guess)

@@ -12,23 +12,26 @@ from studies.real.task import Kept, Programme, Task, real
 from studies.real.written import cp
 
 
-@real("later", "statsmodels")
-def investment_of_firms_by_medians(kept: Kept) -> Task:
-    """Grunfeld: the median of investment from value and capital, with a dummy for each of eleven firms."""
+def _firms(kept: Kept) -> tuple[np.ndarray, np.ndarray]:
+    """Grunfeld: value, capital and a dummy for each of eleven firms, and what they invest."""
     frame = tables.statsmodels_table("grunfeld")
     firms = tables.one_hot(np.unique(frame["firm"], return_inverse=True)[1].astype(float))
     X = kept(np.column_stack([frame[["value", "capital"]].to_numpy(float), firms]))
     y = kept(frame["invest"].to_numpy(float))
+    return X, y
+
+
+@real("later", "statsmodels")
+def investment_of_firms_by_medians(kept: Kept) -> Task:
+    """Grunfeld: the median of investment from value and capital, with a dummy for each of eleven firms."""
+    X, y = _firms(kept)
     return linear(X, y, lin.pinball(0.5), tr.Box(-2e3, 2e3, shape=13), unit=100.0)
 
 
 @real("later", "statsmodels")
 def investment_by_huber(kept: Kept) -> Task:
     """Grunfeld: the same firms by Huber's loss, slopes and dummies in an L2 ball of radius 500."""
-    frame = tables.statsmodels_table("grunfeld")
-    firms = tables.one_hot(np.unique(frame["firm"], return_inverse=True)[1].astype(float))
-    X = kept(np.column_stack([frame[["value", "capital"]].to_numpy(float), firms]))
-    y = kept(frame["invest"].to_numpy(float))
+    X, y = _firms(kept)
     return linear(X, y, lin.huber(10.0), tr.L2Ball(500.0, shape=13), unit=100.0)
 
 
